@@ -29,7 +29,6 @@ harmonic mean of both directions between hypothesis and reference."""
 Scored = Literal["output", "yes"]
 """The text itself, or the `Yes` that answers a boolean question about it."""
 
-
 # "User: hello" at the beginning of a line
 _SPEAKER = re.compile(r"(?m)^[ \t]*([^\W\d_][\w ]{0,20}):")
 

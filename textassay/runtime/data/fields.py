@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
+from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
@@ -71,8 +71,6 @@ LAST_RESORT = {
 first listed before the others."""
 RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
 """Columns that say who rated, in data with one row per rater."""
-KEYED = ("human", "metrics", "annotators", "meta")
-"""Fields that hold values by name; `human.coherence` is one value of `human`."""
 
 _MEANING = {
     **{alias: (name, 2) for name, aliases in ALIASES.items() for alias in aliases},
@@ -84,14 +82,6 @@ _MEANING = {
 }
 """What an alias means, and the rank of its claim."""
 _MAX_LAYOUTS = 256
-
-
-class FieldError(ValueError):
-    """A row that makes no example."""
-
-    def __init__(self, field: str | None, problem: str) -> None:
-        """Keep which field it is about; `None` for the row as a whole."""
-        super().__init__(problem if field is None else f"field {field!r}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +157,13 @@ class FieldReader:
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
         layout = self._layout(row)
         if not is_plain:
-            row = {key: _json_cell(key, row[key]) for key in row}
+            row = {key: json_cell(key, row[key]) for key in row}
         fields: dict[str, Any] = {}
 
         def cell(key: str, name: str) -> Any:
             value = row[key]
             if text_cells or (text_lists and isinstance(value, str)):
-                return _from_text(key, name, value)
+                return cell_from_text(key, name, value)
             return value
 
         if text_cells or text_lists:
@@ -408,58 +398,3 @@ def _kind(value: Any) -> str:
         type(None): "null",
     }
     return names.get(type(value), f"{type(value).__name__}")
-
-
-def _from_text(key: str, name: str, text: str) -> Any:
-    """Return what a cell of a flat table says.
-
-    `None` if it is empty and the field may be missing.
-    """
-    # An empty output is an output (and is judged as such); every other empty cell is a missing
-    # value.
-    if name == "output" or name.startswith("meta."):
-        return text
-    if not text.strip():
-        return None
-    if name in ("human.", "metrics."):
-        return _number(key, text)
-    if name == "references":
-        return _listed(text)
-    if name in KEYED or name == "annotators.":
-        try:
-            return orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise FieldError(key, f"should be JSON, not {short_repr(text)} ({error.msg})") from None
-    return text
-
-
-def _number(key: str, text: str) -> float:
-    try:
-        # Python reads "1_000" as a number; in data it is a code.
-        number = float(text) if "_" not in text else math.nan
-    except ValueError:
-        raise FieldError(key, f"should be a number or empty, not {short_repr(text)}") from None
-    if not math.isfinite(number):
-        raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
-    return number
-
-
-def _listed(text: str) -> Any:
-    """Return the references in a cell: a JSON list of texts, or else one text."""
-    if text.lstrip().startswith("["):
-        try:
-            value = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return text
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return value
-    return text
-
-
-def _json_cell(key: Any, value: Any) -> Any:
-    if type(value) is float and value != value:
-        return None
-    try:
-        return to_json_value(value, top=True)
-    except ValueError as error:
-        raise FieldError(str(key), str(error)) from None

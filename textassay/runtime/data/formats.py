@@ -17,16 +17,24 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol
+from typing import IO, Any, Literal
 
 import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.tables import (
+    Frame,
+    Numbered,
+    Restartable,
+    Rows,
+    Table,
+    TableColumns,
+    refuse_duplicate_columns,
+    rows_of_batches,
+)
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
-Numbered = tuple[int, Any]
-"""A row and where it stands, counted from 1."""
 _BATCH = 256
 """Rows of a columnar file that are in memory as Python objects at a time."""
 MAX_LINE = 64 * 2**20
@@ -35,29 +43,6 @@ attack."""
 MAX_BLANK_LINES = 1_000_000
 """Blank lines in a row."""
 _BOM = b"\xef\xbb\xbf"
-
-
-class Table(Protocol):
-    """Rows that can be gone through more than once."""
-
-    name: str
-    """What errors call it."""
-    unit: Literal["line", "row"]
-    """What rows are counted in."""
-    text_cells: bool
-    """Whether every value is text, numbers included."""
-    is_plain: bool
-    """Whether every value is known to be what JSON can hold."""
-    text_lists: bool
-    """Whether lists and objects may be written as text, as in a frame that was read from CSV."""
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows, from the start."""
-        ...
-
-    def state(self) -> object:
-        """Return something that changes when the rows may have."""
-        ...
 
 
 def open_table(source: Any) -> Table:
@@ -76,10 +61,10 @@ def open_table(source: Any) -> Table:
     if hasattr(source, "columns") and hasattr(source, "itertuples"):
         return Frame(source, kind)
     if hasattr(source, "columns") and hasattr(source, "iter_rows"):
-        return TableColumns(_Again(lambda: source.iter_rows(named=True)), kind)
+        return TableColumns(Restartable(lambda: source.iter_rows(named=True)), kind)
     if hasattr(source, "to_batches") and hasattr(source, "schema"):
         return TableColumns(
-            _Again(lambda: _from_batches(source.to_batches(max_chunksize=_BATCH))), kind
+            Restartable(lambda: rows_of_batches(source.to_batches(max_chunksize=_BATCH))), kind
         )
     if isinstance(source, Mapping):
         parts = list(source.values())
@@ -96,63 +81,6 @@ def open_table(source: Any) -> Table:
             f"{kind} contains no rows; give a path, a table, or a list of examples or dicts{hint}"
         )
     return Rows(list(source) if iter(source) is source else source, kind)
-
-
-class _Again:
-    """An iterable that starts afresh each time."""
-
-    def __init__(self, start: Any) -> None:
-        self._start = start
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._start())
-
-
-class Rows:
-    """Rows in memory."""
-
-    unit: Literal["line", "row"] = "row"
-    text_cells = is_plain = text_lists = False
-
-    def __init__(self, rows: Iterable[Any], name: str) -> None:
-        """Take examples or mappings; nothing is copied."""
-        self.name, self._rows = name, rows
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows."""
-        return enumerate(self._rows, start=1)
-
-    def state(self) -> object:
-        """Return nothing: rows in memory are their owner's business."""
-        return None
-
-
-class TableColumns(Rows):
-    """A polars frame or an arrow table, row by row."""
-
-    text_lists = True
-
-
-class Frame(Rows):
-    """A pandas data frame; its index is no data."""
-
-    text_lists = True
-
-    def __init__(self, frame: Any, name: str) -> None:
-        """Take the frame.
-
-        Raises:
-            DataError: Two columns have the same name.
-        """
-        self._columns = [str(column) for column in frame.columns]
-        _refuse_twins(self._columns, name)
-        # `itertuples` without names keeps columns whose names are no identifiers.
-        super().__init__(_Again(lambda: frame.itertuples(index=False, name=None)), name)
-
-    def rows(self) -> Iterator[Numbered]:
-        """Yield the rows as mappings."""
-        for number, cells in super().rows():
-            yield number, dict(zip(self._columns, cells, strict=True))
 
 
 class _File:
@@ -326,7 +254,7 @@ class Csv(_File):
             for cells in reader:
                 if cells and header is None:
                     header = [cell.strip() for cell in cells]
-                    _refuse_twins(header, self.name)
+                    refuse_duplicate_columns(header, self.name)
                     self._check_delimiter(header)
                 elif cells and header is not None:
                     if len(cells) != len(header):
@@ -371,17 +299,12 @@ class Parquet(_File):
             ) from error
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
-                _refuse_twins(file.schema_arrow.names, self.name)
-                yield from enumerate(_from_batches(file.iter_batches(batch_size=_BATCH)), start=1)
+                refuse_duplicate_columns(file.schema_arrow.names, self.name)
+                yield from enumerate(rows_of_batches(file.iter_batches(batch_size=_BATCH)), start=1)
         except (pyarrow.ArrowException, OSError) as error:
             raise DataError(
                 f"{self.name}: cannot be read as parquet: {short_repr(str(error))}"
             ) from error
-
-
-def _from_batches(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    for batch in batches:
-        yield from batch.to_pylist()
 
 
 MAX_NAME = 300
@@ -433,11 +356,3 @@ def _open_file(path: Path) -> Table:
 def _suffix(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     return Path(name).suffix
-
-
-def _refuse_twins(names: Iterable[str], where: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise DataError(f"{where}: two columns are called {name!r}; rename one")
-        seen.add(name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from textassay.runtime.data.fields import RATERS
-from textassay.runtime.data.formats import Numbered, Table
+from textassay.runtime.data.tables import Numbered, Table
 from textassay.runtime.errors import DataError
 
 RATER = "rater"

@@ -4,6 +4,9 @@ Knows nothing of llama.cpp. Tasks run in the order of the keys that they give th
 (`order.py`), and results are delivered to their callers. A second thread prepares what is submitted
 while the owner runs something else. If a task belongs to a conversation with more requests to come,
 the owner waits briefly for the next one while their common prefix is still cached.
+
+Models that take batches of like length have a thread of another kind, `backends/batching.py`;
+docs/architecture.md says why the two stay apart.
 """
 
 from __future__ import annotations
