@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runtime.data.rows import DATA, ROWS, lines, read, saved
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.dataset import MAX_KEPT_BYTES, Examples
 from textassay.runtime.data.formats import MAX_BLANK_LINES, MAX_LINE
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -264,15 +264,15 @@ def test_a_file_that_changes_after_the_check_is_refused(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """Ten times the rows take little more memory."""
+    """Beyond what is kept of a small file, more rows take little more memory."""
+    text = "x" * 4_000
 
     def peak(rows: int) -> int:
-        text = "".join(
-            f'{{"id": "{i}", "output": "text number {i}", "human": {{"c": 3}}}}\n'
-            for i in range(rows)
-        )
-        examples = Examples(saved(tmp_path, text))
-        del text
+        path = tmp_path / f"{rows}.jsonl"
+        with path.open("w") as file:
+            for at in range(rows):
+                file.write(f'{{"id": "{at}", "output": "{text}", "human": {{"c": 3}}}}\n')
+        examples = Examples(path)
         tracemalloc.start()
         try:
             assert sum(1 for _ in examples) == rows
@@ -280,7 +280,23 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    assert peak(6_000) - peak(1_000) < 64 * 5_000
+    fills = MAX_KEPT_BYTES // len(text)
+    less, more = peak(fills), peak(fills + 3_000)
+    assert more < 1.25 * MAX_KEPT_BYTES
+    assert more - less < 64 * 3_000
+
+
+def test_a_small_file_is_read_once_and_a_large_one_again(tmp_path: Path) -> None:
+    """Examples that fit are the same objects each time; others are made anew from the file."""
+
+    def first_two(rows: list[dict[str, Any]]) -> tuple[Example, Example]:
+        examples = Examples(saved(tmp_path, lines(*rows)))
+        return next(iter(examples)), next(iter(examples))
+
+    one, again = first_two([*ROWS])
+    assert one is again
+    one, again = first_two([{"id": str(at), "output": "x" * 2**20} for at in range(17)])
+    assert one == again and one is not again
 
 
 def test_rows_with_ever_new_fields_are_fine(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Data sets: examples from files, tables and iterables, validated before any model is called.
 
-Files are streamed: memory does not grow with their rows, but for 16 bytes an id while they are
-checked.
+Large files are streamed: memory does not grow with their rows, but for 16 bytes per id while they
+are checked. Examples of a small one are kept when they are checked, so that it is read once.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
 
 
-FEW = 1000
-"""Rows whose ids are compared in a dict; for more, that would take too much memory."""
+FEW = 20_000
+"""Rows whose ids are compared in a dict; for more, it would take more memory than numpy does."""
+
+MAX_KEPT_BYTES = 16 * 2**20
+"""Memory that the examples of a small data set may take between the check and the run."""
+
+_EXAMPLE_BYTES = 1000  # of an example in memory, besides its texts
 
 
 class DataInfo(Message):
@@ -99,6 +104,7 @@ class Examples:
         )
         self._state: object = None
         self._info: DataInfo | None = None
+        self._kept: list[Example] | None = None
 
     @property
     def name(self) -> str:
@@ -140,8 +146,11 @@ class Examples:
         """
         self.check()
         self._refuse_change()
-        for _, _, example in self._read():
-            yield with_means(example)
+        if self._kept is not None:
+            yield from self._kept
+        else:
+            for _, _, example in self._read():
+                yield with_means(example)
         self._refuse_change()
 
     def _refuse_change(self) -> None:
@@ -167,20 +176,29 @@ class Examples:
     def _survey(self) -> DataInfo:
         content, ids, compared = hashlib.sha256(), bytearray(), 0
         present, human, metrics = dict.fromkeys(OPTIONAL, 0), dict[str, int](), dict[str, int]()
+        kept: list[Example] | None = []
+        room = MAX_KEPT_BYTES
         for number, row, example in self._read():
             try:
-                content.update(_canonical(example, given=row is example))
+                line = _canonical(example, given=row is example)
             except FieldError as error:
                 raise self._bad(number, error) from None
             except RecursionError:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
+            content.update(line)
+            rated = with_means(example)
+            room -= len(line) + _EXAMPLE_BYTES
+            if room < 0:
+                kept = None
+            elif kept is not None:
+                kept.append(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
             for name in OPTIONAL:
                 if getattr(example, name):
                     present[name] += 1
             compared += isinstance(example.meta.get(OTHER_OUTPUT), str)
-            _count(with_means(example).human, human)
+            _count(rated.human, human)
             _count(example.metrics, metrics)
         if not ids:
             raise DataError(f"{self.name}: contains no examples")
@@ -191,6 +209,7 @@ class Examples:
             )
         if pair := _first_repeat(ids):
             raise self._repeat(*pair)
+        self._kept = kept
         return DataInfo(
             name=self.name,
             count=len(ids) // 16,
