@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import to_json_value
-from textassay.runtime.messages import Failure, Score, ScoreError, Usage
+from textassay.runtime.messages import CACHED, Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_files import score_row
 
@@ -78,7 +78,8 @@ def _is_sound(score: Score) -> bool:
             # exact types: a subclass may write itself in another way than it reads
             type(score) is Score
             and _has_value_or_reason(score)
-            and _has_counts(score)
+            and (score.usage is CACHED or _is_sound_usage(score.usage))
+            and _has_sound_samples(score)
             and (score.explanation is None or _is_plain(score.explanation))
             and _is_plain(score.signature)
             and (not score.evidence or _is_plain(score.evidence))
@@ -100,8 +101,7 @@ def _has_value_or_reason(score: Score) -> bool:
     )
 
 
-def _has_counts(score: Score) -> bool:
-    usage = score.usage
+def _is_sound_usage(usage: Usage) -> bool:
     return (
         type(usage) is Usage
         and usage.calls >= 0
@@ -109,7 +109,12 @@ def _has_counts(score: Score) -> bool:
         and 0 <= usage.prompt_tokens < 2**63
         and 0 <= usage.completion_tokens < 2**63
         and (usage.cost is None or 0 <= usage.cost < math.inf)
-        and (score.samples is None or score.samples >= 0)
+    )
+
+
+def _has_sound_samples(score: Score) -> bool:
+    return (
+        (score.samples is None or score.samples >= 0)
         and (score.spread is None or (type(score.spread) is float and 0 <= score.spread < math.inf))
         and (score.mass is None or (type(score.mass) is float and 0 <= score.mass <= 1))
     )

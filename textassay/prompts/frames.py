@@ -22,17 +22,17 @@ _CUT = re.compile(rf"{_MARK}-(\d+)-")
 class PromptFrame(NamedTuple):
     """The messages of a prompt, cut at its texts."""
 
-    turns: tuple[tuple[str, tuple[str, ...], tuple[int, ...]], ...]
-    """Role, words between the texts (one more than texts), and which text stands at each cut."""
+    turns: tuple[tuple[str, tuple[str, ...], tuple[tuple[int, int], ...]], ...]
+    """Role, pieces of which every second one is a text's, and the place and number of each text."""
 
     def fill(self, texts: Sequence[str]) -> tuple[Turn, ...]:
         """Return the messages with these texts in their places."""
         filled = []
-        for role, words, places in self.turns:
-            pieces = [words[0]]
-            for place, after in zip(places, words[1:], strict=True):
-                pieces += (texts[place], after)
-            filled.append(Turn(role, "".join(pieces)))
+        for role, pieces, cuts in self.turns:
+            content = list(pieces)
+            for place, number in cuts:
+                content[place] = texts[number]
+            filled.append(Turn(role, "".join(content)))
         return tuple(filled)
 
 
@@ -52,10 +52,11 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
     marks = [{"label": label, "text": f"{_MARK}-{at}-"} for at, label in enumerate(labels)]
     turns = []
     for turn in render(name, material=marks, **values):
-        pieces = _CUT.split(turn.content)
-        turns.append((turn.role, tuple(pieces[::2]), tuple(int(place) for place in pieces[1::2])))
-    referenced = {place for _, _, places in turns for place in places}
+        pieces = tuple(_CUT.split(turn.content))
+        cuts = tuple((place, int(pieces[place])) for place in range(1, len(pieces), 2))
+        turns.append((turn.role, pieces, cuts))
+    referenced = {number for _, _, cuts in turns for _, number in cuts}
     # A mark that is left over was changed by the template (upper case, a slice), and its text would
     # be.
-    whole = not any(_MARK in piece for _, words, _ in turns for piece in words)
+    whole = not any(_MARK in piece for _, pieces, _ in turns for piece in pieces)
     return PromptFrame(tuple(turns)) if whole and referenced == set(range(len(labels))) else None

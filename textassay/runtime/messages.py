@@ -96,6 +96,9 @@ class Usage(Message):
 NO_USAGE = Usage()
 """No calls at no cost."""
 
+CACHED = Usage(cached_calls=1)
+"""What a request costs that was not asked of a model."""
+
 
 class UsageTotal:
     """A running sum of usages."""
@@ -109,6 +112,9 @@ class UsageTotal:
 
         An unknown cost makes the sum's cost unknown.
         """
+        if usage is CACHED:  # a replay adds nothing else, several times per score
+            self.cached_calls += 1
+            return
         self.calls += usage.calls
         self.cached_calls += usage.cached_calls
         self.prompt_tokens += usage.prompt_tokens

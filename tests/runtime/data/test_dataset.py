@@ -296,7 +296,8 @@ def test_a_small_file_is_read_once_and_a_large_one_again(tmp_path: Path) -> None
     one, again = first_two([*ROWS])
     assert one is again
     one, again = first_two([{"id": str(at), "output": "x" * 2**20} for at in range(17)])
-    assert one == again and one is not again
+    assert one == again
+    assert one is not again
 
 
 def test_rows_with_ever_new_fields_are_fine(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import CACHED
 from textassay.runtime.model import (
     A,
     AnyRequest,
@@ -38,9 +38,6 @@ from textassay.runtime.storage.json_text import decode, encode
 
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
-
-CACHED = Usage(cached_calls=1)
-"""What a request costs that was not asked of a model."""
 
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""

@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, ParamSpec, TypeVar, cast
 
-from textassay.runtime.calls.cache import CACHED, Keys
+from textassay.runtime.calls.cache import Keys
+from textassay.runtime.messages import CACHED
 from textassay.runtime.model import A, AnyResponse, Model, Q, Wrapper
 
 P = ParamSpec("P")

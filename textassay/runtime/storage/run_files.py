@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,19 @@ MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.j
 _TIMING = frozenset({"started", "seconds"})
 _CALIBRATED = frozenset({"calibrated", "low", "high", "outside"})
 """Fields that only calibrated scores have."""
-_HIDDEN = {
-    (True, True): _TIMING | _CALIBRATED,
-    (True, False): _TIMING,
-    (False, True): _CALIBRATED,
+
+
+def _shown_without(hidden: frozenset[str]) -> tuple[tuple[str, ...], itemgetter[Any]]:
+    names = tuple(name for name in Score.model_fields if name not in hidden)
+    return names, itemgetter(*names)
+
+
+_SHOWN = {
+    (True, True): _shown_without(_TIMING | _CALIBRATED),
+    (True, False): _shown_without(_TIMING),
+    (False, True): _shown_without(_CALIBRATED),
 }
-"""Fields to leave out of a row, by whether it lacks its timing and a calibration."""
+"""Names and values of a row's fields, by whether it lacks its timing and a calibration."""
 _BARE = frozenset({Score, ScoreError, Usage})
 """Messages whose `__dict__` holds nothing but their fields (no cached properties)."""
 
@@ -43,11 +51,8 @@ def score_row(score: Score) -> bytes:
 def _fields(value: Any) -> Any:
     """Return the fields of a message, for `encode`, which calls this for nested messages, too."""
     if type(value) is Score and (value.started is None or value.outside is None):
-        hidden = _HIDDEN[value.started is None, value.outside is None]
-        fields = vars(value).copy()
-        for name in hidden:
-            fields.pop(name, None)
-        return fields
+        names, values_of = _SHOWN[value.started is None, value.outside is None]
+        return dict(zip(names, values_of(vars(value)), strict=True))
     if type(value) in _BARE:
         return vars(value)  # a dump takes five times as long
     if isinstance(value, BaseModel):
