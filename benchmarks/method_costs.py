@@ -20,7 +20,7 @@ from typing import Any
 
 import textassay
 from textassay.demo.bundled import TASKS, data_file
-from textassay.evaluation.request import EvaluationRequest, session_of
+from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.methods import METHODS
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
@@ -54,7 +54,7 @@ async def dry_run(examples: Sequence[Example], method: str, task: str, **more: A
     """Return what a run would ask of a server; `more` are further fields of `EvaluationRequest`."""
     async with (
         textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
-        session_of(
+        open_requested_session(
             examples, EvaluationRequest(method=method, task=task, model=model, **more), dry=True
         ) as session,
         aclosing(session.engine.scores()) as scores,

@@ -157,7 +157,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
 
 @pytest.mark.asyncio
 async def test_a_dry_run_measures_nothing():
-    from textassay.evaluation.request import EvaluationRequest, session_of
+    from textassay.evaluation.request import EvaluationRequest, open_requested_session
 
     measured = []
 
@@ -170,7 +170,7 @@ async def test_a_dry_run_measures_nothing():
     wanted = EvaluationRequest(
         method="fusion-eval", task="summarization", model=model, tools=[mood]
     )
-    async with session_of(ROWS, wanted, dry=True) as session:
+    async with open_requested_session(ROWS, wanted, dry=True) as session:
         scores = [score async for score in session.engine.scores()]
         assert session.usage.calls == 1 + len(ROWS)
     assert {score.outcome for score in scores} == {"scored"}

@@ -21,7 +21,7 @@ from textassay.meta.significance import Difference
 from textassay.meta.significance import compare as compare_agreement
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
-Verdict = Literal["holds", "fails", "inconclusive"]
+GateVerdict = Literal["holds", "fails", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,14 @@ def agreement_difference(
     return rows
 
 
-def gate(rows: Iterable[CompareRow], fail_below: float) -> Verdict:
+def gate(rows: Iterable[CompareRow], fail_below: float) -> GateVerdict:
     """Judge whether the first run's advantage is at least `fail_below` on every aspect.
 
     It fails if an interval lies below, holds if all lie at or above, and is inconclusive if an
     interval spans it or is missing.
     """
     # an inconclusive aspect does not end the loop, because a later one may still fail for certain
-    verdict: Verdict = "holds"
+    verdict: GateVerdict = "holds"
     for row in rows:
         low, high = row.difference.low, row.difference.high
         if low is None or high is None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from textassay.calibration.columns import People, read_judged
 from textassay.calibration.compare_runs import (
     CompareRow,
-    Verdict,
+    GateVerdict,
     agreement_difference,
     compare_runs,
     gate,
@@ -28,7 +28,7 @@ from textassay.cli.decisions import (
 from textassay.cli.exits import INCONCLUSIVE
 
 # the statuses are part of the interface: CI tells a regression (1) from too few texts (4)
-_STATUS: dict[Verdict, int] = {"holds": 0, "fails": 1, "inconclusive": INCONCLUSIVE}
+_STATUS: dict[GateVerdict, int] = {"holds": 0, "fails": 1, "inconclusive": INCONCLUSIVE}
 
 
 def show(

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from textassay.cli.json_log import progress_line
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import effort, line, pace, problems
+from textassay.evaluation.progress_text import effort, line, problems, speed
 
 Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
@@ -84,7 +84,7 @@ def _drawn(now: Progress) -> Group:
     share = f"{now.done / now.total:4.0%} " if now.total else ""
     bar.add_row(
         ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
-        Text(share + " | ".join(pace(now)), no_wrap=True, overflow="ellipsis"),
+        Text(share + " | ".join(speed(now)), no_wrap=True, overflow="ellipsis"),
     )
     wrong = problems(now)
     below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
@@ -94,4 +94,4 @@ def _drawn(now: Progress) -> Group:
 
 
 def _counted(now: Progress) -> str:
-    return " | ".join(["dry run", *pace(now)])
+    return " | ".join(["dry run", *speed(now)])

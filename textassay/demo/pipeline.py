@@ -15,7 +15,7 @@ from textassay.demo.bundled import data_file
 from textassay.demo.layout import DemoFolder
 from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, Recipe
 from textassay.evaluation.api import finish
-from textassay.evaluation.request import EvaluationRequest, session_of
+from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.fitting.fit_from_scores import Learning, fit_recorded
@@ -128,7 +128,7 @@ class Pipeline:
             resume=(folder / "manifest.json").exists(),
             settings=Settings(cache=self._layout.answers),
         )
-        async with session_of(data, request) as session, self._watch(*place, session):
+        async with open_requested_session(data, request) as session, self._watch(*place, session):
             return await finish(session)
 
 

@@ -8,7 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from textassay.evaluation.request import EvaluationRequest, ModelsByRole, session_of
+from textassay.evaluation.request import EvaluationRequest, ModelsByRole, open_requested_session
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
@@ -90,7 +90,7 @@ async def evaluate(
         tools=tools,
     )
     async with (
-        session_of(examples, request) as session,
+        open_requested_session(examples, request) as session,
         watched(lambda: session.engine.progress, progress),
     ):
         return await finish(session)
@@ -156,7 +156,7 @@ async def stream(
         tools=tools,
     )
     async with (
-        session_of(examples, request) as session,
+        open_requested_session(examples, request) as session,
         writing_summary(session),
         aclosing(session.engine.scores()) as scores,
     ):

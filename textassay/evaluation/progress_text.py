@@ -9,10 +9,10 @@ from textassay.evaluation.progress import Progress
 
 def line(now: Progress) -> str:
     """Return the whole state in one line."""
-    return " | ".join([*pace(now), *effort(now), *problems(now)])
+    return " | ".join([*speed(now), *effort(now), *problems(now)])
 
 
-def pace(now: Progress) -> list[str]:
+def speed(now: Progress) -> list[str]:
     """Say how far the run is and how fast it goes."""
     parts = [
         f"{now.done}/{now.total}" if now.total is not None else f"{now.done} done",

@@ -65,7 +65,7 @@ def aspects_of(
 
 
 @asynccontextmanager
-async def session_of(
+async def open_requested_session(
     examples: Any, request: EvaluationRequest, *, dry: bool = False
 ) -> AsyncIterator[Session]:
     """Open the session that a request describes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from textassay.calibration.compare_runs import Verdict
+from textassay.calibration.compare_runs import GateVerdict
 from textassay.runtime.errors import TextassayError
 
 
@@ -50,7 +50,7 @@ class Check:
     high: float | None
     threshold: float
     confidence: float
-    verdict: Verdict
+    verdict: GateVerdict
     texts: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Check:
             raise Inconclusive("\n".join([str(self), *self.texts]))
 
 
-def verdict_of(low: float | None, high: float | None, threshold: float) -> Verdict:
+def verdict_of(low: float | None, high: float | None, threshold: float) -> GateVerdict:
     """Return what an interval says of a threshold that the value must reach."""
     # the mean alone decides nothing: with one source it may lie anywhere
     if low is None or high is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from textassay.methods.g_eval import GEval
     from textassay.methods.gptscore import GPTScore
     from textassay.methods.hd_eval import HDEval
-    from textassay.methods.judging import PromptMethod, RatingMethod
+    from textassay.methods.judging import PER_ASPECT, PromptMethod, RatingMethod
     from textassay.methods.jury import Jury
     from textassay.methods.library import plans, profiles, tasks, trees
     from textassay.methods.llm_score import LLMScore, LLMScoreCoT
@@ -46,6 +46,7 @@ _HOME = {
     "LearnedTree": "fitted.tree",
     "Method": "method",
     "Models": "method",
+    "PER_ASPECT": "judging",
     "Pairwise": "pairwise",
     "PromptMethod": "judging",
     "PromptOptions": "method",
@@ -61,6 +62,7 @@ _MODULES = ("library.plans", "library.profiles", "library.tasks", "library.trees
 
 __all__ = [
     "METHODS",
+    "PER_ASPECT",
     "Checklist",
     "ClaimCheck",
     "CoAScore",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from textassay.tools.surface import Length, Repetition
     from textassay.tools.tool import (
         Abstention,
+        Computed,
         Measurement,
         Preparable,
         TextTool,
@@ -56,6 +57,7 @@ _HOME = {
     "Bleu": "overlap",
     "Bleurt": "bleurt",
     "Chrf": "overlap",
+    "Computed": "tool",
     "Coverage": "extraction",
     "Embedding": "embedding",
     "GROUPS": "registry",
@@ -99,6 +101,7 @@ __all__ = [
     "Bleu",
     "Bleurt",
     "Chrf",
+    "Computed",
     "Coverage",
     "Embedding",
     "FunctionTool",
