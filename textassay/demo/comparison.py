@@ -101,7 +101,7 @@ class TaskComparison:
 def compare_with_ratings(
     task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
 ) -> TaskComparison:
-    """Hold trivial measures and judges against the ratings of the examples.
+    """Compare trivial measures and judges with the ratings of the examples.
 
     Args:
         task: Name of the task.

@@ -135,7 +135,7 @@ def agreement_table(
     seed: int = 0,
     raters: bool = False,
 ) -> AgreementTable:
-    """Hold recorded scores against people.
+    """Measure how recorded scores agree with people.
 
     Args:
         scores: A run, the path of a run folder or of a file of scores, or values by aspect and id
