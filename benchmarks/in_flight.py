@@ -1,10 +1,12 @@
 """1,000 calls in flight against a judge that takes 1 s: samples per second, and peak memory.
 
-    python -m benchmarks.in_flight [--samples 10000] [--concurrency 1000]
+    python -m benchmarks.in_flight [--samples 30000] [--concurrency 1000]
 
 Prints a bare aiohttp loop beside `direct/`, each in a process of its own. The ideal is one call
 after the other in every place: as many samples per second as there are places. Runs of different
-lengths are not comparable: a short run shows less than a long one.
+lengths are not comparable: a short run shows less than a long one. An unknown server is asked 4
+calls at once, then 128, then 1,000, which costs the time of 1,868 calls: 0.84 of ideal is the most
+that 10,000 samples can show, 0.94 the most of 30,000.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--samples", type=int, default=10_000)
+    parser.add_argument("--samples", type=int, default=30_000)
     parser.add_argument("--concurrency", type=int, default=1000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, server(latency_ms=1000) as url:

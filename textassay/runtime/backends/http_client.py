@@ -71,7 +71,7 @@ class HttpClient:
         session = self.session()
         # aiohttp writes a file piece by piece
         data = body if len(body) <= LARGE else io.BytesIO(body)
-        async with session.request(
+        response = await session.request(
             method,
             url,
             data=data,
@@ -79,9 +79,13 @@ class HttpClient:
             params=self._endpoint.query or None,
             # Following one would carry key and prompt to an address that nobody chose.
             allow_redirects=False,
-        ) as response:
+        )
+        try:
             raw = await self._read(response)
-            return HTTPAnswer(response.status, response.headers, raw)
+        finally:
+            # gives the connection back, or closes it if a part of the answer was not read
+            response.release()
+        return HTTPAnswer(response.status, response.headers, raw)
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         length, longest = response.content_length, self._endpoint.max_bytes

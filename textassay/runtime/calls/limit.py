@@ -57,7 +57,8 @@ class LimitedModel(Wrapper):
             # limit.
             if used:
                 grant.settle(used)
-                self._forecast.learn(request, answer)
+                if self.limiter.tpm is not None:
+                    self._forecast.learn(request, answer)
             return answer
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
