@@ -172,6 +172,47 @@ def test_no_import_cycles() -> None:
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
+def called_in(path: Path) -> set[str]:
+    """Return the plain names that a file calls."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
+    """`connect` alone; batches go beside the stack, with a budget and a mask of their own."""
+    wrappers = {
+        node.name
+        for path in (PACKAGE / "runtime" / "calls").glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+        and "Wrapper" in {base.id for base in node.bases if isinstance(base, ast.Name)}
+    }
+    assert len(wrappers) > 10
+    made = {
+        (path.relative_to(PACKAGE).as_posix(), name)
+        for path in MODULES
+        for name in called_in(path) & wrappers
+    }
+    assert {name for place, name in made if place == "runtime/connect.py"} == wrappers
+    assert {one for one in made if one[0] != "runtime/connect.py"} == {
+        ("runtime/batches/model.py", "BudgetedModel"),
+        ("runtime/batches/queue.py", "MaskedModel"),
+        ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which connect calls
+    }
+
+
+def test_the_models_of_a_run_are_opened_in_one_place() -> None:
+    """For runs, `fit` and the command line; the others ask one model that is not a run's."""
+    assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if "connect" in called_in(p)} == {
+        "evaluation/opening.py",
+        "cli/doctor.py",
+        "cli/demo/command.py",
+        "gates/recording.py",
+        "tools/lm_prob.py",
+    }
+
+
 def test_import_is_light() -> None:
     """`import textassay` loads no model library, no numerics and no table library."""
     heavy = {
