@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from textassay.learning.aspect import LearnedAspect
 from textassay.learning.checks import find_leaks, matrix, names_of, without_features
-from textassay.learning.learners import JOINT, NAMES, UNPOOLED, AspectLearner, TrainingRows
+from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, TrainingRows
 from textassay.learning.splits import Mask, group_codes
 from textassay.learning.standardizer import Standardizer
 from textassay.learning.systems import SystemMeans, Systems
@@ -164,14 +164,7 @@ class Aggregator:
             systems=self._systems,
             new_systems=new_systems,
         )
-        self._aspects = (
-            learner.learn_together(self.targets_, rows, y)
-            if self.name in JOINT
-            else [
-                learner.learn(name, rows, ratings, named)
-                for name, ratings in zip(self.targets_, y.T, strict=True)
-            ]
-        )
+        self._aspects = learner.learn(self.targets_, rows, y, named)
         return self
 
     @property

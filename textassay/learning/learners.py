@@ -104,19 +104,31 @@ class AspectLearner:
     new_systems: bool
 
     def learn(
-        self, name: str, rows: TrainingRows, ratings: Floats, named: Iterable[str]
-    ) -> LearnedAspect:
-        """Learn one aspect from the rows that are rated on it.
+        self, names: Sequence[str], rows: TrainingRows, ratings: Floats, named: Iterable[str]
+    ) -> list[LearnedAspect]:
+        """Learn the aspects: one by one, or all at once if the learner does.
 
         Args:
-            name: The aspect.
+            names: The aspects.
             rows: All rows.
-            ratings: People's, length n; NaN for gaps.
+            ratings: People's, shape (n, aspects); NaN for gaps.
             named: All aspects that features may belong to.
 
         Raises:
             DataError: Too few rows, or ratings or predictions that do not vary.
         """
+        if self.name in JOINT:
+            return self._learn_together(names, rows, ratings)
+        known = set(named)
+        return [
+            self._learn_one(name, rows, column, known)
+            for name, column in zip(names, ratings.T, strict=True)
+        ]
+
+    def _learn_one(
+        self, name: str, rows: TrainingRows, ratings: Floats, named: Iterable[str]
+    ) -> LearnedAspect:
+        """Learn one aspect from the rows that are rated on it."""
         used = rows.filled & ~np.isnan(ratings)
         target = ratings[used]
         mean, sd, limits = self._spread(target, name)
@@ -142,19 +154,10 @@ class AspectLearner:
         self._refuse_constant(made, training.features, name)
         return made
 
-    def learn_together(
+    def _learn_together(
         self, names: Sequence[str], rows: TrainingRows, ratings: Floats
     ) -> list[LearnedAspect]:
-        """Learn all aspects at once, from the rows that are rated on each of them.
-
-        Args:
-            names: The aspects.
-            rows: All rows.
-            ratings: People's, shape (n, aspects); NaN for gaps.
-
-        Raises:
-            DataError: Too few rows, or ratings or predictions that do not vary.
-        """
+        """Learn all aspects at once, from the rows that are rated on each of them."""
         used = rows.filled & ~np.isnan(ratings).any(axis=1)
         if used.sum() < _MIN_ROWS:
             raise DataError(
