@@ -107,7 +107,8 @@ def test_max_cost_holds_whatever_the_server_tells(tmp_path, lies):
     assert len(asked) <= 40
 
 
-def test_headers_query_and_key_of_each_role_come_from_the_config(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["direct/m", "openai/m"])
+def test_headers_query_and_key_of_each_role_come_from_the_config(tmp_path, monkeypatch, name):
     """Everything a gateway may ask for; secrets stay in the environment and out of the manifest."""
     monkeypatch.setenv("GATEWAY_KEY", "sk-the-key-of-the-gateway")
     monkeypatch.setenv("TEAM_TOKEN", "team-token-0123456789")
@@ -122,7 +123,8 @@ def test_headers_query_and_key_of_each_role_come_from_the_config(tmp_path, monke
         config = tmp_path / "judge.toml"
         config.write_text(
             "[models.scorer]\n"
-            'model = "direct/m"\n'
+            f'model = "{name}"\n'
+            "price = [1, 1]\n"
             f'api_base = "{url}?tier=fast"\n'
             'api_key_env = "GATEWAY_KEY"\n'
             'api_key_header = "api-key"\n'
@@ -200,6 +202,51 @@ def test_a_client_certificate_is_shown_to_a_server_that_asks_for_one(tmp_path, c
         accepted = textassay("score", data, *at, *shown, "--out", tmp_path / "b")
     assert refused.code in (1, 3)
     assert accepted.code == 0, accepted.err
+
+
+@pytest.mark.parametrize("name", ["direct/m", "openai/m"])
+def test_endpoints_behind_a_proxy_have_keys_of_their_own(tmp_path, monkeypatch, name):
+    """Each is sent its own key and no other, and no file of the run holds one of the secrets."""
+    secrets = {"KEY_ONE": "sk-one-0123456789", "KEY_TWO": "sk-two-0123456789"}
+    secrets |= {"PROXY_PASSWORD": "proxy-0123456789", "SIGNATURE": "signed-0123456789"}
+    for variable, value in secrets.items():
+        monkeypatch.setenv(variable, value)
+    seen: dict[str, web.Request] = {}
+
+    def check(request: web.Request, text: str) -> web.Response:
+        seen[request.url.host] = request
+        return rated()
+
+    data = write_examples(tmp_path / "d.jsonl", 4)
+    config, run = tmp_path / "judge.toml", tmp_path / "run"
+    with gateway(check) as url:
+        proxy = url.removesuffix("/v1").replace("localhost", "127.0.0.1")
+        config.write_text(
+            "[models.scorer]\n"
+            f'model = "{name}"\n'
+            "price = [1, 1]\n"
+            'query = { sig = "${SIGNATURE}" }\n'
+            f'proxy = "{proxy.replace("//", "//me:${PROXY_PASSWORD}@")}"\n'
+            "[[models.scorer.endpoints]]\n"
+            'api_base = "http://one.invalid/v1"\n'
+            'api_key_env = "KEY_ONE"\n'
+            "[[models.scorer.endpoints]]\n"
+            'api_base = "http://two.invalid/v1"\n'
+            'api_key_env = "KEY_TWO"\n'
+            'api_key_header = "api-key"\n'
+        )
+        judge = ("--method", "llm-score", "--aspects", "coherence", "--config", config)
+        ended = textassay("score", data, *judge, "--out", run)
+    assert ended.code == 0, ended.err
+    one, two = seen["one.invalid"], seen["two.invalid"]
+    assert one.headers["Authorization"] == f"Bearer {secrets['KEY_ONE']}"
+    assert two.headers["api-key"] == secrets["KEY_TWO"]
+    assert "Authorization" not in two.headers
+    for request in (one, two):
+        assert request.query["sig"] == secrets["SIGNATURE"]
+        assert "Proxy-Authorization" in request.headers
+    for path in (path for path in run.rglob("*") if path.is_file()):
+        assert not [value for value in secrets.values() if value.encode() in path.read_bytes()]
 
 
 def test_resume_takes_headers_and_addresses_from_the_config(tmp_path, monkeypatch):

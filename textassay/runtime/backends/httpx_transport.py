@@ -8,6 +8,7 @@ Imported only where such a library is used.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import httpx
 
@@ -26,9 +27,16 @@ class ClientTransport(httpx.AsyncBaseTransport):
     as the model's.
     """
 
-    def __init__(self, client: HttpClient, *, where: str) -> None:
-        """Use a client, which stays the caller's to close; `where` names the model in messages."""
+    def __init__(self, client: HttpClient, *, where: str, left_out: Collection[str] = ()) -> None:
+        """Use a client, which stays the caller's to close.
+
+        Args:
+            client: Sends the requests, with headers of its own.
+            where: The model, as messages name it.
+            left_out: Headers of the library that are not sent, in lower case.
+        """
         self._client, self._where = client, where
+        self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request.
@@ -40,9 +48,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         """
         body = await request.aread()
         headers = {
-            name: value
-            for name, value in request.headers.items()
-            if name not in ("host", *_OF_THE_WIRE)
+            name: value for name, value in request.headers.items() if name not in self._left_out
         }
         limit = (request.extensions.get("timeout") or {}).get("read")
         try:

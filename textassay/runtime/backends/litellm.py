@@ -161,6 +161,7 @@ class LiteLLMModel:
         self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
         self._price = price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
+        self._own_key_header = bool(key)
         self._http = HttpClient(
             self._api_base or "https://",
             replace(endpoint, query={**query, **endpoint.query}),
@@ -413,8 +414,6 @@ class LiteLLMModel:
         import httpx
         import openai
 
-        from textassay.runtime.backends.httpx_transport import ClientTransport
-
         address, key = self._providers_own
         base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
         return openai.AsyncOpenAI(
@@ -422,18 +421,20 @@ class LiteLLMModel:
             base_url=base or os.environ.get("OPENAI_API_BASE"),
             max_retries=0,
             timeout=None,
-            http_client=httpx.AsyncClient(
-                transport=ClientTransport(self._http, where=self._name), follow_redirects=False
-            ),
+            http_client=httpx.AsyncClient(transport=self._transport(), follow_redirects=False),
         )
 
     def _http_handler(self) -> Any:
         from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
+        return AsyncHTTPHandler(transport=self._transport(), follow_redirects=False)
+
+    def _transport(self) -> Any:
         from textassay.runtime.backends.httpx_transport import ClientTransport
 
-        transport = ClientTransport(self._http, where=self._name)
-        return AsyncHTTPHandler(transport=transport, follow_redirects=False)
+        # a key that has a header of its own is sent nowhere else
+        left_out = ("authorization",) if self._own_key_header else ()
+        return ClientTransport(self._http, where=self._name, left_out=left_out)
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
