@@ -1,6 +1,6 @@
 """Ways of learning that are no part of textassay: tried here to see what they would add.
 
-`stacked` weighs the members of `auto`'s blend by least squares, with weights of at least 0, over
+`stacked` weighs ridge, nnls, forest and boosting by least squares, with weights of at least 0, over
 their predictions of folds of groups that they have not seen. `unconstrained` is the boosting
 without its monotone constraints. `ordinal` is one boosting for each cut of the rating scale, whose
 chances of lying above add up to the rating (Frank and Hall, "A simple approach to ordinal
@@ -17,13 +17,13 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.learning_data import Floats
-from textassay.learning.auto import BLEND, LARGE, SMALL
+from textassay.learning.auto import CANDIDATES
 from textassay.learning.splits import folds
 from textassay.learning.training import Learned, Learner, Predictor, Training
 from textassay.learning.trees import boosted, clear_directions
 
 _MAX_CUTS = 12
-_MEMBERS: Mapping[str, Learner] = {**SMALL, **LARGE}
+_STACKED = ("ridge", "nnls", "forest", "lightgbm")
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,17 @@ class _Sum:
 def learn_stacked(training: Training) -> Learned:
     """Weigh ridge, nnls, forest and boosting by what they predict of folds they have not seen."""
     fold = folds(training.groups, 5, seed=training.seed)
-    unseen = np.empty((len(fold), len(BLEND)))
+    unseen = np.empty((len(fold), len(_STACKED)))
     for number in range(int(fold.max()) + 1):
         inside, outside = training.rows(fold != number), fold == number
-        for column, name in enumerate(BLEND):
-            unseen[outside, column] = _MEMBERS[name](inside).predictor.predict(
+        for column, name in enumerate(_STACKED):
+            unseen[outside, column] = CANDIDATES[name](inside).predictor.predict(
                 training.features[outside]
             )
     weights = nnls(unseen, training.target)[0]
-    return Learned(_Sum([_MEMBERS[name](training).predictor for name in BLEND], weights, 0.0), {})
+    return Learned(
+        _Sum([CANDIDATES[name](training).predictor for name in _STACKED], weights, 0.0), {}
+    )
 
 
 def learn_unconstrained(training: Training) -> Learned:

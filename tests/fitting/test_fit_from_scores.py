@@ -534,3 +534,70 @@ def test_new_systems_leave_out_systems_and_pool_the_texts_to_judge(tmp_path):
     assert status == 2
     assert "--new-systems" in said
     assert fit(data, tmp_path / "h", "--method", "hd-eval", "-m", "x/y", "--new-systems")[0] == 2
+
+
+def rated_by_one_each(texts=240, raters=8):
+    """Rows with one rating each, by raters of different severity, and a judge that sees quality."""
+    rng = np.random.default_rng(0)
+    severity = np.linspace(-1.2, 1.2, raters)
+    for i in range(texts):
+        quality, rater = rng.normal(), int(rng.integers(raters))
+        yield {
+            "id": f"r{i}",
+            "output": f"text {i}",
+            "annotator": f"ann{rater}",
+            "human": {"clarity": float(np.clip(round(3 + 0.6 * quality - severity[rater]), 1, 5))},
+            "metrics": {"judge": quality + rng.normal()},
+        }
+
+
+def test_the_severity_of_known_raters_is_taken_off_and_added_back(tmp_path):
+    rows = list(rated_by_one_each())
+    data = write(tmp_path / "data.jsonl", rows)
+    status, said = fit(
+        data, tmp_path / "ev", "--features", "judge", "--raters", "model", "--aggregator", "ridge"
+    )
+    assert status == 0, said
+    assert "severity of raters: " in said
+    told = json.loads((tmp_path / "ev" / "report.json").read_text())["raters"]["clarity"]
+    severities = {one["rater"]: one["severity"] for one in told["raters"]}
+    assert severities["ann7"] - severities["ann0"] == pytest.approx(2.4, abs=0.7)
+    held_out = {name: by["mean"]["pearson"] for name, by in told["held_out"].items()}
+    assert held_out["model, rater added back"] > held_out["mean"] + 0.15
+    known = {score.id: score for score in evaluate_sync(rows[:20], method=str(tmp_path / "ev"))}
+    nobody = [{**row, "annotator": None} for row in rows[:20]]
+    for row, score in zip(rows, evaluate_sync(nobody, method=str(tmp_path / "ev")), strict=False):
+        rated = known[row["id"]]
+        parts = {one["text"]: one["contribution"] for one in rated.evidence}
+        severity = severities[row["annotator"]]
+        assert parts[f"(rater {row['annotator']})"] == pytest.approx(-severity)
+        assert sum(parts.values()) == pytest.approx(rated.value, abs=1e-9)
+        low, high = rated.scale
+        assert rated.value == pytest.approx(min(max(score.value - severity, low), high), abs=1e-9)
+
+
+def test_a_rater_model_is_reported_beside_the_plain_mean(tmp_path):
+    rows = rows_of(annotators={})
+    rng = np.random.default_rng(5)
+    for row in rows:
+        for aspect, low, high in (("clarity", 1, 5), ("charm", 0, 10)):
+            raters = rng.permutation(4)[:2]
+            given = row["human"][aspect] + np.array([1.0, 0.3, -0.3, -1.0]) * (high - low) / 4
+            rated = [float(np.clip(round(v), low, high)) for v in given]
+            row["annotators"] = {
+                **row["annotators"],
+                aspect: [rated[r] if r in raters else None for r in range(4)],
+            }
+        del row["human"]
+    data = write(tmp_path / "data.jsonl", rows)
+    flags = ("--features", "*", "--aggregator", "ridge", "--raters", "model")
+    status, said = fit(data, tmp_path / "ev", *flags)
+    assert status == 0, said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())["raters"]["clarity"]
+    severities = [one["severity"] for one in report["raters"]]
+    assert severities == sorted(severities)  # the first rater is the mildest
+    assert set(report["held_out"]) == {"model", "mean"}
+    assert all(0 < by["model"]["pearson"] < 1 for by in report["held_out"].values())
+    status, said = fit(write(tmp_path / "one.jsonl", rows_of()), tmp_path / "no", *flags)
+    assert status == 2
+    assert "single raters" in said

@@ -27,7 +27,9 @@ def fitted(name="ridge", *, rows=240, **arguments):
     return Aggregator(name).fit(x, y, groups=groups, systems=systems, **arguments)
 
 
-@pytest.mark.parametrize("name", ["linear", "nnls", "ridge", "forest", "lightgbm", "auto"])
+@pytest.mark.parametrize(
+    "name", ["linear", "nnls", "ridge", "kernel", "forest", "lightgbm", "auto"]
+)
 def test_the_means_of_a_known_system_sharpen_its_rows(name):
     x, y, groups, systems = made()
     train = np.arange(240) < 120

@@ -107,6 +107,7 @@ def learning_from(flags: dict[str, Any]) -> Learning:
         "repeats": flags.get("repeats"),
         "seed": flags.get("seed"),
         "new_systems": flags.get("new_systems"),
+        "raters": flags.get("raters"),
         "depth": flags.get("report"),
         "aspects": flags.get("aspects"),
     }
@@ -173,6 +174,8 @@ def alignment_from(flags: dict[str, Any], chosen: dict[str, Any]) -> AlignmentOr
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     runtime |= settings_in(flags)
+    if flags.get("raters") == "model":
+        raise ConfigurationError("--raters model is for recorded scores (--features, --scores)")
     if flags.get("new_systems"):
         raise ConfigurationError(
             "--new-systems is for recorded scores (--features, --scores): a model's ratings of a "

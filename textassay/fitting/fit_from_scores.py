@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from textassay.fitting.learn import Fitter, background_of, choose
+from textassay.fitting.raters import Raters, modeled
 from textassay.fitting.report import Depth, Parts, report_of
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import FeatureTable, Selection, read_table, refuse_leaks
@@ -21,7 +23,7 @@ from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, save
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
+from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
@@ -50,6 +52,8 @@ class Learning:
             default 3 for data and 1 for criteria.
         new_systems: Whether texts of systems that nobody rated are to be judged: then folds leave
             out systems as well as sources to decide whether the means of systems help.
+        raters: Whether the target is the mean of a row's ratings or comes from a rater model, which
+            takes off each rater's severity and noise.
     """
 
     aggregators: tuple[str, ...] = ("auto",)
@@ -63,10 +67,13 @@ class Learning:
     test_fraction: float | None = None
     repeats: int | None = None
     new_systems: bool = False
+    raters: Raters = "mean"
 
     def __post_init__(self) -> None:
         if self.repeats is not None and not 1 <= self.repeats <= 100:
             raise ConfigurationError(f"repeats must be between 1 and 100, not {self.repeats}")
+        if self.raters not in get_args(Raters):
+            raise UnknownName("target of several raters", self.raters, list(get_args(Raters)))
 
 
 @dataclass(frozen=True)
@@ -142,8 +149,12 @@ def fit_recorded(
         scales_of(table, learning.scales), learning.seed, learning.threads, learning.new_systems
     )
     parts = split(table, learning)
+    by_rater = modeled(table, parts) if learning.raters == "model" else None
+    plain, parts = parts, by_rater.parts if by_rater else parts
     choice = choose(learning.aggregators, parts.train, fitter)
     made = made_of(table, parts, data.check(), learning)
+    if by_rater and by_rater.severities:
+        made["raters"] = by_rater.severities
     evaluator = Evaluator(
         kind="recorded",
         aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
@@ -160,6 +171,9 @@ def fit_recorded(
         made={"kind": "recorded", **made},
         repeats=learning.repeats,
     )
+    if by_rater:
+        means = choose(learning.aggregators, plain.train, fitter)
+        report["raters"] = by_rater.report(choice, means, plain)
     return Fit(evaluator, report)
 
 

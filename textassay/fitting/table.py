@@ -19,6 +19,7 @@ from textassay.learning.training import Floats
 from textassay.meta.score_files import Recorded
 from textassay.methods.fitted.features import matching_names, row_of
 from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
@@ -41,6 +42,7 @@ class FeatureTable:
         unrated: Rows without a rating.
         systems: System that wrote each row's text, length n.
         all_aspects: Names of all aspects that the data have ratings of.
+        raters: Name of the rater of each row's rating, length n; `None` where the row names nobody.
         pool: Features and systems of all rows, of which these are a part; `None` for all of them.
     """
 
@@ -56,6 +58,7 @@ class FeatureTable:
     unrated: int
     systems: tuple[str | None, ...]
     all_aspects: tuple[str, ...]
+    raters: tuple[str | None, ...]
     pool: tuple[Floats, tuple[str | None, ...]] | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:
@@ -67,6 +70,7 @@ class FeatureTable:
             human=self.human[chosen],
             groups=self.groups[chosen],
             systems=tuple(compress(self.systems, chosen)),
+            raters=tuple(compress(self.raters, chosen)),
             pool=self.pool or (self.features, self.systems),
             annotators={name: values[chosen] for name, values in self.annotators.items()},
         )
@@ -80,6 +84,7 @@ class FeatureTable:
             human=np.concatenate([self.human, other.human]),
             groups=np.concatenate([self.groups, other.groups]),
             systems=self.systems + other.systems,
+            raters=self.raters + other.raters,
             annotators={
                 name: np.concatenate([values, other.annotators[name]])
                 for name, values in self.annotators.items()
@@ -190,6 +195,7 @@ class _Rows:
         self._human: list[list[float]] = []
         self._groups: list[str | None] = []
         self._systems: list[str | None] = []
+        self._raters: list[str | None] = []
         self._by: set[str] = set()
         self._annotators: list[dict[str, tuple[float | None, ...]]] = []
         self._unrated = self._left_out = 0
@@ -211,6 +217,7 @@ class _Rows:
         self._human.append(ratings)
         self._groups.append(self._source(example))
         self._systems.append(example.system)
+        self._raters.append(rater_of(example))
         self._annotators.append(
             {name: example.annotators[name] for name in self._aspects if name in example.annotators}
         )
@@ -262,6 +269,7 @@ class _Rows:
             unrated=self._unrated,
             systems=tuple(self._systems),
             all_aspects=tuple(info.human),
+            raters=tuple(self._raters),
         )
 
     @property

@@ -12,6 +12,8 @@ _SHOWN = 15
 def text_of(report: Json) -> str:
     """Return the report as lines of text."""
     parts = [_head(report), *_held_out(report["held_out"]), _importance(report["importance"])]
+    if "raters" in report:
+        parts.insert(1, _raters(report["raters"]))
     if "alignment" in report:
         parts.insert(1, _alignment(report["alignment"]))
     if "rubric" in report:
@@ -72,6 +74,30 @@ def _systems(aspects: Json) -> list[str]:
             f" {errors['with']:.3f} with"
         )
     return lines
+
+
+def _raters(aspects: Json) -> str:
+    lines = ["targets by a rater model (severity: points below the raters' mean; noise: in"]
+    lines[0] += " standard deviations of the texts), and held-out agreement beside plain means"
+    for aspect, one in aspects.items():
+        most = sorted(one["raters"], key=lambda row: -row["n"])[:_SHOWN]
+        listed = [
+            f"{row['rater']} {row['severity']:+.2f} (noise {row['noise']:.2f}, n {row['n']})"
+            for row in most
+        ]
+        more = len(one["raters"]) - len(most)
+        rest = f", and {more} more" if more else ""
+        lines.append(f"{aspect}, severity of raters: {', '.join(listed)}{rest}")
+        rows = [("learned from", "Pearson/Spearman with the model's targets", "with plain means")]
+        rows += [
+            (name, _both(by["model"]), _both(by["mean"])) for name, by in one["held_out"].items()
+        ]
+        lines.append(_aligned(rows))
+    return "\n".join(lines)
+
+
+def _both(figures: Json) -> str:
+    return f"{_figure(figures['pearson'])}/{_figure(figures['spearman'])}"
 
 
 def _held_out(held_out: Json) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.learning.auto import Blend
+from textassay.learning.kernel import KernelSum
 from textassay.learning.linear import Linear
 from textassay.learning.mlp import Mlp
 from textassay.learning.training import Explaining, Predictor
@@ -64,11 +65,13 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
     if data["kind"] == "blend":
         # a blend explains itself through its members, so it holds only those that can
         members = [predictor_from(member) for member in data["members"]]
-        return Blend(tuple(member for member in members if isinstance(member, Explaining)))
+        explaining = tuple(member for member in members if isinstance(member, Explaining))
+        return Blend(explaining, tuple(data.get("weights", ())))
     kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
         "linear": Linear.from_dict,
         "trees": Trees.from_dict,
         "mlp": Mlp.from_dict,
+        "kernel": KernelSum.from_dict,
     }
     # an evaluator of a later version may name a kind that this one lacks
     if data["kind"] not in kinds:

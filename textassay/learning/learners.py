@@ -16,6 +16,7 @@ from textassay.learning.auto import learn_auto
 from textassay.learning.averages import learn_avg, learn_corrw
 from textassay.learning.checks import limits_of
 from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
+from textassay.learning.kernel import learn_kernel
 from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
 from textassay.learning.mlp import learn_joint_mlp, learn_mlp
 from textassay.learning.naming import features_for
@@ -40,6 +41,7 @@ AGGREGATORS: dict[str, Learner] = {
     "linear": learn_linear,
     "nnls": learn_nnls,
     "ridge": learn_ridge,
+    "kernel": learn_kernel,
     "tree": learn_tree,
     "forest": learn_forest,
     "mlp": learn_mlp,

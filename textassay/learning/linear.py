@@ -15,7 +15,7 @@ from textassay.learning.splits import folds
 from textassay.learning.training import Floats, Learned, Training, dot
 from textassay.runtime.errors import DataError
 
-_PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
+PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
 """Ridge penalties to try, per row."""
 
 
@@ -84,12 +84,12 @@ def learn_ridge(training: Training) -> Learned:
 
 def _best_penalty(training: Training) -> float:
     fold = folds(training.groups, 5, seed=training.seed)
-    errors = np.zeros(len(_PENALTIES))
+    errors = np.zeros(len(PENALTIES))
     for held_out in range(int(fold.max()) + 1):
         inside, outside = training.rows(fold != held_out), training.rows(fold == held_out)
-        for index, model in enumerate(_ridge(inside, _PENALTIES)):
+        for index, model in enumerate(_ridge(inside, PENALTIES)):
             errors[index] += ((model.predict(outside.features) - outside.target) ** 2).sum()
-    return _PENALTIES[int(errors.argmin())]
+    return PENALTIES[int(errors.argmin())]
 
 
 def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.learning.auto import HeldOut, at_most
+from textassay.learning.auto import HeldOut
 from textassay.learning.linear import learn_ridge
 from textassay.learning.splits import Codes, Mask, folds
 from textassay.learning.training import Floats, Learner, Training
@@ -67,7 +67,7 @@ def compare_pooling(
     Raises:
         DataError: There are fewer than two groups, or two systems if `new`.
     """
-    kept = np.isin(without.groups, at_most(without, _ROWS_TO_CHOOSE).groups)
+    kept = np.isin(without.groups, without.at_most(_ROWS_TO_CHOOSE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
     for inside, outside in _cells(without, systems, new=new):

@@ -47,6 +47,16 @@ class Training:
             groups=self.groups[chosen],
         )
 
+    def at_most(self, rows: int) -> Training:
+        """Return the rows, or whole groups of them, drawn at random, that have about so many."""
+        if len(self.target) <= rows:
+            return self
+        groups, sizes = np.unique(self.groups, return_counts=True)
+        order = np.random.default_rng(self.seed).permutation(len(groups))
+        # whole groups, as everywhere: a group cut in two would leak between folds
+        count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
+        return self.rows(np.isin(self.groups, groups[order[:count]]))
+
     def with_target(self, target: Floats) -> Training:
         """Return the same rows with another target."""
         return replace(self, target=target)

@@ -49,9 +49,9 @@ LEARNING = Group(
         _learning(
             metavar="NAME",
             help=(
-                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, tree, forest, mlp, "
-                "lightgbm, or for all aspects at once tree-joint, forest-joint, mlp-joint; may "
-                "repeat."
+                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, kernel, tree,"
+                " forest, mlp, lightgbm, or for all aspects at once tree-joint, forest-joint,"
+                " mlp-joint; may repeat."
             ),
         ),
     ],
@@ -88,6 +88,12 @@ LEARNING = Group(
         _learning(
             metavar="N",
             help="Samples per point of the curves of --report full (default: 3 data, 1 criteria).",
+        ),
+    ],
+    raters=Annotated[
+        Literal["mean", "model"] | None,
+        _learning(
+            help="Learn from mean ratings (default), or take each rater's severity and noise off.",
         ),
     ],
     new_systems=Annotated[

@@ -10,7 +10,7 @@ features is not scored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
 from textassay.methods.fitted.features import read_files, row_of
 from textassay.methods.method import CheckedOptions
 from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, ScoreError
@@ -77,6 +78,23 @@ class _Verdict:
     by_system: Floats | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a score of one aspect is made from.
+
+    Attributes:
+        features: Features in order.
+        system: System that wrote the text.
+        rater: Who rates it, if the example says so.
+        severity: Points by which this rater rates below the raters' mean; 0 if unknown.
+    """
+
+    features: Sequence[float]
+    system: str | None
+    rater: str | None
+    severity: float
+
+
 class FittedScorer:
     """From one row of features to what people would say of each aspect, with reasons.
 
@@ -89,6 +107,7 @@ class FittedScorer:
         self.aggregator: Aggregator = aggregator_of(evaluator)
         self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
         self._features, self._options = evaluator.features, options
+        self._severities: Mapping[str, Mapping[str, float]] = evaluator.made.get("raters", {})
         self._background = np.array(evaluator.background, float)
         # a call of LightGBM or numpy costs about the same for one row as for hundreds
         self._verdict = Batched(self._of_rows)
@@ -105,6 +124,8 @@ class FittedScorer:
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
         verdict = await self._verdict((features, example.system))
+        rater = rater_of(example)
+        severity = self._severities.get(rater or "", {})
         return [
             Score(
                 id=example.id,
@@ -112,16 +133,14 @@ class FittedScorer:
                 value=value,
                 scale=aspect.scale,
                 how="fused",
-                evidence=(
-                    self._evidence((features, example.system), verdict, at, value)
-                    if self._options.explain
-                    else ()
-                ),
+                evidence=(self._evidence(row, verdict, at, value) if self._options.explain else ()),
                 signature=signature,
             )
             for aspect in aspects
             for at in [self.aggregator.targets_.index(aspect.name)]
-            for value in [min(max(float(verdict.raw[at]), aspect.scale[0]), aspect.scale[1])]
+            for row in [_Row(features, example.system, rater, severity.get(aspect.name, 0.0))]
+            for raw in [float(verdict.raw[at]) - row.severity]
+            for value in [min(max(raw, aspect.scale[0]), aspect.scale[1])]
         ]
 
     def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
@@ -144,18 +163,16 @@ class FittedScorer:
             )
         ]
 
-    def _evidence(
-        self, row: FeatureRow, verdict: _Verdict, at: int, value: float
-    ) -> tuple[Json, ...]:
+    def _evidence(self, row: _Row, verdict: _Verdict, at: int, value: float) -> tuple[Json, ...]:
         """Return the baseline, the contributions by size, and what clipping to the scale cut."""
-        features, system = row
+        features = row.features
         assert verdict.contributions is not None  # it was asked for
         assert verdict.baseline is not None
         assert verdict.by_system is not None
         contributions, baseline, cut = (
             verdict.contributions[at].tolist(),
             float(verdict.baseline[at]),
-            value - float(verdict.raw[at]),
+            value - (float(verdict.raw[at]) - row.severity),
         )
         order = sorted(range(len(features)), key=lambda i: (-abs(contributions[i]), i))
         shown = order if self._options.top is None else order[: self._options.top]
@@ -170,7 +187,9 @@ class FittedScorer:
             for i in shown
         ]
         if by_system := float(verdict.by_system[at]):
-            evidence.append({"text": f"(system {system})", "contribution": by_system})
+            evidence.append({"text": f"(system {row.system})", "contribution": by_system})
+        if row.severity:
+            evidence.append({"text": f"(rater {row.rater})", "contribution": -row.severity})
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
         if rest := order[len(shown) :]:
             evidence.append(

@@ -8,9 +8,16 @@ from typing import Any, Literal
 from textassay.runtime.data.fields import RATERS
 from textassay.runtime.data.tables import Numbered, Table
 from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
 
 RATER = "rater"
 """What a field map calls the column that says who rated."""
+
+
+def rater_of(example: Example) -> str | None:
+    """Return who gave an example's only rating, if a column of `RATERS` says so."""
+    named = (example.meta.get(column) for column in RATERS)
+    return next((str(name) for name in named if name not in (None, "")), None)
 
 
 def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | None:
