@@ -125,6 +125,11 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
     done = textassay("merge", run)
     assert done.code == 2
     assert "3 of 4 scores" in done.err
+    # as many lines as there should be scores, but one pair twice
+    (run / "shard-2/scores.jsonl").write_text("".join([*lines[:3], lines[0]]))
+    done = textassay("merge", run)
+    assert done.code == 2
+    assert "3 of 4 scores" in done.err
     (run / "shard-3").rename(run / "later")
     done = textassay("merge", run)
     assert done.code == 2

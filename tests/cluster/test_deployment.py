@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,29 @@ def test_every_object_is_complete_and_refers_to_others_that_are_there():
     image = pod["containers"][0]["image"]
     assert cluster["docker"]["image"] == image
     assert image in (FOLDER / "Dockerfile").read_text()
+
+
+def test_ray_accepts_the_cluster_file():
+    """By the schema of Ray's own launcher."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    import yaml
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = prepare_config(yaml.safe_load((FOLDER / "ray-cluster.yaml").read_text()))
+    validate_config(config)
+    assert config["max_workers"] == len(config["provider"]["worker_ips"])
+
+
+def test_the_image_is_built_of_what_it_needs_alone():
+    """Everything else, such as an environment or keys, stays out of the build's context."""
+    lines = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
+    taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert "*" in lines
+    assert all((ROOT / name).exists() for name in taken)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"pyproject.toml", "textassay", "LICENSE", project["readme"]} <= taken
+    [lock] = re.findall(r"-r (\S+)", (FOLDER / "Dockerfile").read_text())
+    assert lock in taken
 
 
 def test_the_flags_of_textassay_exist():

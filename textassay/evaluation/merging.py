@@ -20,8 +20,9 @@ from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
-from textassay.runtime.messages import Usage, UsageTotal
+from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.files import open_regular, write_json, write_text
+from textassay.runtime.storage.journal import count_lines, read_lines
 from textassay.runtime.storage.merged_answers import merge_answers
 from textassay.runtime.storage.run_access import lock_run
 from textassay.runtime.storage.run_files import (
@@ -30,6 +31,7 @@ from textassay.runtime.storage.run_files import (
     MANIFEST,
     SCORES,
     SUMMARY,
+    parse_score,
     read_lines_of,
     read_manifest,
     read_summary,
@@ -230,13 +232,16 @@ def _lines(
     """Yield every line that no later one replaces, and count it."""
     for source in sources:
         before = len(seen)
-        for score, line, is_last in _scores(source.path):
+        for score, line, is_last in _scores(source, partial=partial):
             if not is_last:
                 # a line that a later one replaced was paid for all the same
                 replaced.add(score.usage)
                 continue
             pair = pair_digest(score.id, score.aspect)
             if pair in seen:
+                if not partial:
+                    unique = sum(each[2] for each in read_lines_of(source.path))
+                    _refuse_unfinished(source, unique)
                 raise RunFolderError(
                     f"{source.path}: {score.id!r} on {score.aspect!r} is in an earlier shard, too: "
                     "a file was edited"
@@ -244,18 +249,31 @@ def _lines(
             seen.add(pair)
             tally.add(score)
             yield line if line.endswith(b"\n") else line + b"\n"
-        unique, expected = len(seen) - before, source.expected
-        if not partial and expected is not None and unique < expected:
-            raise RunFolderError(
-                f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
-                f"`textassay resume {source.path}`, or merge the present ones with "
-                f"{parameter('partial', 'True', typed='')}"
-            )
+        if not partial:
+            _refuse_unfinished(source, len(seen) - before)
 
 
-def _scores(path: Path) -> Iterator[Any]:
-    """Iterate over a shard's lines; one that was killed before its first score has none."""
-    return read_lines_of(path) if (path / SCORES).exists() else iter(())
+def _refuse_unfinished(source: _Source, unique: int) -> None:
+    """Refuse a shard that has scores of too few pairs."""
+    expected = source.expected
+    if expected is not None and unique < expected:
+        raise RunFolderError(
+            f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
+            f"`textassay resume {source.path}`, or merge the present ones with "
+            f"{parameter('partial', 'True', typed='')}"
+        )
+
+
+def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, bool]]:
+    """Iterate over a shard's lines, each with whether no later one replaces it."""
+    path = source.path / SCORES
+    if not path.exists():
+        return iter(())  # it was killed before its first score
+    # As many lines as scores, so none is replaced, or some are missing and the merge is refused:
+    # one reading is enough, and merging is what N processes wait for at the end.
+    if not partial and count_lines(path) == source.expected:
+        return ((parse_score(path, number, line), line, True) for number, line in read_lines(path))
+    return read_lines_of(source.path)
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
