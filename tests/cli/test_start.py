@@ -97,3 +97,15 @@ def test_a_module_registers_the_command_of_its_name() -> None:
     """So that its name is enough to find it."""
     names = {info.name for info in (*app.registered_commands, *app.registered_groups)}
     assert {name.replace("_", "-") for name in COMMANDS if name not in SEVERAL} <= names
+
+
+def test_what_a_run_prints_with_is_imported_after_it() -> None:
+    """rich takes a tenth of the imports, and nothing is printed before the first question."""
+    program = (
+        "import sys, textassay.cli.app as app\n"
+        "app.register(('score',))\n"
+        "import textassay.cli.score\n"
+        "assert not [name for name in sys.modules if name.partition('.')[0] == 'rich']"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

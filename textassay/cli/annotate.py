@@ -17,7 +17,8 @@ from textassay.annotate.ratings import Answers, CollectedRatings
 from textassay.annotate.sampled import read_sampled
 from textassay.annotate.server import AnnotationServer
 from textassay.annotate.study import Study
-from textassay.cli.console import messages, plain_table, say
+from textassay.cli.console import messages, say
+from textassay.cli.plain_tables import plain_table
 from textassay.methods.library import tasks
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError

@@ -23,7 +23,8 @@ from textassay.calibration.columns import (
 )
 from textassay.calibration.intervals import Estimate
 from textassay.cli import arguments
-from textassay.cli.console import plain_table, printable, say
+from textassay.cli.console import printable, say
+from textassay.cli.plain_tables import plain_table
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 CHOSEN, RANDOM = "chosen", "random"

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.console import PIPE_WIDTH, plain_table, printable, results, say
+from textassay.cli.console import PIPE_WIDTH, printable, results, say
+from textassay.cli.plain_tables import plain_table
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
 from textassay.meta.score_files import read_judge

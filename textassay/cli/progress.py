@@ -11,22 +11,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from textassay.cli.json_log import progress_line
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import effort, line, problems, speed
+from textassay.evaluation.progress_text import line, speed
 
 Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
 """Styles of `--progress`; `--log json` is the other one."""
-REDRAW_SECONDS = 0.25
 PLAIN_SECONDS = 10.0
-BAR_WIDTH = 24
 
 
 @asynccontextmanager
@@ -46,8 +38,13 @@ async def show_progress(
     # in a pipe or a CI log every redraw would be a line of its own
     live = style == "auto" and sys.stderr.isatty()
     render = progress_line if style == "json" else _counted if dry else line
-    drawn = (lambda now: Text(_counted(now))) if dry else _drawn
-    task = asyncio.create_task(_redraw(progress, drawn) if live else _print_lines(progress, render))
+    if live:
+        from textassay.cli.live_progress import redraw
+
+        drawing = redraw(progress, _counted if dry else None)
+    else:
+        drawing = _print_lines(progress, render)
+    task = asyncio.create_task(drawing)
     try:
         yield
     finally:
@@ -60,37 +57,10 @@ async def show_progress(
             print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
 
 
-async def _redraw(
-    progress: Callable[[], Progress], drawn: Callable[[Progress], RenderableType]
-) -> None:
-    with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as display:
-        try:
-            while True:
-                display.update(drawn(progress()), refresh=True)
-                await asyncio.sleep(REDRAW_SECONDS)
-        finally:
-            display.update(drawn(progress()), refresh=True)
-
-
 async def _print_lines(progress: Callable[[], Progress], render: Callable[[Progress], str]) -> None:
     while True:
         await asyncio.sleep(PLAIN_SECONDS)
         print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _drawn(now: Progress) -> Group:
-    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
-    bar = Table.grid(padding=(0, 1))
-    share = f"{now.done / now.total:4.0%} " if now.total else ""
-    bar.add_row(
-        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
-        Text(share + " | ".join(speed(now)), no_wrap=True, overflow="ellipsis"),
-    )
-    wrong = problems(now)
-    below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
-    if wrong:
-        below.append(" | " + " | ".join(wrong), style="not dim yellow")
-    return Group(bar, below)
 
 
 def _counted(now: Progress) -> str:

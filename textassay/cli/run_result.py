@@ -8,8 +8,9 @@ from collections import Counter
 import typer
 from rich.text import Text
 
-from textassay.cli.console import plain_table, printable, results
+from textassay.cli.console import printable, results
 from textassay.cli.exits import UNSCORED
+from textassay.cli.plain_tables import plain_table
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage
 

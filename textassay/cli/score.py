@@ -13,7 +13,6 @@ from textassay.cli.console import logged_warnings, say
 from textassay.cli.exits import stops_of_a_run
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
-from textassay.cli.run_result import print_estimate, print_result
 from textassay.cluster.request import Cluster
 from textassay.evaluation.api import finish
 from textassay.evaluation.progress import Progress
@@ -209,7 +208,12 @@ async def execute(order: ScoreCommand) -> int:
         Stopped: The run began and was stopped; its cause is the reason.
     """
     run = await run_order(order)
-    return run if isinstance(run, int) else print_result(run, as_json=order.as_json)
+    if isinstance(run, int):
+        return run
+    # imported after the run, since rich would delay the first question
+    from textassay.cli.run_result import print_result
+
+    return print_result(run, as_json=order.as_json)
 
 
 async def run_order(
@@ -312,5 +316,7 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
     ):
         async for _ in scores:
             pass
+    from textassay.cli.run_result import print_estimate
+
     print_estimate(session.usage, session.engine.progress.done, as_json=order.as_json)
     return 0

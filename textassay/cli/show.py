@@ -13,7 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.console import indented, plain_table, printable, results
+from textassay.cli.console import printable, results
+from textassay.cli.plain_tables import indented, plain_table
 from textassay.report.evidence import Line
 from textassay.report.joined import Joined
 from textassay.report.page import figure, joined_of, mapped

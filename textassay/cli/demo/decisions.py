@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from textassay.calibration import AnnotatorTest, Estimate
-from textassay.cli.console import indented, plain_table
+from textassay.cli.plain_tables import indented, plain_table
 from textassay.demo.decisions import JUDGE, RATED, Decided
 
 RATERS = (

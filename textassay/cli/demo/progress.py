@@ -22,7 +22,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from textassay.cli.progress import REDRAW_SECONDS, Style
+from textassay.cli.live_progress import REDRAW_SECONDS
+from textassay.cli.progress import Style
 from textassay.evaluation.session import Session
 
 
