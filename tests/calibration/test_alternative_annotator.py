@@ -99,6 +99,16 @@ def test_sources_as_the_unit_never_make_p_smaller_for_copies():
         assert a.p == pytest.approx(b.p)
 
 
+def test_few_sources_that_all_agree_prove_little():
+    """The judge is as near as every rater in each text: of three sources that may be chance."""
+    ratings = np.tile([[3.0, 3.0, 3.0], [4.0, 4.0, 4.0]], (30, 1))
+    few, many = (alt_test(ratings[:, 0], ratings, np.arange(60) % sources) for sources in (3, 10))
+    assert few.judge.per_rater[0].p == 0.125
+    assert few.judge.omega == 0
+    assert many.judge.per_rater[0].p == 0.5**10
+    assert many.judge.omega == 1
+
+
 def test_refusals():
     """One rater, too few shared items, one source."""
     scores = np.arange(40.0)

@@ -40,6 +40,20 @@ def test_reference_packages_agree_where_they_are_installed():
         assert found.weight == pytest.approx(told.lambda_, abs=1e-9)
 
 
+def test_points_are_those_of_ppi_python_where_it_is_installed():
+    """The package itself, on random cases, with its own tuned weight."""
+    reference = pytest.importorskip("ppi_py")
+    rng = np.random.default_rng(1)
+    for size in (20, 50, 150):
+        scores = rng.normal(size=200)
+        ratings = scores * 0.6 + rng.normal(size=200)
+        point = reference.ppi_mean_pointestimate(ratings[:size], scores[:size], scores[size:])
+        found = correct_mean(
+            scores, np.where(np.arange(200) < size, ratings, np.nan), np.arange(200)
+        )
+        assert found.corrected.value == pytest.approx(float(point[0]), abs=1e-9)
+
+
 def test_rogan_gladen_is_that_of_truescore():
     """The point is truescore's; the variance has both samples and their overlap."""
     said = (np.arange(80) * 7 % 10 < 6).astype(float)
@@ -49,6 +63,20 @@ def test_rogan_gladen_is_that_of_truescore():
     assert found.share.value == pytest.approx(0.4, abs=1e-9)
     assert (found.sensitivity, found.specificity) == (1.0, pytest.approx(2 / 3))
     assert found.usable
+
+
+def test_rogan_gladen_counts_sources_once():
+    """Copies of a source's rows change neither the share of yes nor its interval."""
+    said = (np.arange(80) * 7 % 10 < 6).astype(float)
+    true = np.where(np.arange(80) % 5 == 0, 1 - said, said)
+    rated = np.where(np.arange(80) < 40, true, np.nan)
+    once = rogan_gladen(said, rated, np.arange(80))
+    times = 1 + np.arange(80) % 4
+    copied = rogan_gladen(*(np.repeat(one, times) for one in (said, rated, np.arange(80))))
+    assert once is not None
+    assert copied is not None
+    assert copied.share.value == pytest.approx(once.share.value)
+    assert copied.share.variance == pytest.approx(once.share.variance)
 
 
 def test_a_judge_at_chance_is_not_divided_by():

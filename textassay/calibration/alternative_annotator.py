@@ -274,12 +274,11 @@ def _frequent(ratings: Floats) -> Floats:
 def _refuse_untestable(
     given: np.ndarray[Any, np.dtype[np.bool_]], shared: Codes, units: Codes, tested: tuple[int, ...]
 ) -> None:
-    raters = int((given.any(axis=0)).sum())
-    if raters < 2 or int((shared > 0).sum()) < 2:
+    if int((shared > 0).sum()) < 2:
         raise DataError(
-            "the alternative annotator test leaves one rater out and compares with the others, "
-            f"and {raters} of the columns in 'annotators' hold ratings of shared items; it needs "
-            "2 raters of the same items, better 3"
+            "the alternative annotator test leaves one rater out and compares with the others, and "
+            "no scored item has ratings of two; it needs 2 raters of the same items, better 3, in "
+            "the field 'annotators'"
         )
     if not tested:
         raise DataError(
@@ -306,8 +305,9 @@ def _clustered_mean(values: Floats, units: Codes) -> Linearized:
 def _p_below(excess: Linearized, epsilon: float) -> float:
     """Return the one-sided p-value against a mean of at least `epsilon`."""
     if excess.clusters < 2 or excess.variance == 0:
-        # all sources agree exactly, so there is no error to divide by and the sign decides
-        return 0.0 if excess.value < epsilon else 1.0
+        # all sources agree exactly, so there is no error to divide by: that they all lie on the
+        # same side by chance is what a sign test asks
+        return 0.5**excess.clusters if excess.value < epsilon else 1.0
     t = (excess.value - epsilon) / math.sqrt(excess.variance)
     # sources, not rows, are the independent pieces, hence clusters - 1 degrees of freedom
     return float(stdtr(excess.clusters - 1, t))

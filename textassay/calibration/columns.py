@@ -265,7 +265,7 @@ def join_columns(
     if not scored & known:
         raise DataError(
             "no id occurs in both scores and data: the scores have "
-            f"{_some(scored)}, the data {_some(people.ids)}"
+            f"{_some(scored)}, the data {_some(people.ids)}; give the data that were scored"
         )
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
     return [

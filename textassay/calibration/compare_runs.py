@@ -106,7 +106,8 @@ def compare_runs(
     shared = [name for name in a if name in b]
     if not shared:
         raise DataError(
-            f"the runs share no aspect: the first has {', '.join(a)}, the second {', '.join(b)}"
+            f"the runs share no aspect: the first has {', '.join(a)}, the second {', '.join(b)}; "
+            "score the same aspect in both"
         )
     names = list(dict.fromkeys(aspects)) if aspects is not None else shared
     for name in names:

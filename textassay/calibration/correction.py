@@ -186,7 +186,7 @@ class Prevalence:
 def rogan_gladen(
     scores: Floats, ratings: Floats, groups: Codes, *, confidence: float = 0.95
 ) -> Prevalence | None:
-    """Return the share of yes over all rows from a judge that says yes or no.
+    """Return the mean over sources of the share of yes, from a judge that says yes or no.
 
     Both samples are in the variance: all rows, which give the judge's share of yes, and the rated
     ones, which give its sensitivity and specificity.
@@ -205,10 +205,11 @@ def rogan_gladen(
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
     if not (yes.any() and no.any()):
         return None
-    one = np.ones(len(scores))
-    positive = _weighted_mean(scores, groups, one, count)
-    sensitivity = _weighted_mean(scores[yes], groups[yes], one[yes], count)
-    specificity = _weighted_mean(1 - scores[no], groups[no], one[no], count)
+    # each source has the same weight, shared among its rows, as in the other estimates of a mean
+    share_of = 1.0 / np.bincount(groups, minlength=count)[groups]
+    positive = _weighted_mean(scores, groups, share_of, count)
+    sensitivity = _weighted_mean(scores[yes], groups[yes], share_of[yes], count)
+    specificity = _weighted_mean(1 - scores[no], groups[no], share_of[no], count)
     clusters = len(np.unique(groups[rated]))
     youden = Linearized(
         sensitivity.value + specificity.value - 1,

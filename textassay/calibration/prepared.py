@@ -53,8 +53,12 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
     return Scales(columns.scale, columns.scale)
 
 
-def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
+def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
     """Return the signature that all scores share; empty if they have none.
+
+    Args:
+        columns: Scores and ratings.
+        allow_change: Whether several are taken together; `None` if that cannot be asked for.
 
     Raises:
         ConfigurationError: There are several.
@@ -63,7 +67,9 @@ def one_signature(columns: Columns, *, allow_change: bool = False) -> str:
         refuse_several_judges(
             columns.score,
             columns.signatures,
-            ", or set allow_change=true if the differences do not matter",
+            ""
+            if allow_change is None
+            else ", or set allow_change=true if the differences do not matter",
         )
     return columns.signatures[0] if columns.signatures else ""
 

@@ -112,6 +112,11 @@ def _draw(tests: Sequence[AnnotatorTest]) -> None:
 
 def _print_notes(one: AnnotatorTest) -> None:
     test = one.test
+    if one.agreement is not None and one.agreement.alpha["nominal"] is None:
+        say(
+            f"{one.score}: the raters gave every text the same rating, so nothing shows whether a"
+            " judge reads the texts; have texts rated that differ"
+        )
     if test.constant.passes:
         values = " ".join(f"{value:g}" for value in test.constant_values)
         say(

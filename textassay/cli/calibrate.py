@@ -124,6 +124,11 @@ def apply(
         )
     if out is None:
         raise ConfigurationError("calibrate --apply needs --out RUN2, a new run folder")
+    if run.is_file():
+        raise ConfigurationError(
+            f"calibrate --apply takes a run folder, as `textassay score` writes it, and {run} is a "
+            "file"
+        )
     allowed = allow_change(given)
     read = folder.load(calibration)
     manifest = read_manifest(run)

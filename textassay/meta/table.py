@@ -168,7 +168,7 @@ def agreement_table(
     if not scored_ids & known_ids:
         raise DataError(
             f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data"
-            f" {_some(people.ids)}"
+            f" {_some(people.ids)}; give the data that were scored"
         )
     pairs = pair_names(scores, people.aspects, aspect_map)
     # before any coefficient is computed, so that a missing field names the example and not a row
