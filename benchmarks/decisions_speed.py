@@ -19,6 +19,12 @@ from pathlib import Path
 import numpy as np
 
 SYSTEMS = 10
+STRESSED = """
+from benchmarks.planted_judges import JUDGES, World, texts
+World(texts({texts}), ("bullets", "padded", "number", "shuffled")).rows(JUDGES["perfect"], 0)
+"""
+"""Edits texts, draws a judge's scores of 2 aspects in 6 versions, and tests them: what `stress`
+does besides asking the judge."""
 
 
 def write(folder: Path, rows: int) -> None:
@@ -35,6 +41,16 @@ def write(folder: Path, rows: int) -> None:
             for id_, score in zip(names, scores, strict=True):
                 row = {"id": id_, "aspect": "x", "value": score, "scale": [1, 5]}
                 file.write(json.dumps(row) + "\n")
+    (folder / "run").mkdir()
+    (folder / "run" / "manifest.json").write_text('{"format": 1}')
+    with (folder / "run" / "scores.jsonl").open("w") as file:
+        for id_, score in zip(names, first, strict=True):
+            row = {"id": id_, "aspect": "x", "value": score, "outcome": "scored", "scale": [1, 5]}
+            file.write(json.dumps(row | {"how": "text", "signature": "judge"}) + "\n")
+    with (folder / "jurors.jsonl").open("w") as file:
+        for id_, *both in zip(names, first, second, strict=True):
+            for juror, score in zip(("x/one", "x/two"), both, strict=True):
+                file.write(json.dumps({"id": id_, "aspect": juror, "value": score}) + "\n")
     with (folder / "pairs.jsonl").open("w") as file:
         for at in range(0, rows - rows % SYSTEMS, SYSTEMS):
             for i, j in combinations(range(SYSTEMS), 2):
@@ -58,7 +74,7 @@ def timed(command: Sequence[str]) -> tuple[float, float, float]:
     """Run a command; return seconds, seconds of CPU, and its largest resident memory in MB."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, "-m", "textassay", *command],
+        [sys.executable, *command],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
@@ -78,12 +94,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write(folder, options.rows)
-        names = ("a.jsonl", "b.jsonl", "pairs.jsonl", "data.jsonl")
-        a, b, pairs, data = (str(folder / file) for file in names)
+        names = ("a.jsonl", "b.jsonl", "pairs.jsonl", "data.jsonl", "run", "jurors.jsonl", "cal")
+        a, b, pairs, data, run, jurors, cal = (str(folder / file) for file in names)
         for command in (
-            ("calibrate", a, data, "-o", str(folder / "cal")),
+            ("calibrate", run, data, "-o", cal),
+            ("calibrate", run, "--apply", cal, "-o", str(folder / "applied")),
             ("estimate", a, data),
             ("estimate", a, data, "--by", "system"),
+            ("estimate", run, data, "--calibration", cal),
             ("compare", a, b),
             ("compare", a, b, data),
             ("alt-test", a, data),
@@ -91,10 +109,20 @@ def main() -> None:
             ("meta", a, data),
             ("meta", a, data, "--raters"),
             ("rank", pairs, data, "--pair", "system"),
+            ("cascade", run, data, "--out", str(folder / "cascade")),
+            ("jurors", jurors, data),
         ):
-            seconds, cpu, memory = timed(command)
             words = " ".join(word for word in command if not word.startswith("/"))
-            print(f"{words:32} {seconds:6.1f} s  {cpu:6.1f} s of CPU  {memory:6.0f} MB", flush=True)
+            report(words, timed(("-m", "textassay", *command)))
+        report(
+            "stress, without the judge", timed(("-c", STRESSED.format(texts=options.rows // 12)))
+        )
+
+
+def report(name: str, measured: tuple[float, float, float]) -> None:
+    """Print one line."""
+    seconds, cpu, memory = measured
+    print(f"{name:32} {seconds:6.1f} s  {cpu:6.1f} s of CPU  {memory:6.0f} MB", flush=True)
 
 
 if __name__ == "__main__":
