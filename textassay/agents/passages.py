@@ -45,12 +45,12 @@ class Passage(Message):
     scored: str = Field(min_length=1)
     """The text, with the space before it."""
     alone: str | None = None
-    """The prompt without the given text, where the text's probability by itself is to be taken
+    """The prompt without the given text, if the text's probability by itself is to be taken
     off."""
     reference: int | None = None
     """Which of the references that are not blank is used, from 0."""
     source: str | None = None
-    """The part of the prompt that may be cut at its end where all of it does not fit a local
+    """The part of the prompt that may be cut at its end if not all of it fits a local
     model."""
 
 

@@ -189,7 +189,7 @@ class Actor(Worker):
     """A worker as a process of a cluster."""
 
     def __init__(self, folder: str) -> None:
-        """Work in `folder`, where this node has it, so that relative paths mean the same."""
+        """Work in `folder`, if this node has it, so that relative paths mean the same."""
         super().__init__()
         with suppress(OSError):
             os.chdir(folder)

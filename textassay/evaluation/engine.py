@@ -61,7 +61,7 @@ class EvaluationEngine:
     """One session of one run.
 
     What stops a run lets the examples in work finish and be journaled, for their calls are paid
-    for: without a time limit where the budget is spent, for `GRACE_SECONDS` where the model refuses
+    for: without a time limit if the budget is spent, for `GRACE_SECONDS` if the model refuses
     to answer. Errors of storage and configuration stop at once.
     """
 

@@ -138,7 +138,7 @@ def _better(difference: Json | None, resamples: int) -> str:
 def _probability(one: Json, resamples: int) -> str:
     """Return the p-value.
 
-    Where no resample contradicts the difference, that it is no larger than can be told.
+    If no resample contradicts the difference, that it is no larger than the resamples can show.
     """
     if one["p"] is None:
         return ""

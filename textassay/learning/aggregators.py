@@ -118,7 +118,7 @@ class Aggregator:
             aspect_names: Names of all aspects that features may belong to, if there are more than
                 the targets.
             systems: System that wrote each row's text, length n, `None` if unknown. The means of
-                the features over a system's rows take part in predictions where that lowers the
+                the features over a system's rows take part in predictions if that lowers the
                 error of rows that are left out, for systems of at least 10 rows.
             pool: Features and systems of all rows whose features count in the means of systems,
                 such as unrated rows to judge; the training rows by default.

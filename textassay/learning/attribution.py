@@ -153,7 +153,7 @@ def permutation_importance(
 def pooled(parts: Sequence[Importance]) -> Importance:
     """Return the mean of importances of the same features in parts of the rows that share no group.
 
-    Where each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
+    If each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
     of trials with features that tell nothing: a little less than promised for trees.
     """
     importances = np.concatenate([part.importances for part in parts], axis=2)

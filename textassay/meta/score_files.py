@@ -74,7 +74,7 @@ def read_judge(path: str | Path) -> Recorded:
 
 
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
-    """Raise where the scores of one aspect carry several signatures.
+    """Raise if the scores of one aspect carry several signatures.
 
     Args:
         aspect: What was judged.

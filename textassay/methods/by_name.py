@@ -127,7 +127,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         name: Name of a method.
         tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's
             own default.
-        models: What `lm_prob` asks where its spec names no model: the role `tools`.
+        models: What `lm_prob` asks if its spec names no model: the role `tools`.
 
     Raises:
         UnknownName: There is no such method or tool.

@@ -196,13 +196,13 @@ class Checklist(PromptMethod):
         return await self._aggregate(example, question, question_set, reply)
 
     async def _questions(self, aspect: Aspect) -> Questions:
-        """Return the questions on an aspect, written once a run where no file gives them."""
+        """Return the questions on an aspect, written once per run if no file gives them."""
         if aspect.id in self._given:
             return Questions(items=self._given[aspect.id])
         return await self._write(aspect)
 
     async def _written(self, aspect: Aspect) -> Questions:
-        assert self._writer is not None  # there is one where questions are not given
+        assert self._writer is not None  # there is one if questions are not given
         questions = await self._writer(aspect)
         return as_questions(aspect, questions.aspects, questions.notes)
 

@@ -38,7 +38,7 @@ CONSISTENCY = Aspect(
     definition="how far the facts that the text states are supported by what it was made from.",
     scale=UNIT,
 )
-"""What is judged where a task has no such aspect."""
+"""What is judged if a task has no such aspect."""
 MISSING = ScoreError(
     type="MissingSource",
     message="claims are verified against a source or context, which this example does not have",
@@ -245,7 +245,7 @@ def _judged(task: Task) -> tuple[Aspect, ...]:
     """Return the aspects that the share of supported claims stands for, on its scale.
 
     Those of the chosen ones that are about facts, or the only one that was chosen; `consistency`
-    where a task has none.
+    if a task has none.
 
     Raises:
         ConfigurationError: Several aspects were chosen, none of them about facts.

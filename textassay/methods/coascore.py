@@ -148,7 +148,7 @@ class CoAScore(RatingMethod):
     def _rater_of_chains(self, models: Models) -> JointScorer | IndividualScorer:
         """Return the agent of stage II.
 
-        Where a profile reads ratings from choices, every aspect has its own call.
+        If a profile reads ratings from choices, every aspect has its own call.
         """
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":

@@ -61,7 +61,7 @@ class FusionEvalOptions(RatingOptions):
     names for the aspect; `corrw`: the mean weighted by how far each scorer goes with `ratings`."""
     ratings: str | None = None
     """File of examples with human ratings that `corrw` learns its weights from: all tools, and the
-    direct evaluator if `direct`, judge them once a run. Leave out the examples to be judged, or
+    direct evaluator if `direct`, judge them once per run. Leave out the examples to be judged, or
     agreement looks better than it is."""
     plan: str = "auto"
     """`auto`: the model writes it (role `planner`); `none` (FE-NoPlan); a published plan; or a plan
@@ -87,7 +87,7 @@ class FusionEval(PromptMethod):
 
     1. The planning model is given task, criteria and assistant evaluators, and writes which of them
     serve which
-       criterion, and the steps of judging (once a run). FE-NoPlan leaves this out.
+       criterion, and the steps of judging (once per run). FE-NoPlan leaves this out.
     2. The assistant evaluators score the example.
     3. The judge is given the criteria, what the evaluators measure, the plan and the scores, and
     rates all criteria and
@@ -401,7 +401,7 @@ class _Written:
 
 
 def _with_overall(task: Task, options: FusionEvalOptions) -> Task:
-    """Return the task with an overall aspect last, where one is wanted and the task has none."""
+    """Return the task with an overall aspect last, if one is wanted and the task has none."""
     rate_overall = options.overall
     if rate_overall == "auto":
         # an overall score of only some aspects would be overall in name alone

@@ -1,7 +1,7 @@
 """Learns what Fusion-Eval's CorrW weighs its scorers with, from a file of rated examples.
 
-Every assistant evaluator measures the rated examples once a run, and so does the direct evaluator
-where it takes part: the weights are the correlations of both with people.
+Every assistant evaluator measures the rated examples once per run, and so does the direct evaluator
+if it takes part: the weights are the correlations of both with people.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class GPTScoreOptions(PromptOptions):
     instruction: bool = True
     """Whether task and aspect are described."""
     demonstrations: str | None = None
-    """Data file with demonstrations, which are not judged where they are among the examples. For a
+    """Data file with demonstrations, which are not judged if they are among the examples. For a
     boolean question a line needs `answers`, such as `{"engagingness": "yes"}`; a line with `aspect`
     is shown for that aspect alone."""
     k: int | None = Field(default=None, ge=1)
@@ -85,12 +85,12 @@ class GPTScore(PromptMethod):
 
     A value is a signed log-probability without a scale. Prompts are those of tables 11 and 12; for
     data-to-text those of the authors' repository, which also scores against references, and takes
-    the maximum over them, where the paper's section on the scoring dimension prints src-hypo
+    the maximum over them, while the paper's section on the scoring dimension prints src-hypo
     (`direction=src-hypo`).
 
-    Deviations: one space stands before every scored text, where the tables print some without, and
+    Deviations: one space stands before every scored text, while the tables print some without, and
     the conversation of a boolean question stands between delimiters, unless the profile is `paper`.
-    Only `Yes` is scored, where the paper prints "Yes.". A table (`prompts/tables/gptscore.toml`)
+    Only `Yes` is scored, while the paper prints "Yes.". A table (`prompts/tables/gptscore.toml`)
     says which words are the paper's and which are ours, for aspects that it has none for. Beyond
     the paper: `pmi`.
     """
@@ -209,7 +209,7 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_toml(words), read_toml(aspects)
     loaded = map(tasks.load, TASKS)
-    # definitions of the built-in tasks: only where the user kept them do the paper's words apply
+    # definitions of the built-in tasks: the paper's words apply only if the user kept them
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
     in_words = validated(aspects, qualities.content, Qualities).model_copy(
         update={"definitions": known}

@@ -124,7 +124,7 @@ class HDEval(RatingMethod):
         self._average = Average(signature=self.signature)
 
     def _refuse_growth(self) -> None:
-        """Refuse options of trees that the model grows, where its profile has it grow none."""
+        """Refuse options of trees that the model grows, if its profile has it grow none."""
         for name in ("depth", "children"):
             if name in self.given:
                 raise ConfigurationError(
@@ -161,11 +161,11 @@ class HDEval(RatingMethod):
         return [Node("scores", self._rate_one, **PER_ASPECT)]
 
     async def _branch(self, aspect: Aspect) -> Branch:
-        """Return the branch of a first-layer criterion, grown once a run where no file gives it."""
+        """Return the branch of a first-layer criterion, grown once per run if no file gives it."""
         return self._given[aspect.id] if aspect.id in self._given else await self._grow(aspect)
 
     async def _grown(self, aspect: Aspect) -> Branch:
-        assert self._decomposer is not None  # there is one where a branch is not given
+        assert self._decomposer is not None  # there is one if a branch is not given
         grown = await grow(self._decomposer, (aspect,), self.options.depth)
         return Branch(tree=grown.tree, notes=grown.notes)
 

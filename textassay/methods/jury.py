@@ -51,7 +51,7 @@ class JuryOptions(RatingOptions):
     output: Literal["aspects", "jurors"] = "aspects"
     """One score for each aspect, or every juror's rating for itself: features for `fit`."""
     escalate: str | None = None
-    """Folder of a cascade: the first juror decides where its interval is narrow enough, and the
+    """Folder of a cascade: the first juror decides if its interval is narrow enough, and the
     second one is asked elsewhere."""
 
 
@@ -61,7 +61,7 @@ class Jury(RatingMethod):
     1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
     2. The score is the mean or the median of the usable ratings, where at least `required` of the
     jurors gave one.
-    Or, with `escalate`, the first juror's calibrated rating stands where its interval is narrow
+    Or, with `escalate`, the first juror's calibrated rating stands if its interval is narrow
     enough, and the second one rates the rest (Jung et al. 2024, arXiv 2407.18370).
 
     Deviations: the paper pools by vote or mean; a median and weights learned from people
@@ -87,7 +87,7 @@ class Jury(RatingMethod):
     def nodes(self) -> list[Node]:
         """Let all jurors rate all aspects, then combine; or score every juror by itself.
 
-        In a cascade, a second node asks only where the first did not decide.
+        In a cascade, a second node asks only if the first did not decide.
         """
         if self._rules is not None:
             return [
@@ -220,7 +220,7 @@ class Jury(RatingMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """The chosen aspects, or each juror's rating of them where these are wanted."""
+        """The chosen aspects, or each juror's rating of them if these are wanted."""
         if self.options.output == "aspects":
             return super().aspects
         return tuple(

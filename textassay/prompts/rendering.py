@@ -1,6 +1,6 @@
 """Renders prompt files in a sandbox, each compiled once; a missing value is an error.
 
-A file is one user message, or several messages where it has blocks called `system`, `user` and
+A file is one user message, or several messages if it has blocks called `system`, `user` and
 `assistant`. Every file opens with a comment that names paper and section, or says `ours`. Files
 whose name begins with `_` are parts of others, which stand beside them or in this package.
 """

@@ -168,7 +168,7 @@ def curve(
         tag("text", y_name, class_="small", text_anchor="middle",
             transform=f"translate({left - 22:g} {top + size / 2:g}) rotate(-90)"),
     ]  # fmt: skip
-    # the diagonal of equal values exists only where the two axes overlap
+    # the diagonal of equal values exists only if the two axes overlap
     low, high = max(x_span[0], y_span[0]), min(x_span[1], y_span[1])
     if low < high:
         (x1, y1), (x2, y2) = at(low, low), at(high, high)

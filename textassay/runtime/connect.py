@@ -173,7 +173,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         Args:
             store: Where answers are looked up and kept; `None` for nowhere.
             identity: What they are filed under, instead of the backend's own identity.
-            book: The run's batches, where the model is asked through batches.
+            book: The run's batches, if the model is asked through batches.
         """
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         limited = [

@@ -202,7 +202,7 @@ class Aspect(Message):
     parent: str | None = None
     """`id` of the aspect this one is part of; `None` at the root."""
     question: str | None = None
-    """A yes/no form of the aspect, where it has one of its own."""
+    """A yes/no form of the aspect, if it has one of its own."""
 
     @model_validator(mode="after")
     def _scale_goes_up(self) -> Self:

@@ -39,7 +39,7 @@ class Prompted(Message):
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
     truncatable: str | None = None
-    """The part of the text that may be cut at its end where all of it does not fit, as it stands in
+    """The part of the text that may be cut at its end if not all of it fits, as it stands in
     the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""

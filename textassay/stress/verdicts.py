@@ -264,7 +264,7 @@ def _scaled(shift: Linearized, factor: float, offset: float = 0.0) -> Linearized
 def above(shift: Linearized, limit: float) -> float | None:
     """Return the one-sided p-value of a mean being at most `limit`; `None` if undefined.
 
-    Where all sources agree to the last digit, they must be `MIN_SOURCES` to tell of others.
+    If all sources agree to the last digit, they must be `MIN_SOURCES` to tell of others.
     """
     if shift.clusters < 2:
         return None

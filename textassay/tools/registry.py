@@ -161,7 +161,7 @@ def build(
             tool made elsewhere.
         table: The configuration's `[tools.NAME]` tables: `kind` (the name itself if left out),
             `model`, and the kind's options.
-        model: What `lm_prob` asks where its spec names no model; stays the caller's to close.
+        model: What `lm_prob` asks if its spec names no model; stays the caller's to close.
 
     Raises:
         ConfigurationError: A spec cannot be read, an option is unknown or of the wrong type, or two

@@ -17,7 +17,7 @@ _TITLES = """
     fig figs eq eqs no nos vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr
     hr herr frau nr bzw usw z.b d.h jan feb mar apr jun jul aug sep sept oct nov dec
 """
-# May end a sentence: they do where a word follows that begins sentences and no names.
+# May end a sentence: they do if a word follows that begins sentences and no names.
 _SHORT_FORMS = (
     "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
 )

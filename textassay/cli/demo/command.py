@@ -113,7 +113,7 @@ def _how_to_go_on(layout: DemoFolder) -> str:
 def _program() -> str:
     """Return how this command is called.
 
-    By its name, or by its path where the shell does not find it.
+    By its name, or by its path if the shell does not find it.
     """
     beside = Path(sys.executable).with_name("textassay")
     if shutil.which("textassay") is not None or not beside.exists():

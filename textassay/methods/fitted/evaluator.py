@@ -1,6 +1,6 @@
 """What learning from people yields, as a folder.
 
-An aggregator and, where a model judges, tree, prompts and model.
+An aggregator and, if a model judges, tree, prompts and model.
 
     evaluator.json   everything needed to apply it, with a digest over all of it
     report.json      how it was learned and how well it agrees with people (report.txt: as text)

@@ -117,7 +117,7 @@ class FittedScorer:
     ) -> list[Score]:
         """Return a score for each aspect.
 
-        The evaluator abstains where the example has none of the features.
+        The evaluator abstains if the example has none of the features.
         """
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody

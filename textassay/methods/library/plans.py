@@ -94,12 +94,12 @@ def load(plan: str, task: Task, tools: Iterable[str]) -> Plan:
 def save(plan: Plan, path: Path, *, source: str = "") -> None:
     """Write a plan as a file that `load` reads and people edit.
 
-    JSON where the path ends so, else TOML.
+    JSON if the path ends in `.json`, else TOML.
 
     The file is replaced in one step.
 
     Args:
-        plan: The plan; its `text` is written where it has no steps.
+        plan: The plan; its `text` is written if it has no steps.
         path: The file; its folder exists.
         source: A remark on where the plan comes from.
 

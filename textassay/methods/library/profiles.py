@@ -277,7 +277,7 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
 
 
 def with_absolute_path(option: Any) -> Any:
-    """Return the option `profile` with an absolute path where it names a folder."""
+    """Return the option `profile` with an absolute path if it names a folder."""
     named = isinstance(option, str) and option not in (AUTO, NONE, *PROFILES)
     return str(Path(option).absolute()) if named and Path(option).is_dir() else option
 

@@ -13,7 +13,7 @@ The published case studies by name, the user's own from a TOML or JSON file.
     parent = "coherence"
     definition = "whether each sentence follows from what was said before."
 
-A parent is named by its path (`engagingness/content-richness`), or by its name alone where no other
+A parent is named by its path (`engagingness/content-richness`), or by its name alone if no other
 node has it. A root may omit its definition if the task has an aspect of that name. Files
 are for people to edit: a key that is not known is an error that names file and key.
 """
@@ -73,7 +73,7 @@ def load(tree: str, task: Task | None = None) -> AspectTree:
 def save(tree: AspectTree, path: Path, *, source: str = "") -> None:
     """Write a tree as a file that `load` reads and people edit.
 
-    JSON where the path ends so, else TOML.
+    JSON if the path ends in `.json`, else TOML.
 
     The file is replaced in one step.
 

@@ -30,7 +30,7 @@ class DryRunModel:
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
-    sample where a request sets none). Its identity is the real model's, so that answers which are
+    sample if a request sets none). Its identity is the real model's, so that answers which are
     in the cache already are not counted.
     """
 

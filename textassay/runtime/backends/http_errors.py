@@ -153,7 +153,7 @@ def retry_after(
 
     Args:
         headers: Response headers; keys are looked up in lower case.
-        text: The error message, read where no header says it (`try again in 1.2s`).
+        text: The error message, read if no header says it (`try again in 1.2s`).
         now: Clock in seconds since the epoch, for dates.
     """
     # Azure sends both; this one is not rounded up to whole seconds.

@@ -179,7 +179,7 @@ class LiteLLMModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Name and, where one was given, address."""
+        """Name and, if one was given, address."""
         address = http_errors.public_address(self._api_base) if self._api_base else None
         return {"backend": "litellm", "model": self._name, "api_base": address}
 
@@ -189,7 +189,7 @@ class LiteLLMModel:
 
         As given, from litellm's table, or `None`.
 
-        Imports litellm where no price was given.
+        Imports litellm if no price was given.
         """
         if self._price is not None:
             return self._price

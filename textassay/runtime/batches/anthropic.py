@@ -32,7 +32,7 @@ from textassay.runtime.messages import Usage
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 DEFAULT_MAX_TOKENS = 4096
-"""Longest answer where a request sets none: the API wants a number, and litellm sends this one."""
+"""Longest answer if a request sets none: the API wants a number, and litellm sends this one."""
 
 CLOCK_SECONDS = 600.0
 PAGE = 100

@@ -22,7 +22,7 @@ def discounted(price: tuple[float, float] | None) -> tuple[float, float] | None:
 
 
 class BatchedModel(Wrapper):
-    """Answers through batches; the wrapped model is asked only where a batch gave no answer."""
+    """Answers through batches; the wrapped model is asked only if a batch gave no answer."""
 
     def __init__(
         self,

@@ -136,7 +136,7 @@ class AdaptiveLimit:
     it starts at `SLOW_START`. If the first calls took equally long (`ALIKE`), or a higher limit
     brought answers in proportion (`IN_PROPORTION`), the server answers them side by side, and the
     limit grows by up to `JUMP` at once: as far as a queue of that length would end well in time.
-    Doubling ends, and its last step is taken back, where more calls bring no more answers a second
+    Doubling ends, and its last step is taken back, if more calls bring no more answers per second
     (`GAIN`) and the slowest takes `LATE` of the timeout; the limit then grows only while
     the slowest takes less than `TOO_LATE` of it, and never so far that the slowest would take more
     than `IN_TIME` of it if calls queue. Calls that time out while others are slow cut the limit by

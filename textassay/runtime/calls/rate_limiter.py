@@ -106,7 +106,7 @@ class Permit:
 class Limiter:
     """Admits requests in the order in which they come, within all limits at once.
 
-    - **Requests and tokens a minute**: no window of 60 s (60.5, to be safe) ever holds more than
+    - **Requests and tokens per minute**: no window of 60 s (60.5, to be safe) ever holds more than
       the limit, and admissions are spread evenly, so that a server with a bucket of one second's
       amount has nothing to refuse. Tokens are reserved on admission and corrected by
       `Permit.settle`: the window counts all that is reserved, the pace the share of it that settled

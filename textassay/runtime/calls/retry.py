@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
-    Waits as long as the server asks, plus up to a tenth; where it does not ask, for a random time
+    Waits as long as the server asks, plus up to a tenth; if it does not ask, for a random time
     up to 0.5 s, doubled with each attempt up to 60 s. Gives up after `attempts`, or at once where
     the next wait would end after `total_timeout`, and raises the last error with the number of
     attempts in its message.

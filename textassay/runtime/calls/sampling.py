@@ -11,7 +11,7 @@ from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Request, Response, Wrapper
 
-DRAWS_APART = 1000
+MAX_SAMPLES_PER_DRAW = 1000
 """Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
 prompt share a draw."""
 
@@ -47,11 +47,12 @@ class OneSamplePerRequest(Wrapper):
         return self._split(request) if self._splits else self.wrapped.generate(request)
 
     async def _split(self, request: Request) -> Response:
-        if request.n > DRAWS_APART:
+        if request.n > MAX_SAMPLES_PER_DRAW:
             raise CapabilityError(
-                f"{self.name} gives one sample a request; n={request.n} is above {DRAWS_APART}"
+                f"{self.name} returns one sample per request; n={request.n} is above"
+                f" {MAX_SAMPLES_PER_DRAW}"
             )
-        first = DRAWS_APART * request.draw
+        first = MAX_SAMPLES_PER_DRAW * request.draw
         singles = [
             request.model_copy(update={"n": 1, "draw": first + index}) for index in range(request.n)
         ]

@@ -140,7 +140,7 @@ class SharedLimiter(Limiter):
             self._settling.cancel()
         for task in tasks:
             task.cancel()
-        # not only by cancellation, which Python 3.11 loses where an answer arrives at that moment
+        # not only by cancellation, which Python 3.11 loses if an answer arrives at that moment
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(RedisUnavailable):
             await self._quota.leave()

@@ -124,7 +124,7 @@ async def run_workers(
 
     Args:
         items: What to work on; never asked for two items at a time.
-        work: Called once an item.
+        work: Called once per item.
         workers: How many items are worked on at a time, at least 1.
 
     Raises:

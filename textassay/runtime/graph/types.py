@@ -245,7 +245,7 @@ def _arguments_fit(
 ) -> bool:
     if not expected:
         return True
-    # To Python a text is a sequence of texts; given where a list is wanted it is always a mistake.
+    # To Python a text is a sequence of texts; given if a list is wanted it is always a mistake.
     if issubclass(given_class, str | bytes):
         return False
     callables: tuple[Any, ...] = (type, collections.abc.Callable)

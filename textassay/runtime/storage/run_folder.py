@@ -3,7 +3,7 @@
     manifest.json    everything needed to repeat the run; written once
     scores.jsonl     one score a line, append-only, readable at any time
     summary.json     counts, means and cost
-    answers/         answers of models, where the run has no cache elsewhere
+    answers/         answers of models, if the run has no cache elsewhere
     .lock            held by the process that writes to the run; freed when the process dies
 
 Knows scores and files. The contents of a manifest beyond its format are up to its writer.
@@ -194,7 +194,7 @@ class RunFolder(AsyncResource):
         They would count in its means.
 
         Args:
-            pairs: Returns every pair of example and aspect of the run; called twice where a score
+            pairs: Returns every pair of example and aspect of the run; called twice if a score
                 is foreign.
 
         Raises:
@@ -254,7 +254,7 @@ class RunFolder(AsyncResource):
     def discard(self) -> bool:
         """Have `close` remove the run, so that it can be started over.
 
-        Refused where it holds any score.
+        Refused if it holds any score.
 
         Returns:
             Whether it will be removed.

@@ -171,7 +171,7 @@ def connect_read_only(file: Path) -> sqlite3.Connection:
 
     Raises:
         StorageError: The folder cannot be written to, and some answers are still in the log beside
-            the file, where they can only be read together with such an index.
+            the file, if they can only be read together with such an index.
     """
     mode = "mode=ro"
     if not os.access(file.parent, os.W_OK):

@@ -17,7 +17,7 @@ async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | N
 
     Args:
         work: Called once, in a thread of its own.
-        discard: Called with the result where the caller was canceled meanwhile.
+        discard: Called with the result if the caller was canceled meanwhile.
 
     Raises:
         asyncio.CancelledError: The caller was canceled; `work` has ended.

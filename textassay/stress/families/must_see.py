@@ -2,7 +2,7 @@
 
 Each makes a text worse in one respect, and a judge of that respect has to notice.
 
-The edits of numbers, names and negation are for English text; where they find nothing to change,
+The edits of numbers, names and negation are for English text; if they find nothing to change,
 the example is left out of the test.
 """
 

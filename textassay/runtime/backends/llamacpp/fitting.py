@@ -38,7 +38,7 @@ def fit_to_context(
         plan: Tokenizes a request.
         length: Tokens that a plan needs in the context.
         limit: Most tokens.
-        truncate: `"source"` to cut where the request allows it.
+        truncate: `"source"` to cut if the request allows it.
         name: The model's name, for error messages.
 
     Raises:

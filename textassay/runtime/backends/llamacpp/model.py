@@ -88,12 +88,12 @@ class LlamaCppModel(InProcessModel):
             n_ctx: Longest prompt and answer together, in tokens; the model's own, at most 8192,
                 if not given.
             n_gpu_layers: Layers to put on the GPU, -1 for all; `None` is all that the build can. A
-                build that cannot is warned about where layers were asked for, or where a GPU is in
+                build that cannot is warned about if layers were asked for, or if a GPU is in
                 sight.
             threads: Threads of one evaluation; as many as this process may use if not given.
             mode: `"exact"`, or `"throughput"` for several sequences in one batch.
             kv: Type of the cached keys and values.
-            truncate: `"source"` cuts a request's `truncatable` text at its end where the request is
+            truncate: `"source"` cuts a request's `truncatable` text at its end if the request is
                 too long; `"error"` refuses it.
             sequences: Sequences in one batch in throughput mode, 2 to 64, by default 8; each takes
                 the memory of one context.
