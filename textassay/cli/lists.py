@@ -55,10 +55,10 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Yield what a row is called and how it is given, and below that its words."""
     *short, (_, words) = row.items()
     name, *more = ((column, printable(_shown(value))) for column, value in short)
-    told = (
+    notes = (
         f"  {column}: {value}" if column == "default" else f"  {value}" for column, value in more
     )
-    yield Text(name[1], style="bold").append("".join(told), style="not bold")
+    yield Text(name[1], style="bold").append("".join(notes), style="not bold")
     yield indented(Text(printable(_shown(words))))
 
 

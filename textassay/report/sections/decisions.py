@@ -128,9 +128,9 @@ def decisions(
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
-    wanted = (several or bool(pairs)) and all(len(run.table) for run in runs)
-    judged = read_judged(runs[0].folder) if wanted else {}
-    people = data.people if data.examples and wanted else None
+    has_estimates = (several or bool(pairs)) and all(len(run.table) for run in runs)
+    judged = read_judged(runs[0].folder) if has_estimates else {}
+    people = data.people if data.examples and has_estimates else None
     tables = (
         join_columns({name: judged[name] for name in pairs if name in judged}, people, pairs)
         if people is not None and pairs
@@ -142,7 +142,7 @@ def decisions(
         _estimate(columns, section)
         if columns.raters.shape[1]:
             _add_annotator_test(columns, section)
-    if several and wanted:
+    if several and has_estimates:
         _compare(judged, read_judged(runs[1].folder), people, section)
     return section
 
