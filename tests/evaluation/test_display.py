@@ -9,10 +9,22 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from textassay import Assignment, Example, Failure, Graph, Node, Run, Score, ScriptedModel, evaluate
+from textassay import (
+    Aspect,
+    Assignment,
+    Example,
+    Failure,
+    Graph,
+    Node,
+    Run,
+    Score,
+    ScriptedModel,
+    evaluate,
+)
 from textassay.calibration import estimate_means, join_columns, read_judged, scales_of
 from textassay.calibration.columns import People
 from textassay.meta import agreement_table
+from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import DataError
 
@@ -84,6 +96,21 @@ async def test_decisions_and_agreement_show_their_intervals(tmp_path):
     value = found.rows[0].labels_only
     assert any(text.startswith(f"{value.value:.3f} [") for text in Cells(found._repr_html_()).texts)
     assert f"{value.value:.3f}" in found._repr_markdown_()
+
+
+def test_an_evaluator_shows_what_it_was_fitted_to():
+    """Its aspects, its aggregator and what it reads; a name that is markup stays text."""
+    evaluator = Evaluator(
+        kind="recorded",
+        aspects=(Aspect(name="fluency", definition="Reads well."),),
+        features=("length", HOSTILE),
+        aggregator={"name": "linear"},
+    )
+    bundle = evaluator._repr_mimebundle_()
+    cells = Cells(bundle["text/html"])
+    assert cells.tags <= ALLOWED
+    assert {"fluency", "linear", "2", "length", HOSTILE} <= set(cells.texts)
+    assert "<script" not in bundle["text/html"] + bundle["text/markdown"]
 
 
 def test_a_graph_draws_itself():
