@@ -4,11 +4,11 @@ Wall and CPU time of a run alone, and of one whose page is open in a browser.
 
 python -m benchmarks.view_live [--scores 20000] [--pairs 3]
 
-The run asks a scripted model, so that it is as fast as it can be. Pairs of runs alternate: alone
-and then watched, watched and then alone. The CPU time is that of the run's own process, which other
-work on the machine changes little; the wall time means something on an idle machine only. The
-viewer's CPU time is split into its start and what it takes per score afterwards. Without Chromium a
-client asks as the page does.
+The run asks a scripted model, so that it is as fast as it can be; its first answer waits until the
+page is open. Pairs of runs alternate: alone and then watched, watched and then alone. The CPU time
+is that of the run's own process, which other work on the machine changes less than the wall time:
+that means something on an idle machine only. The viewer's CPU time is split into its start and what
+it takes per score afterwards. Without Chromium a client asks as the page does.
 """
 
 from __future__ import annotations
@@ -33,36 +33,61 @@ from benchmarks.server import ROOT
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 RUN = """
 import sys, time
+from pathlib import Path
 from textassay import evaluate_sync
 from textassay.runtime.backends.scripted import ScriptedModel
-began = time.perf_counter()
-model = ScriptedModel(lambda request: "Score: 4")
+
+began = []
+
+def answer(request):
+    if not began:
+        while not Path(sys.argv[3]).exists():
+            time.sleep(0.01)
+        began.extend((time.perf_counter(), time.process_time()))
+    return "Score: 4"
+
 aspects = ["coherence", "fluency"]
+model = ScriptedModel(answer)
 evaluate_sync(sys.argv[1], method="llm-score", aspects=aspects, model=model, out=sys.argv[2])
-print(time.perf_counter() - began, time.process_time())
+print(time.perf_counter() - began[0], time.process_time() - began[1])
 """
+SETTLE = 6.0
+"""Seconds that the viewer and the browser have to start before the run's first answer."""
 
 
 def run(data: Path, out: Path) -> subprocess.Popen[str]:
     """Start a run in a process of its own."""
-    command = [sys.executable, "-c", RUN, str(data), str(out)]
+    command = [sys.executable, "-c", RUN, str(data), str(out), str(_gate(out))]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def _gate(out: Path) -> Path:
+    """Return the file that a run waits for before its first answer."""
+    return out.with_suffix(".go")
 
 
 def alone(data: Path, out: Path) -> list[float]:
     """Return wall and CPU seconds of a run that nobody watches."""
-    return [float(part) for part in run(data, out).communicate()[0].split()]
+    running = run(data, out)
+    _until_begun(out)
+    time.sleep(SETTLE)
+    _gate(out).touch()
+    return [float(part) for part in running.communicate()[0].split()]
+
+
+def _until_begun(out: Path) -> None:
+    while not (out / "manifest.json").exists():
+        time.sleep(0.01)
 
 
 def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, float, bool]:
     """Return wall and CPU seconds of a watched run, and CPU seconds of the viewer.
 
-    The viewer's are those until it listens and those afterwards; the last value is whether no score
-    was missing.
+    The viewer's are those until the first score and those afterwards; the last value is whether no
+    score was missing.
     """
     running = run(data, out)
-    while not (out / "manifest.json").exists():
-        time.sleep(0.01)
+    _until_begun(out)
     with ExitStack() as stack:
         command = [sys.executable, "-m", "textassay", "view", str(out)]
         viewer = stack.enter_context(
@@ -73,10 +98,13 @@ def watched(data: Path, out: Path, profile: Path) -> tuple[list[float], float, f
         stack.callback(viewer.terminate)
         assert viewer.stdout is not None
         address = viewer.stdout.readline().strip()
-        start = _cpu_seconds(viewer.pid)
         if CHROMIUM is not None:
             browser = stack.enter_context(_browser(address, profile))
             stack.callback(browser.terminate)
+        # what is measured is watching, not the start of a browser
+        time.sleep(SETTLE)
+        start = _cpu_seconds(viewer.pid)
+        _gate(out).touch()
         seen = _follow(address, running, ask=CHROMIUM is None)
         assert running.stdout is not None
         seconds = [float(part) for part in running.stdout.read().split()]

@@ -2,7 +2,7 @@
 const faults = [];
 const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
 for (const id of new Set(ids.filter((id, i) => ids.indexOf(id) !== i))) faults.push(`id twice: ${id}`);
-for (const e of document.querySelectorAll('input, select')) if (!e.labels.length) faults.push(`no label: ${e.id}`);
+for (const e of document.querySelectorAll('input, select, textarea')) if (!e.labels.length && !e.getAttribute('aria-label')) faults.push(`no label: ${e.id}`);
 for (const e of document.querySelectorAll('[aria-labelledby]')) if (!document.getElementById(e.getAttribute('aria-labelledby'))) faults.push('dangling label');
 for (const e of document.querySelectorAll('table')) {
   if (!e.caption || !e.caption.textContent.trim()) faults.push('table without caption');

@@ -1,13 +1,22 @@
-"""Checks of the rendered page such as accessibility checkers make: contrast, names, focus,
-structure."""
+"""Checks of the rendered pages such as accessibility checkers make: contrast, names, focus,
+structure; of the report, the viewer and the annotation page."""
 
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.report.browser import open_file
+from tests.annotate.studies import examples
+from tests.loopback import in_thread
+from tests.report.browser import open_file, wait_for
 from tests.report.runs import small_data, small_run
+from tests.report.test_view import served
+from textassay.annotate.ratings import CollectedRatings
+from textassay.annotate.server import AnnotationServer
+from textassay.annotate.study import Study
+from textassay.methods.library import tasks
 from textassay.report import write_report
+from textassay.runtime.messages import Aspect
 
 HERE = Path(__file__).parent
 CONTRAST = (HERE / "contrast.js").read_text(encoding="utf-8")
@@ -33,13 +42,9 @@ def opened(browser, page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast(page, browser, scheme):
     """Every text stands out from what is behind it as WCAG 2.2 AA asks, in both color schemes."""
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-    try:
+    with color_scheme(browser, scheme):
         opened(browser, page)
         assert browser.execute_script(CONTRAST) == []
-    finally:
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 def test_structure(page, browser):
@@ -93,3 +98,105 @@ def test_print(page, browser):
         assert not browser.find_element("id", "browser").is_displayed()
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@contextmanager
+def studied(folder):
+    """Serve a study with a scale, a yes-or-no question and a number; yields a rater's address."""
+    asked = (
+        Aspect(name="tone", definition="whether the tone is even.", scale=(1, 5)),
+        Aspect(name="polite", definition="politeness.", scale=(0, 1), question="Is it polite?"),
+        Aspect(name="covered", definition="the share that is covered.", scale=(0, 100)),
+    )
+    shown = Study(examples(), tasks.load("general", asked), repeat_share=0.0)
+
+    @asynccontextmanager
+    async def serving():
+        async with CollectedRatings(shown, folder / "journal.jsonl") as ratings:
+            _, token = await ratings.add_rater()
+            async with AnnotationServer(ratings, folder / "out.jsonl").serving(0) as port:
+                yield f"http://127.0.0.1:{port}/rate/{token}"
+
+    with in_thread(serving) as address:
+        yield address
+
+
+@contextmanager
+def color_scheme(browser, scheme):
+    """Prefer light or dark for the block."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def reached(browser, count):
+    """What `count` presses of Tab lead to, in order, with the outline that shows it."""
+    from selenium.webdriver.common.keys import Keys
+
+    found = []
+    for _ in range(count):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        found.append(
+            browser.execute_script(
+                "const e = document.activeElement;"
+                "const face = e.type === 'radio' ? e.nextElementSibling : e;"
+                "const s = getComputedStyle(face);"
+                "return [e.id || e.name || e.tagName, s.outlineStyle, parseFloat(s.outlineWidth)]"
+            )
+        )
+    return found
+
+
+def test_the_annotation_page(tmp_path, browser):
+    """Contrast in both schemes, names, focus that is seen and follows the page, nothing too wide."""
+    with studied(tmp_path) as address:
+        for scheme in ("light", "dark"):
+            with color_scheme(browser, scheme):
+                browser.get(address)
+                wait_for(browser, "document.querySelector('.output') !== null")
+                browser.switch_to.active_element.send_keys("4")  # a chosen rating and a marked one
+                browser.execute_script("document.querySelector('details').open = true")
+                assert browser.execute_script(CONTRAST) == []
+                browser.find_element("id", "help-button").click()
+                assert browser.execute_script(CONTRAST) == []
+                browser.find_element("id", "help-close").click()
+        assert browser.execute_script(STRUCTURE) == []
+        browser.execute_script("document.querySelector('.given p').focus()")
+        order = reached(browser, 8)
+        assert [name for name, _, _ in order] == [
+            "q0", "q1", "n2", "q2", "SUMMARY", "comment", "help-button", "next",
+        ]  # fmt: skip
+        assert [one for one in order if one[1] == "none" or one[2] < 1] == []
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        try:
+            browser.get(address)
+            wait_for(browser, "document.querySelector('.output') !== null")
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+            assert browser.execute_script("return scrollY") == 0, "raters read before they rate"
+        finally:
+            browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_viewer(tmp_path, browser):
+    """The index and a run's page as they are served, in both schemes, and on a phone."""
+    data = small_data(tmp_path / "data.jsonl")
+    for name in ("one", "two"):
+        small_run(tmp_path / "runs" / name, data)
+    with served(tmp_path / "runs") as address:
+        for scheme in ("light", "dark"):
+            with color_scheme(browser, scheme):
+                browser.get(address)
+                assert browser.execute_script(CONTRAST) == []
+                assert browser.execute_script(STRUCTURE) == []
+                browser.get(f"{address}run?run=one")
+                wait_for(browser, "document.body.dataset.ready === 'true'")
+                browser.execute_script("document.querySelector('#window .row').click()")
+                wait_for(browser, "document.querySelector('#detail h3') !== null")
+                assert browser.execute_script(CONTRAST) == []
+                assert browser.execute_script(STRUCTURE) == []
+        browser.get(address)
+        assert [one for one in reached(browser, 3) if one[1] == "none" or one[2] < 1] == []
