@@ -1,55 +1,61 @@
-"""Starts Debian's Redis for tests, and stops and starts it again at the same address."""
+"""Starts Debian's Redis for tests, and stops and starts it again on the same port."""
 
 from __future__ import annotations
 
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import free_port, until
 
 REDIS = shutil.which("redis-server")
 
 
 class RedisServer:
-    """A Redis that listens on a socket file in a folder of its own.
+    """A Redis on a port of this machine, with its files in a folder."""
 
-    A port could be taken by another process between the moment when it is chosen and the moment
-    when Redis binds it, or while Redis is stopped.
-    """
-
-    def __init__(self, folder: Path, sockets: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self.options = folder, options
-        self.socket = sockets / "redis.sock"
-        self.url = f"unix://{self.socket}?db=0"
+        self.port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of the server."""
+        return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
         """Start it, and return when it answers."""
+        known = self.port
+        until(lambda: self._started(known or free_port()))
+
+    def _started(self, port: int) -> bool:
+        """Start it on a port; return whether it is this process that answers there.
+
+        Redis cannot choose a port itself: another process may have taken it since it was found
+        free, and then Redis ends.
+        """
         assert REDIS is not None
-        listen = ["--port", "0", "--unixsocket", str(self.socket)]
-        self._process = subprocess.Popen(
-            [REDIS, *listen, "--save", "", *self.options],
+        self.port = port
+        self._process = process = subprocess.Popen(
+            [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *self.options],
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
         )
-        until(self._answers)
+        until(lambda: process.poll() is not None or self._answers())
+        return process.poll() is None
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, "redis-server ended"
         try:
-            with socket.socket(socket.AF_UNIX) as asked:
-                asked.settimeout(10)
-                asked.connect(str(self.socket))
-                asked.sendall(b"PING\r\n")
-                return asked.recv(16).startswith(b"+PONG")
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as asked:
+                asked.sendall(b"INFO server\r\n")
+                return f"process_id:{self._process.pid}\r".encode() in asked.recv(8192)
         except OSError:
             return False
 
@@ -66,11 +72,9 @@ def redis_served(folder: Path, *options: str) -> Iterator[RedisServer]:
     if REDIS is None:
         pytest.skip("there is no redis-server (Debian: apt install redis-server)")
     pytest.importorskip("redis", reason="the extra redis is not installed")
-    # addresses of sockets end at 107 bytes, and the folders of tests have long names
-    with tempfile.TemporaryDirectory(prefix="redis-") as sockets:
-        server = RedisServer(folder, Path(sockets), *options)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    server = RedisServer(folder, *options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
