@@ -151,7 +151,7 @@ def reached(browser, count):
 
 
 def test_the_annotation_page(tmp_path, browser):
-    """Contrast in both schemes, names, focus that is seen and follows the page, nothing too wide."""
+    """Contrast in both schemes, names, focus that is seen and in order, nothing too wide."""
     with studied(tmp_path) as address:
         for scheme in ("light", "dark"):
             with color_scheme(browser, scheme):
