@@ -1,5 +1,6 @@
 """Ratings from and to other annotation tools."""
 
+import csv
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from tests.annotate.studies import examples
 from textassay.annotate import interchange
 from textassay.methods.library import tasks
 from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.messages import Example
 
 LABEL_STUDIO = json.dumps(
     [
@@ -97,7 +99,7 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
         interchange.with_examples([{"id": "nowhere"}], examples())
 
 
-@pytest.mark.parametrize("form", ["label-studio", "argilla", "potato"])
+@pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])
 def test_exported_tasks_are_blind(form, tmp_path):
     """Texts and questions go out; systems and scores do not, outside the ids that join them
     again."""
@@ -109,3 +111,21 @@ def test_exported_tasks_are_blind(form, tmp_path):
     assert "fluency" in text
     assert "SECRET" not in text
     assert "4.875" not in text
+
+
+def test_a_written_table_comes_back_with_its_ratings(tmp_path):
+    """Raters fill in their names and values; a text that looks like a formula stays a text."""
+    task = tasks.load("summarization", ["fluency"])
+    items = [Example(id=f"e{n}", output="=1+1", source="A source.") for n in range(2)]
+    [path] = interchange.write("csv", items, task, tmp_path / "tasks")
+    with path.open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["output"] for row in table] == ["'=1+1"] * 2
+    with path.open("w", newline="") as file:
+        filled = csv.DictWriter(file, list(table[0]))
+        filled.writeheader()
+        filled.writerows({**row, "rater": "ann", "value": 4} for row in table)
+    rows = interchange.read("csv", path)
+    assert [(row["id"], row["human"]) for row in rows] == [
+        (f"e{n}", {"fluency": 4.0}) for n in (0, 1)
+    ]

@@ -164,6 +164,35 @@ def _read_csv(text: str) -> Iterator[Rated]:
         yield Rated(row["id"], row["aspect"], row["rater"], _number(value) if value else None)
 
 
+def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
+    table = io.StringIO()
+    columns = [
+        "id",
+        "aspect",
+        "rater",
+        "value",
+        "definition",
+        "scale",
+        "source",
+        "context",
+        "output",
+    ]
+    rows = csv.DictWriter(table, columns, restval="", lineterminator="\n")
+    rows.writeheader()
+    for example in examples:
+        texts = {field: _cell(text) for field, text in _texts(example).items()}
+        for question in _questions(task):
+            ends = f"{question.values[0]:g} to {question.values[-1]:g}"
+            shown = {"aspect": question.aspect, "definition": question.definition, "scale": ends}
+            rows.writerow({"id": example.id, **shown, **texts})
+    return {"ratings.csv": table.getvalue()}
+
+
+def _cell(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 # ---- Label Studio ----
 
 
@@ -283,12 +312,13 @@ class _Format:
 
 
 FORMATS: Mapping[str, _Format] = {
-    "csv": _Format(_read_csv, None),
+    "csv": _Format(_read_csv, _write_csv),
     "label-studio": _Format(_read_label_studio, _write_label_studio),
     "argilla": _Format(_read_argilla, _write_argilla),
     "potato": _Format(_read_potato, _write_potato),
 }
-"""Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`."""
+"""Readers and writers by name; CSV has the columns `id`, `aspect`, `rater` and `value`, and beside
+them, when it is written, what is asked and the texts."""
 
 
 def _records(text: str) -> Iterator[dict[str, Any]]:
