@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +72,10 @@ def say(message: str, *, style: str = "") -> None:
     if Messages.as_json:
         entry = {"time": datetime.now(UTC).isoformat(), "level": "info", "message": message}
         print(json.dumps(entry), file=sys.stderr, flush=True)  # noqa: T201
+        return
+    if not sys.stderr.isatty() and "FORCE_COLOR" not in os.environ:
+        # Nothing to style. Without rich, the message comes through even if no file can be opened.
+        print(printable(message), file=sys.stderr, flush=True)  # noqa: T201
         return
     from rich.text import Text
 
