@@ -13,6 +13,7 @@ from textassay.calibration.columns import People, join_columns, read_judged
 from textassay.calibration.maps import Scales
 from textassay.learning import split_rows
 from textassay.learning.cascade import Cascade, Rule, load, save
+from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Usage
@@ -166,6 +167,12 @@ async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tm
         rows, method="jury", model={"juror1": cheap, "juror2": strong},
         options={"escalate": str(out)}, **asked,
     )  # fmt: skip
+    # a dry run counts both jurors for every text
+    dry = {"juror1": DryRunModel(cheap), "juror2": DryRunModel(strong)}
+    counted = await evaluate(
+        rows, method="jury", model=dry, options={"escalate": str(out)}, **asked
+    )  # fmt: skip
+    assert sum(score.usage.calls for score in counted.scores) == 2 * len(rows)
     decided = [score for score in run.scores if score.evidence[0]["decides"]]
     assert len(strong.requests) == len(rows) - len(decided)
     assert len(decided) == pytest.approx(row["share"] * len(rows), abs=0.15 * len(rows))

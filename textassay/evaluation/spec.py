@@ -19,7 +19,7 @@ from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Aspect, Message
-from textassay.runtime.model import Model, Wrapper
+from textassay.runtime.model import Model, unwrapped
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import FORMAT
 from textassay.version import __version__
@@ -149,12 +149,8 @@ def _absolute_path(value: Any) -> Any:
 
 
 def _record(model: Model) -> dict[str, Any]:
-    backend = model
-    while isinstance(
-        backend, Wrapper
-    ):  # the wrappers can more than the backend, and what it was asked depends on it
-        backend = backend.wrapped
-    capabilities = backend.capabilities.model_dump(mode="json")
+    # the wrappers can more than the backend, and what it was asked depends on it
+    capabilities = unwrapped(model).capabilities.model_dump(mode="json")
     return {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
 
 

@@ -16,10 +16,11 @@ from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
+from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score, slug
-from textassay.runtime.model import Model
+from textassay.runtime.model import Model, unwrapped
 
 ROLE = "juror"
 _NUMBERED = re.compile(rf"{ROLE}(\d*)")
@@ -156,7 +157,7 @@ class Jury(RatingMethod):
                 "calibrated": reading.value, "low": reading.low, "high": reading.high,
                 "decides": reading.stands,
             }  # fmt: skip
-            if reading.stands:
+            if reading.stands and not self._dry:
                 update: dict[str, Any] = {"value": reading.value, "evidence": (evidence,)}
                 return self._fused(first, update)
         # a score that cannot be read is no reason to give up: the strong juror was to have the rest
@@ -164,6 +165,11 @@ class Jury(RatingMethod):
         own = {**as_evidence(second), "text": self._names[1], "decides": True}
         update = {"evidence": (evidence, own), "usage": first.usage + second.usage}
         return self._fused(second, update)
+
+    @cached_property
+    def _dry(self) -> bool:
+        """Whether nothing is asked: then every text is escalated, so that the count is a bound."""
+        return any(isinstance(unwrapped(model), DryRunModel) for model in self.models.values())
 
     def _fused(self, score: Score, update: dict[str, Any]) -> Score:
         return score.model_copy(update={"how": "fused", "signature": self.signature, **update})

@@ -261,6 +261,13 @@ class InProcessModel(ABC):
         """Load the model; safe to call twice."""
 
 
+def unwrapped(model: Model) -> Model:
+    """Return the model behind all wrappers."""
+    while isinstance(model, Wrapper):
+        model = model.wrapped
+    return model
+
+
 class Wrapper:
     """Base of everything that stands around a model.
 
