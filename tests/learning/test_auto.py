@@ -60,11 +60,10 @@ def test_a_feature_far_better_than_many_others_decides_alone_where_rows_are_few(
     assert max(notes["weights"], key=notes["weights"].get) == "single"
 
 
-@pytest.mark.parametrize(("name", "fraction"), [("newsroom", 0.1), ("bagel", 0.25)])
-def test_weak_metrics_with_few_rows_are_blended_no_worse_than_by_ridge(name, fraction):
-    """Metrics that fall as quality rises (Newsroom), or that say next to nothing (BAGEL)."""
-    ours = over_seeds(name, auto, fraction)
-    regression = over_seeds(name, lambda data: learnt(data, "ridge"), fraction)
+def test_metrics_that_fall_as_quality_rises_are_blended_no_worse_than_by_ridge():
+    """Newsroom with 42 rows; `benchmarks.learning_table` has all data sets and sizes."""
+    ours = over_seeds("newsroom", auto, 0.1)
+    regression = over_seeds("newsroom", lambda data: learnt(data, "ridge"), 0.1)
     assert (ours - regression)[:, 0].mean() > -0.01
 
 

@@ -169,7 +169,7 @@ class Jury(RatingMethod):
     @cached_property
     def _dry(self) -> bool:
         """Whether nothing is asked: then every text is escalated, so that the count is a bound."""
-        return any(isinstance(unwrapped(model), DryRunModel) for model in self.models.values())
+        return any(isinstance(unwrapped(model), DryRunModel) for model in jurors_of(self.models))
 
     def _fused(self, score: Score, update: dict[str, Any]) -> Score:
         return score.model_copy(update={"how": "fused", "signature": self.signature, **update})
