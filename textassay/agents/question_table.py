@@ -98,12 +98,13 @@ class QuestionTable(Message):
             return templated(task, aspect)
         words = {"{noun}": task.output_name.lower(), "{aspect}": aspect.name.lower()}
         questions = {
-            key: filled(getattr(self.generic, key), words) for key in ("question", "subquestion")
+            key: fill_placeholders(getattr(self.generic, key), words)
+            for key in ("question", "subquestion")
         }
         return self.generic.model_copy(update=questions)
 
 
-def filled(pattern: str, words: Mapping[str, str]) -> str:
+def fill_placeholders(pattern: str, words: Mapping[str, str]) -> str:
     """Return a pattern with its placeholders replaced, in order.
 
     Words filled in last are not searched for placeholders.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from textassay.agents.material import fenced, plain_texts
 from textassay.agents.prompt_template import PromptTemplate
-from textassay.agents.question_table import PARTS, QuestionForm, QuestionTable, filled
+from textassay.agents.question_table import PARTS, QuestionForm, QuestionTable, fill_placeholders
 from textassay.prompts import fence, nonce
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
 from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
@@ -190,7 +190,7 @@ class SentenceQuestions:
                 if '"' not in text or self.template.profile.printed
                 else fence("sentence", text, number).replace("\n", " ")
             )
-        return filled(subquestion, {"{number}": str(index + 1), "{sentence}": text})
+        return fill_placeholders(subquestion, {"{number}": str(index + 1), "{sentence}": text})
 
 
 def _texts(example: Example) -> dict[str, str]:

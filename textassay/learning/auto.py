@@ -43,7 +43,7 @@ _ROWS_TO_CHOOSE = 5_000
 _TEMPERATURE = 5.0
 """A member whose error is 1/n-th above the least, over n groups, has its weight divided by e to the
 power of 1/5. Set on the data sets of docs/fit.md, where 5 and 8 are about equal, and 1.5 worse."""
-_LEAST_WEIGHT = 0.01
+_MIN_WEIGHT = 0.01
 """Weight below which a candidate is left out: it would cost time and space for nothing."""
 
 
@@ -166,7 +166,7 @@ class HeldOut:
             for k, error in errors.items()
         }
         total = sum(raw.values())
-        kept = {k: w for k, w in raw.items() if w >= _LEAST_WEIGHT * total}
+        kept = {k: w for k, w in raw.items() if w >= _MIN_WEIGHT * total}
         return {k: w / sum(kept.values()) for k, w in kept.items()}
 
     def add_mean(self, name: str, weights: Mapping[str, float]) -> None:

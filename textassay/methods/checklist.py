@@ -297,7 +297,7 @@ class Checklist(PromptMethod):
         """The chosen aspects, or with `output=questions` every question, on the scale of P(yes)."""
         if self.options.output == "questions":
             return tuple(question for items in self._given.values() for question in items)
-        return tuple(map(checklists.on_unit_scale, super().aspects))
+        return tuple(map(checklists.with_unit_scale, super().aspects))
 
     @property
     def how(self) -> How:
@@ -345,7 +345,7 @@ async def write_checklist(
         TextassayError: The model could not be asked or wrote no questions.
     """
     options = options or ChecklistOptions()
-    roots = tuple(map(checklists.on_unit_scale, task.aspects))
+    roots = tuple(map(checklists.with_unit_scale, task.aspects))
     grown = await grow(writer_for(models, task, options), roots, 2)
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
@@ -385,7 +385,7 @@ def _given(
     task: Task, options: ChecklistOptions
 ) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
     """Return the questions that are known before the run, by the aspect's id, and all aspects."""
-    chosen = tuple(map(checklists.on_unit_scale, task.aspects))
+    chosen = tuple(map(checklists.with_unit_scale, task.aspects))
     published = options.checklist == PUBLISHED
     none: dict[str, tuple[Aspect, ...]] = {}
     if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):

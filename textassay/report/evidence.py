@@ -52,7 +52,7 @@ class Line:
     note: str = ""
 
 
-def lines_of(score: Score) -> list[Line]:
+def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, those of a kind together and otherwise in order."""
     widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in score.evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from textassay.meta.ranks import Floats
-from textassay.report.evidence import Line, lines_of, obtained
+from textassay.report.evidence import Line, evidence_lines, obtained
 from textassay.report.joined import Joined
 from textassay.report.score_table import OUTCOMES
 from textassay.report.source import DataSource, RunSource
@@ -217,7 +217,7 @@ def _words(score: Score, limit: int) -> list[Any]:
         obtained(score),
         clipped(score.explanation or "", limit),
         clipped(error or "", limit),
-        [_packed(line, limit) for line in lines_of(score)],
+        [_packed(line, limit) for line in evidence_lines(score)],
     ]
 
 

@@ -10,7 +10,7 @@ from textassay.runtime.errors import ConfigurationError
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def filled(text: str, what: str, secrets: list[str]) -> str:
+def expand(text: str, what: str, secrets: list[str]) -> str:
     """Return `text` with each `${NAME}` replaced by the variable's value.
 
     Args:

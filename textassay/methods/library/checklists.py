@@ -47,10 +47,10 @@ def load(checklist: str, task: Task | None = None) -> AspectTree:
                 f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
                 " parts do"
             )
-    return AspectTree(aspects=tuple(on_unit_scale(node) for node in tree))
+    return AspectTree(aspects=tuple(with_unit_scale(node) for node in tree))
 
 
-def on_unit_scale(aspect: Aspect) -> Aspect:
+def with_unit_scale(aspect: Aspect) -> Aspect:
     """Return an aspect on the scale of P(yes)."""
     return aspect.model_copy(update={"scale": (0.0, 1.0)})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from textassay.meta.ranks import Floats
-from textassay.report.evidence import Line, grouped, lines_of, obtained
+from textassay.report.evidence import Line, evidence_lines, grouped, obtained
 from textassay.report.joined import Joined
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example, Score
@@ -109,7 +109,7 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
         change=_number(joined.changes, row),
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
-        evidence=grouped(lines_of(score)),
+        evidence=grouped(evidence_lines(score)),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
-from textassay.runtime.environment import filled
+from textassay.runtime.environment import expand
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings
 
@@ -46,12 +46,12 @@ def endpoint_of(settings: Settings) -> Endpoint:
     """
     secrets: list[str] = []
     query = {
-        name: filled(value, f"query {name!r}", secrets) for name, value in settings.query.items()
+        name: expand(value, f"query {name!r}", secrets) for name, value in settings.query.items()
     }
     if settings.api_version is not None:
         query["api-version"] = settings.api_version
     headers = {
-        name: filled(value, f"header {name!r}", secrets) for name, value in settings.headers.items()
+        name: expand(value, f"header {name!r}", secrets) for name, value in settings.headers.items()
     }
     for name, value in headers.items():
         # A line end in a value would begin a header of its own.
@@ -59,7 +59,7 @@ def endpoint_of(settings: Settings) -> Endpoint:
             raise ConfigurationError(
                 f"the header {name!r} contains a line end or control character"
             )
-    proxy = None if settings.proxy is None else filled(settings.proxy, "proxy", secrets)
+    proxy = None if settings.proxy is None else expand(settings.proxy, "proxy", secrets)
     return Endpoint(
         headers=headers,
         query=query,

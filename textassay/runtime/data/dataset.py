@@ -200,15 +200,7 @@ class Examples:
             compared += isinstance(example.meta.get(OTHER_OUTPUT), str)
             _count(rated.human, human)
             _count(example.metrics, metrics)
-        if not ids:
-            raise DataError(f"{self.name}: contains no examples")
-        # A misspelled name in the field map would otherwise lose a column in silence.
-        if unused := self._reader.fields.keys() - self._reader.seen:
-            raise DataError(
-                f"{self.name}: no row has the field {min(unused)!r} that the field map names"
-            )
-        if pair := _first_repeat(ids):
-            raise self._repeat(*pair)
+        self._refuse_whole(ids)
         self._kept = kept
         return DataInfo(
             name=self.name,
@@ -219,6 +211,18 @@ class Examples:
             metrics=metrics,
             compared=compared,
         )
+
+    def _refuse_whole(self, ids: bytearray) -> None:
+        """Raise for what is wrong with the data as a whole, given the digests of all ids."""
+        if not ids:
+            raise DataError(f"{self.name}: contains no examples")
+        # A misspelled name in the field map would otherwise lose a column in silence.
+        if unused := self._reader.fields.keys() - self._reader.seen:
+            raise DataError(
+                f"{self.name}: no row has the field {min(unused)!r} that the field map names"
+            )
+        if pair := _first_repeat(ids):
+            raise self._repeat(*pair)
 
     def _repeat(self, first: int, second: int) -> DataError:
         """Describe two rows with one id, given how many rows stand before each."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from textassay.runtime.environment import filled
+from textassay.runtime.environment import expand
 from textassay.runtime.errors import ConfigurationError, StorageError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _import() -> Any:
 
 
 def _address(url: str) -> str:
-    return filled(url, "the address of Redis", [])
+    return expand(url, "the address of Redis", [])
 
 
 @contextmanager
