@@ -79,6 +79,21 @@ def test_rogan_gladen_counts_sources_once():
     assert copied.share.variance == pytest.approx(once.share.variance)
 
 
+def test_errors_too_rare_to_be_seen_are_in_the_interval_of_a_share():
+    """40 labels of a judge that hardly errs: the interval holds the share as often as promised."""
+    held = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        true = (rng.random(2000) < 0.5).astype(float)
+        said = np.where(rng.random(2000) < np.where(true == 1, 0.99, 0.95), true, 1 - true)
+        rated = np.where(np.arange(2000) < 40, true, np.nan)
+        found = rogan_gladen(said, rated, np.arange(2000))
+        assert found is not None
+        interval = found.share.estimate(0.95)
+        held += interval.low <= 0.5 <= interval.high
+    assert held >= 188
+
+
 def test_a_judge_at_chance_is_not_divided_by():
     """Sensitivity + specificity near 1 makes no estimate of a share."""
     rng = np.random.default_rng(0)

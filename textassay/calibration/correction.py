@@ -15,6 +15,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -225,12 +226,30 @@ def rogan_gladen(
     influence = (
         positive.influence - share * sensitivity.influence + (1 - share) * specificity.influence
     ) / youden.value
+    unseen = (share / youden.value) ** 2 * _unseen(sensitivity) + (
+        (1 - share) / youden.value
+    ) ** 2 * _unseen(specificity)
     spread = youden.estimate(confidence)
     return Prevalence(
-        share=Linearized(share, influence, clusters),
+        share=Linearized(share, influence, clusters, unseen),
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
         # a denominator whose interval touches 0 makes a ratio without finite moments
         usable=spread.low is not None and spread.low > _MIN_YOUDEN,
     )
+
+
+def _unseen(rate: Linearized) -> float:
+    """Return the variance by which the rate of a judge that hardly errs is less sure than it looks.
+
+    Among few ratings such a judge may make no error at all, and then its rate would pass for
+    certain. Its variance is at least that of Jeffreys' posterior for as many independent
+    observations as would vary as the sources do; a source is one observation if no error was seen.
+    """
+    seen = rate.variance
+    binomial = rate.value * (1 - rate.value)
+    n = binomial / seen if binomial > 0 and seen > 0 else float(rate.clusters)
+    successes = rate.value * n + 0.5
+    least = successes * (n + 1 - successes) / ((n + 1) ** 2 * (n + 2))
+    return least if math.isnan(seen) else max(0.0, least - seen)

@@ -234,7 +234,8 @@ class _Work:
             return None
         influence = np.zeros(self.count)
         influence[: len(prevalence.share.influence)] = prevalence.share.influence
-        return Linearized(prevalence.share.value, influence, prevalence.share.clusters)
+        share = prevalence.share
+        return Linearized(share.value, influence, share.clusters, share.unseen)
 
     def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
         slope = self.scales.slope

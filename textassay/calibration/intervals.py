@@ -60,11 +60,14 @@ class Linearized:
         value: The estimate.
         influence: What each source adds to its error, shape (sources,); 0 for sources without rows.
         clusters: Number of independent sources behind it: those with ratings, if it uses any.
+        unseen: Variance of what the sources do not show, such as errors too rare to be among the
+            rated rows.
     """
 
     value: float
     influence: Floats
     clusters: int
+    unseen: float = 0.0
 
     @property
     def variance(self) -> float:
@@ -73,7 +76,8 @@ class Linearized:
             return math.nan
         # influences are deviations from a center estimated from the same sources, so the plain sum
         # of squares is too small by (G - 1) / G
-        return float(self.influence @ self.influence) * self.clusters / (self.clusters - 1)
+        spread = float(self.influence @ self.influence) * self.clusters / (self.clusters - 1)
+        return spread + self.unseen
 
     def estimate(self, confidence: float) -> Estimate:
         """Return the value with its t-interval on `clusters - 1` degrees of freedom."""
@@ -90,6 +94,7 @@ class Linearized:
             self.value - other.value,
             self.influence - other.influence,
             min(self.clusters, other.clusters),
+            self.unseen + other.unseen,
         )
 
     def p_value(self) -> float | None:
