@@ -114,12 +114,12 @@ def test_sets_without_tools_or_with_equal_names_are_refused():
 
 
 @pytest.mark.asyncio
-async def test_marks_of_a_measurement_join_the_signature():
+async def test_signature_parts_of_a_measurement_join_the_signature():
     """So that scores of two kinds do not look comparable."""
 
     @tool(description="Marked.")
     def marked(example):
-        return Measurement(value=1, marks={"against": example.system or "none"})
+        return Measurement(value=1, signature_parts={"against": example.system or "none"})
 
     one, two = [await marked.score(Example(output="a", system=s)) for s in ("x", "y")]
     assert one.signature != two.signature

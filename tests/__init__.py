@@ -1,0 +1,1 @@
+"""A package, so that no `tests` that a dependency installs can take its place."""
