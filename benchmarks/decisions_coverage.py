@@ -1,4 +1,4 @@
-"""How often 95 % intervals of `estimate`, `compare` and `calibrate` hold the truth.
+"""How often 95 % intervals of `estimate`, `compare`, `calibrate` and `rank` hold the truth.
 
 Simulated: sources with several texts, ratings on 1 to 5 that are skewed and alike within a source,
 a judge that errs by source. Real: SummEval under GPT-4o, 20 of 100 sources rated, where the truth
@@ -21,7 +21,7 @@ from scipy.special import expit
 
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.correction import correct_mean
+from textassay.calibration.correction import correct_mean, rogan_gladen
 from textassay.calibration.intervals import Linearized, mean_over_groups
 from textassay.calibration.maps import Scales, learn_map
 from textassay.calibration.paired import paired_difference
@@ -173,6 +173,22 @@ def rankings(draws: int, sources: int, systems: int) -> Tally:
     return found
 
 
+def shares(
+    draws: int, labels: int, sensitivity: float, specificity: float, *, texts: int = 1
+) -> Tally:
+    """Return coverage of Rogan and Gladen's share of yes: 2,000 rows, half of them truly yes."""
+    found, groups = Tally(), np.arange(2000) // texts
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        true = (rng.random(2000) < 0.5).astype(float)
+        correct = rng.random(2000) < np.where(true == 1, sensitivity, specificity)
+        said = np.where(correct, true, 1 - true)
+        one = rogan_gladen(said, np.where(np.arange(2000) < labels, true, np.nan), groups)
+        if one is not None and one.usable:  # else PPI++ is used
+            found.add(one.share, 0.5)
+    return found
+
+
 def summeval(path: Path, aspect: str, judge: str = "gpt-4o") -> tuple[Floats, Floats, Codes]:
     """Read scores, mean ratings and sources of recorded judgements."""
     scores, ratings, groups = [], [], []
@@ -248,6 +264,14 @@ def main() -> None:
     for sources, systems in ((15, 2), (15, 4), (25, 4), (60, 6), (200, 3)):
         one = rankings(options.draws, sources, systems)
         print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
+    print("yes/no estimate: coverage (half-width)")
+    for labels, texts in ((40, 1), (160, 8)):
+        for sensitivity, specificity in ((0.99, 0.99), (0.99, 0.95), (0.9, 0.85)):
+            one = shares(options.draws, labels, sensitivity, specificity, texts=texts)
+            print(
+                f"  {labels} labels, {texts} per source, sensitivity {sensitivity}, specificity"
+                f" {specificity}: {one.coverage:.1%} ({one.half_width:.3f})"
+            )
     if options.data is not None:
         for aspect in ASPECTS:
             columns = summeval(options.data / "alttest" / "summeval.jsonl.gz", aspect)
