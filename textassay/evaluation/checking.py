@@ -18,7 +18,7 @@ from textassay.runtime.messages import CACHED, Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_files import score_row
 
-_MAX_DEPTH = 8
+_MAX_DEPTH = 10
 NODE = "scores"
 """What a failure names as the place where it came up."""
 
@@ -120,26 +120,35 @@ def _has_sound_samples(score: Score) -> bool:
     )
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: Any) -> bool:
     """Return whether a value is JSON as it stands."""
-    kind = type(value)
-    if kind is str:
-        return bool(value.isascii()) or _is_unicode(value)
-    if kind is float:
-        return math.isfinite(value)
-    if kind is int:
-        return bool(-(2**63) <= value < 2**64)  # what JSON is written with takes no more
-    if kind is bool or value is None:
-        return True
-    if depth > _MAX_DEPTH:
-        return False
-    if kind is dict:
-        return all(
-            type(name) is str and name.isascii() and _is_plain(item, depth + 1)
-            for name, item in value.items()
-        )
-    if kind is tuple or kind is list:
-        return all(_is_plain(item, depth + 1) for item in value)
+    # level by level in one loop: evidence has dozens of values, and a call for each took longer
+    # than writing them
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        deeper: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is str:
+                if not item.isascii() and not _is_unicode(item):
+                    return False
+            elif kind is dict:
+                if not "".join(item).isascii():  # a TypeError if a name is no text
+                    return False
+                deeper.extend(item.values())
+            elif kind is tuple or kind is list:
+                deeper.extend(item)
+            elif kind is float:
+                if not math.isfinite(item):
+                    return False
+            elif kind is int:
+                if not -(2**63) <= item < 2**64:  # what JSON is written with takes no more
+                    return False
+            elif kind is not bool and item is not None:
+                return False
+        if not deeper:
+            return True
+        level = deeper
     return False
 
 
