@@ -252,15 +252,21 @@ def main() -> None:
         if name in PEERS:
             environment(args.environments, name)
     found: dict[str, dict[int, list[Row]]] = {name: {} for name in names}
+    failed: dict[str, RuntimeError] = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), args.environments, args.samples)
         for latency in LATENCIES:
             with server(latency_ms=latency) as url:
                 for _ in range(args.rounds):
-                    for name in names:
-                        found[name].setdefault(latency, []).append(bench.measure(name, url))
-                        print(name, latency, found[name][latency][-1], file=sys.stderr, flush=True)
-        print(table(found))
+                    for name in [each for each in names if each not in failed]:
+                        try:
+                            row = bench.measure(name, url)
+                        except RuntimeError as error:
+                            failed[name] = error  # the figures of the others are not lost
+                            continue
+                        found[name].setdefault(latency, []).append(row)
+                        print(name, latency, row, file=sys.stderr, flush=True)
+        print(table({name: rows for name, rows in found.items() if name not in failed}))
         print()
         for name in names:
             if name in PEERS:
@@ -269,6 +275,8 @@ def main() -> None:
         f"{args.samples} samples, {CONCURRENCY} calls at once; Python {platform.python_version()};"
         f" {datetime.now(UTC):%Y-%m-%d}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
+    if failed:
+        raise SystemExit("\n".join(f"{name}: {error}" for name, error in failed.items()))
 
 
 if __name__ == "__main__":

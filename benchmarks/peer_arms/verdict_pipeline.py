@@ -17,6 +17,18 @@ from verdict.util import ratelimit
 from benchmarks.peer_arms.work import KEY, MODEL, Work, work
 
 
+class Rating(RegexExtractor):
+    """The first figure of the scale.
+
+    Given as a class, so that each unit makes its own: Verdict 0.2.7 writes the unit's schema into
+    an extractor that it was given, and its threads would write into the same one.
+    """
+
+    def __init__(self) -> None:
+        """Set the pattern."""
+        super().__init__({"score": "[1-5]"})
+
+
 def run(work: Work) -> dict[str, float]:
     """Run the pipeline on one row per prompt."""
     ratelimit.disable()
@@ -25,7 +37,7 @@ def run(work: Work) -> dict[str, float]:
         JudgeUnit(LikertScale())
         .prompt("{source.prompt}")
         .via(model, retries=1, temperature=0)
-        .extract(RegexExtractor({"score": "[1-5]"}))
+        .extract(Rating)
     )
     rows = [Schema.of(name=name, prompt=prompt) for name, prompt in work.prompts.items()]
     table, [column] = (Pipeline() >> judge).run_from_list(rows, max_workers=work.concurrency)
