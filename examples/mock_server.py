@@ -7,7 +7,7 @@
 
 `POST /v1/chat/completions` and `/v1/completions` (with `n`, `logprobs`, `seed`, `echo`), `GET
 /v1/models`, `/counters` and `/healthz`. Replies depend on the model and the prompt only, and on the
-draw where the temperature is above 0. Every request meets at most one fault, drawn from a seeded
+draw if the temperature is above 0. Every request meets at most one fault, drawn from a seeded
 generator with the probabilities `p429`, `p500`, `p_broken`, `p_drop` and `p_hang`; the limits `rpm`
 and `tpm` are enforced besides.
 """
@@ -74,7 +74,7 @@ class Options:
     """Longest prompt in tokens; 0 for no limit."""
     require_key: str = ""
     models: str = ""
-    """Known models, separated by commas; any where empty."""
+    """Known models, separated by commas; if empty, any."""
     refuse_n: bool = False
     only_one: bool = False
     """Answer with one choice, whatever `n` is."""
@@ -307,7 +307,7 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
     Args:
         body: The request.
         prompt: All its text.
-        repeat: How often the same body came before, which tells draws apart where there is no seed.
+        repeat: How often the same body came before, which tells draws apart if there is no seed.
         options: For what to reply and what to leave out.
     """
     n, seed, one = (

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.harness import textassay
-from textassay.cli.app import COMMANDS
+from textassay.cli import arguments
+from textassay.cli.app import COMMANDS, app
 from textassay.cli.flags import RUNTIME, Given, expanded
 from textassay.runtime.settings import FLAGGED, SETTABLE, TABLES, Flag, Settings, flag_of
 
@@ -40,6 +42,28 @@ def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
         assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in told
         assert flag.panel in told
         assert " ".join((field.description or "").split()).split(". ")[0].rstrip(".") in told
+
+
+def options(command):
+    """The options of a command and of the commands below it, with the command's name."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from ((f"{name} {path}".strip(), option) for path, option in options(inner))
+    yield from (("", option) for option in command.params if option.param_type_name == "option")
+
+
+def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
+    """One rule for all commands: none of the lists replaces those before it."""
+    typed = [(path, one) for path, one in options(get_command(app)) if one.opts != ["--help"]]
+    listed = [(path, one) for path, one in typed if (one.metavar or "") in ("A,B", "NAME,GLOB*")]
+    assert {one.opts[0] for _, one in listed} == {
+        "--aspects", "--features", "--level", "--tests", "--tools",
+    }  # fmt: skip
+    assert [(path, one.opts) for path, one in listed if not one.multiple] == []
+    # `--set allow_change=true` of commands without further keys has nothing to repeat
+    several = [one for _, one in typed if one.multiple and one.metavar != "allow_change=true"]
+    assert [one.opts for one in several if "repeat" not in one.help.casefold()] == []
+    read = arguments.read({"aspects": ["tone", "fluency, relevance"], "tools": ["nli", "rouge"]})
+    assert read == {"aspects": ("tone", "fluency", "relevance"), "tools": ("nli", "rouge")}
 
 
 def test_a_flag_of_the_settings_reaches_the_run(server, data, run):

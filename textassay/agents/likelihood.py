@@ -36,7 +36,7 @@ class Likelihood(Message):
     unlikeliest: tuple[tuple[str, float], ...] = ()
     """Its least likely tokens with their log-probabilities, least likely first."""
     alone: float | None = None
-    """Natural log of its probability without what is given, where asked for."""
+    """Natural log of its probability without what is given, if asked for."""
     alone_tokens: int = 0
     """Number of its tokens there."""
     truncated_tokens: int = 0

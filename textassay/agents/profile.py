@@ -132,7 +132,7 @@ def _prepared(text: str, how: Text, lines: Lines) -> str:
 
 
 def _unlabeled(source: str, output: str) -> tuple[str, str]:
-    """Return a conversation and its answer without speakers' labels, where every turn has one."""
+    """Return a conversation and its answer without speakers' labels, if every turn has one."""
     turns = [turn for turn in source.splitlines() if turn.strip()]
     labels = [_SPEAKER.match(turn) for turn in turns]
     present = [label for label in labels if label is not None]

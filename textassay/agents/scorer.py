@@ -47,7 +47,7 @@ class Scorer:
         method: Name for signatures.
         how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1.
         form: How the rating is asked for.
-        parse_retries: How often an unusable answer is asked for again (not for `sampled`, where
+        parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
             the other samples stand in).
         structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
             and `how` is `text`.

@@ -21,14 +21,7 @@ from textassay.calibration.annotator_test import (
 )
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
 from textassay.calibration.calibration import AspectCalibration, Calibrated, calibrate
-from textassay.calibration.columns import (
-    Columns,
-    Judged,
-    People,
-    join_columns,
-    read_judged,
-    read_plan,
-)
+from textassay.calibration.columns import Columns, People, join_columns, read_plan
 from textassay.calibration.compare_runs import CompareRow, agreement_difference, compare_runs, gate
 from textassay.calibration.conformal import Grid, fit_cells, grid_of
 from textassay.calibration.correction import (
@@ -43,6 +36,7 @@ from textassay.calibration.estimate_rows import EstimateRow, Estimates, SystemDi
 from textassay.calibration.folder import Calibration, load, save
 from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
 from textassay.calibration.isotonic import fit_isotonic, fit_line, fit_shift
+from textassay.calibration.judged import Judged, read_judged
 from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
 from textassay.calibration.maps import LearnedMap, Scales, learn_map
 from textassay.calibration.ordinal import Ordinal, fit_ordinal

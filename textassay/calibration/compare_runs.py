@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, RatingScale
+from textassay.calibration.columns import People
 from textassay.calibration.intervals import NO_ESTIMATE, Estimate, holm
+from textassay.calibration.judged import Judged, RatingScale
 from textassay.calibration.paired import paired_difference
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import COEFFICIENTS

@@ -12,7 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Columns, RatingScale
+from textassay.calibration.columns import Columns
+from textassay.calibration.judged import RatingScale
 from textassay.calibration.maps import Scales
 from textassay.meta.score_files import refuse_several_judges
 from textassay.runtime.errors import DataError, parameter

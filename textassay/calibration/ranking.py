@@ -6,7 +6,7 @@ Knows recorded scores of pairs and the data that say who made each text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
+from textassay.calibration.choices import Choices, ComparedPair, read_choices, systems_of
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
@@ -24,9 +25,7 @@ from textassay.calibration.intervals import (
 )
 from textassay.display import Displayed, Shown, first
 from textassay.learning.splits import group_codes
-from textassay.meta.score_files import RecordedRow, read_score_lines
-from textassay.runtime.data.pairs import OTHER_SYSTEM
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 
 _ALPHA = 0.05
@@ -159,8 +158,8 @@ def rank_systems(
         ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
             not among them.
     """
-    known = _pairs_by_id(pairs)
-    judged = _read(scores, known)
+    known = systems_of(pairs)
+    judged = read_choices(scores, known)
     names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in names:
         if name not in judged:
@@ -170,74 +169,9 @@ def rank_systems(
     return [_ranked(name, judged[name], known, confidence) for name in names]
 
 
-@dataclass(slots=True)
-class _Judged:
-    values: dict[str, float | None] = field(default_factory=dict)
-    flipped: set[str] = field(default_factory=set)
-    signatures: dict[str, None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    a: str
-    b: str
-    group: str | None
-
-
-def _pairs_by_id(pairs: Iterable[Example]) -> dict[str, _Pair]:
-    pairs_by_id: dict[str, _Pair] = {}
-    for one in pairs:
-        other = one.meta.get(OTHER_SYSTEM)
-        if one.system is None or not isinstance(other, str) or not other:
-            lacking = "system" if one.system is None else OTHER_SYSTEM
-            raise DataError(
-                f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
-                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts "
-                f"with 'group' and"
-                " 'system'"
-            )
-        if one.system == other:
-            raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
-        pairs_by_id[one.id] = _Pair(one.system, other, one.group)
-    return pairs_by_id
-
-
-def _read(scores: str | Path, known: Mapping[str, _Pair]) -> dict[str, _Judged]:
-    judged: dict[str, _Judged] = {}
-    seen = None
-    for row in read_score_lines(scores):
-        seen = row.id
-        if row.id in known:
-            _keep(judged.setdefault(row.aspect, _Judged()), row, scores)
-    if seen is None:
-        raise DataError(f"{scores} contains no scores")
-    if not judged:
-        shown = next(iter(known), "nothing")
-        raise DataError(
-            f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
-            f"a run with {parameter('pair', 'system')} needs it here too unless it is a run folder"
-        )
-    return judged
-
-
-def _keep(judged: _Judged, row: RecordedRow, scores: str | Path) -> None:
-    if row.value is not None and not 0 <= row.value <= 1:
-        raise ConfigurationError(
-            f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0, 0.5 "
-            f"or 1; rank needs a run of {parameter('method', 'pairwise')}"
-        )
-    judged.values[row.id] = row.value
-    # a later line replaces an earlier one of the same id, with its evidence
-    judged.flipped.discard(row.id)
-    if row.value is None:
-        return
-    judged.signatures[str(row.fields.get("signature") or "")] = None
-    evidence = row.fields.get("evidence") or ()
-    if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
-        judged.flipped.add(row.id)
-
-
-def _ranked(aspect: str, judged: _Judged, known: Mapping[str, _Pair], confidence: float) -> Ranking:
+def _ranked(
+    aspect: str, judged: Choices, known: Mapping[str, ComparedPair], confidence: float
+) -> Ranking:
     if len(judged.signatures) > 1:
         raise ConfigurationError(
             f"the comparisons on {aspect!r} come from {len(judged.signatures)} different judges,"

@@ -24,6 +24,14 @@ def names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in given.split(",") if part.strip())
 
 
+def typed_names(given: Iterable[str] | None) -> tuple[str, ...] | None:
+    """Read a flag that takes `A,B` and may repeat; `None` if it was not typed.
+
+    Unlike `names`, it takes apart every item: only a TOML list can hold a name with a comma.
+    """
+    return names(",".join(given)) if given else None
+
+
 def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
     """Read `key=value` items.
 
@@ -205,6 +213,9 @@ def tools(
     return names(given) or ()
 
 
+LISTS = ("aspects", "features", "tools")
+"""Flags that take `A,B` and may repeat."""
+
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "model": models,
     "aspects": names,
@@ -222,8 +233,10 @@ def read(flags: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: A value cannot be read.
     """
     return {
-        key: READERS[key](value) if key in READERS else value for key, value in given(flags).items()
-    }
+        key: typed_names(value) if key in LISTS
+        else READERS[key](value) if key in READERS else value
+        for key, value in given(flags).items()
+    }  # fmt: skip
 
 
 def with_config(

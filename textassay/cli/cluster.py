@@ -12,7 +12,7 @@ from textassay.cluster.run import Followed, run_on_cluster
 from textassay.runtime.errors import ConfigurationError
 
 
-async def carry_out_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
+async def score_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
     """Judge on a cluster, print the result and return the exit status.
 
     Raises:

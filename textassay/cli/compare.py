@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from textassay.calibration.columns import People, read_judged
+from textassay.calibration.columns import People
 from textassay.calibration.compare_runs import (
     CompareRow,
     GateVerdict,
@@ -16,6 +16,7 @@ from textassay.calibration.compare_runs import (
     compare_runs,
     gate,
 )
+from textassay.calibration.judged import read_judged
 from textassay.cli.console import results, say
 from textassay.cli.decisions import (
     check_confidence,

@@ -14,14 +14,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from textassay.calibration.columns import (
-    Columns,
-    People,
-    join_columns,
-    read_judged,
-    read_plan,
-)
+from textassay.calibration.columns import Columns, People, join_columns, read_plan
 from textassay.calibration.intervals import Estimate
+from textassay.calibration.judged import read_judged
 from textassay.cli import arguments
 from textassay.cli.console import printable, say
 from textassay.cli.plain_tables import plain_table

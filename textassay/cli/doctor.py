@@ -10,7 +10,8 @@ import typer
 
 from textassay.cli.console import printable, say
 from textassay.cli.exits import UNSCORED
-from textassay.runtime.backends.doctor import Finding, examine, examine_batches, plain_text
+from textassay.runtime.backends.doctor import examine, examine_batches, plain_text
+from textassay.runtime.backends.probes import Finding
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.connect import ConnectedModel, connect
 from textassay.runtime.settings import Settings

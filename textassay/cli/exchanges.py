@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
 from pathlib import Path
 
 import typer
@@ -48,16 +49,19 @@ async def export(folder: Path, out: Path | None, data: Path | None) -> None:
         StorageError: The file exists or cannot be written.
     """
     count = missing = 0
+    exchanges = exchanges_of_run(folder, data=data)
     try:
         # "x": prompts hold the data, and an existing file may be somebody's
         file = sys.stdout if out is None else out.open("x", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{out}: cannot be written: {error.strerror}") from error
     try:
-        async for exchange in exchanges_of_run(folder, data=data):
-            file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
-            count += 1
-            missing += exchange.answers is None
+        # closed at once if the reader of standard output goes away: the run's cache is open
+        async with aclosing(exchanges):
+            async for exchange in exchanges:
+                file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
+                count += 1
+                missing += exchange.answers is None
     finally:
         if out is not None:
             file.close()
@@ -65,19 +69,22 @@ async def export(folder: Path, out: Path | None, data: Path | None) -> None:
     say(f"{count} requests{without}")
 
 
-async def _print(exchanges: AsyncIterator[Exchange]) -> None:
+async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
     last = None
-    async for exchange in exchanges:
-        if exchange.id != last:
-            typer.echo(printable(f"=== {exchange.id} ==="))
-            last = exchange.id
-        for turn in exchange.prompt:
-            typer.echo(printable(f"--- {exchange.model}, {turn['role']} ---\n{turn['content']}"))
-        for answer in exchange.answers or ():
-            typer.echo(printable(f"--- answer ---\n{answer}"))
-        for choice, logprob in (exchange.logprobs or {}).items():
-            shown = "-" if logprob is None else f"{logprob:.4f}"
-            typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))
-        if exchange.answers is None:
-            typer.echo("--- no answer in the cache ---")
-        typer.echo()
+    async with aclosing(exchanges):
+        async for exchange in exchanges:
+            if exchange.id != last:
+                typer.echo(printable(f"=== {exchange.id} ==="))
+                last = exchange.id
+            for turn in exchange.prompt:
+                typer.echo(
+                    printable(f"--- {exchange.model}, {turn['role']} ---\n{turn['content']}")
+                )
+            for answer in exchange.answers or ():
+                typer.echo(printable(f"--- answer ---\n{answer}"))
+            for choice, logprob in (exchange.logprobs or {}).items():
+                shown = "-" if logprob is None else f"{logprob:.4f}"
+                typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))
+            if exchange.answers is None:
+                typer.echo("--- no answer in the cache ---")
+            typer.echo()

@@ -269,18 +269,22 @@ JUDGING = Group(
         ),
     ],
     aspects=Annotated[
-        str | None,
+        list[str] | None,
         _option(
             "Judging",
-            "Aspects to judge (default: all of the task).",
+            "Aspects to judge (default: all of the task); may repeat.",
             "--aspects",
             "-a",
             metavar="A,B",
         ),
     ],
     tools=Annotated[
-        str | None,
-        _option("Judging", "Metrics that assist the judge, such as rouge,nli.", metavar="A,B"),
+        list[str] | None,
+        _option(
+            "Judging",
+            "Metrics that assist the judge, such as rouge,nli; may repeat.",
+            metavar="A,B",
+        ),
     ],
 )
 """What is judged, and with which tools."""

@@ -1,4 +1,4 @@
-"""Draws how a run goes in a terminal; imported only where there is one."""
+"""Draws how a run goes in a terminal; imported only if there is one."""
 
 from __future__ import annotations
 

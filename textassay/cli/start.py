@@ -9,6 +9,10 @@ import os
 import sys
 
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
+CLOSED_PIPE = 141
+"""Status if whoever read the results closed the pipe: 128 + SIGPIPE, as shells report it of others.
+
+The signal itself stays off, since it would also kill a run whose server drops a connection."""
 MIN_OPEN_FILES = 64
 """Files, connections and pipes that the smallest run needs open at once."""
 WANTED_OPEN_FILES = 4096
@@ -29,8 +33,13 @@ def main() -> None:
             sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
     except KeyboardInterrupt:
         _end("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # whoever read the results has seen enough
-        _end("", STOPPED)
+    except BrokenPipeError:  # whoever read the results has seen enough, as `head` does
+        _end("", CLOSED_PIPE)
+    except SystemExit as end:
+        # typer and rich catch it themselves and end with 1, which means something else here
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        _end("", CLOSED_PIPE)
     except OSError as error:
         _end(f"error: the results cannot be written: {error.strerror or error}", STOPPED)
 

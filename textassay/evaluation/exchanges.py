@@ -9,7 +9,7 @@ and what depends on it may differ from what was asked.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,10 +97,12 @@ class RecordedIdentity:
         """Do nothing, since nothing is open."""
 
 
-async def exchanges_of_run(
+def exchanges_of_run(
     folder: Path, ids: Collection[str] | None = None, *, data: Any = None
-) -> AsyncIterator[Exchange]:
-    """Yield what was asked and answered in a run, example by example, in the order of the data.
+) -> AsyncGenerator[Exchange, None]:
+    """Return what was asked and answered in a run, example by example, in the order of the data.
+
+    Whoever stops before the end closes the generator, which has the run's cache open.
 
     Args:
         folder: The run folder.
@@ -122,21 +124,19 @@ async def exchanges_of_run(
     }
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
-    async for exchange in _walked(source, spec, models, settings, ids):
-        yield exchange
+    return _walked(source, spec, models, settings, ids)
 
 
-async def exchanges_ahead(
+def exchanges_ahead(
     source: Any, spec: RunSpec, settings: Settings, count: int
-) -> AsyncIterator[Exchange]:
-    """Yield what would be asked for the first `limit` examples.
+) -> AsyncGenerator[Exchange, None]:
+    """Return what would be asked for the first `count` examples.
 
     Raises:
         ConfigurationError: Something does not fit.
     """
     limited = spec.model_copy(update={"limit": count})
-    async for exchange in _walked(source, limited, {}, settings, None):
-        yield exchange
+    return _walked(source, limited, {}, settings, None)
 
 
 async def _walked(
@@ -145,7 +145,7 @@ async def _walked(
     models: Mapping[str, Model],
     settings: Settings,
     ids: Collection[str] | None,
-) -> AsyncIterator[Exchange]:
+) -> AsyncGenerator[Exchange, None]:
     async with _recording(source, spec, models, settings) as (session, exchanges):
         left = None if ids is None else set(ids)
         for number, example in enumerate(session.examples):

@@ -5,7 +5,7 @@ Data, folder, answers, models, method, engine.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -136,15 +136,11 @@ async def open_session(
     async with AsyncExitStack() as stack:
         given = await open_models({**spec.models, **(models or {})}, settings, stack)
         counted = {role: SessionModel(model) for role, model in given.items()}
-        opened: tuple[Tool, ...] = ()
-        if method is None and making is not None:
-            method = making(counted)
-        elif method is None:
-            method, opened = _built(spec, tools, counted, stack, dry=dry)
+        method, taken = _method_of(method, making, spec, tools, counted, stack, dry=dry)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
-        await prepare_tools(opened, load=not dry)
+        await prepare_tools(taken, load=not dry)
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_answers(data, settings, folder, stack)
@@ -155,21 +151,11 @@ async def open_session(
             model.open(store, dry=dry, identity=identity, observe=observe, book=book)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, spec, method, counted, info, requested)
-        judged, total, completed = await _to_judge(
-            data, info, spec, folder, manifest, method.aspects, resume=resume
-        )
+        judged = await _to_judge(data, info, spec, folder, manifest, method.aspects, resume=resume)
         # each once: roles may share a model
         connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
-        engine = EvaluationEngine(
-            judged,
-            method,
-            total=total,
-            folder=folder,
-            completed=completed,
-            models={model.name: model for model in connected},
-            workers=_workers(settings, connected, total, batched=book is not None),
-            adjust=adjust,
-        )
+        batched = book is not None
+        engine = _engine(judged, method, folder, connected, settings, adjust, batched=batched)
         yield Session(
             engine=engine,
             method=method,
@@ -180,6 +166,33 @@ async def open_session(
             folder=folder,
             manifest=manifest,
         )
+
+
+_Judged = tuple[Iterable[Example] | Feed, int, CompletedScores | None]
+"""What is judged, how many examples these are, and which scores they have already."""
+
+
+def _engine(
+    judged: _Judged,
+    method: Method,
+    folder: RunFolder | None,
+    connected: Collection[ConnectedModel],
+    settings: Settings,
+    adjust: Callable[[Score], Score] | None,
+    *,
+    batched: bool,
+) -> EvaluationEngine:
+    examples, total, completed = judged
+    return EvaluationEngine(
+        examples,
+        method,
+        total=total,
+        folder=folder,
+        completed=completed,
+        models={model.name: model for model in connected},
+        workers=_workers(settings, connected, total, batched=batched),
+        adjust=adjust,
+    )
 
 
 def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:
@@ -199,7 +212,7 @@ async def _to_judge(
     aspects: Iterable[Aspect],
     *,
     resume: bool,
-) -> tuple[Iterable[Example] | Feed, int, CompletedScores | None]:
+) -> _Judged:
     """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
         return data, info.count, data
@@ -277,7 +290,9 @@ async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataI
     return await checked_examples(examples, spec)
 
 
-def _built(
+def _method_of(
+    given: Method | None,
+    making: Callable[[Mapping[str, Model]], Method] | None,
     spec: RunSpec,
     tools: Sequence[str | Tool] | None,
     models: Mapping[str, Model],
@@ -285,7 +300,11 @@ def _built(
     *,
     dry: bool,
 ) -> tuple[Method, tuple[Tool, ...]]:
-    """Build the method that the spec names; return it with the tools that it takes."""
+    """Return a method that was given or is made, or the one that the spec names with its tools."""
+    if given is not None:
+        return given, ()
+    if making is not None:
+        return making(models), ()
     taken = open_tools(spec.method, spec.tools if tools is None else tools, models, stack)
     method = build(
         spec.method,

@@ -27,7 +27,7 @@ def over_data(
 
     Each part is drawn with several seeds.
 
-    Parts are drawn by source, and a smaller part under a seed lies within a larger. Where a part is
+    Parts are drawn by source, and a smaller part under a seed lies within a larger. If a part is
     too small to learn from, the entry says why.
     """
     return [

@@ -20,7 +20,8 @@ from textassay.agents.material import fenced
 from textassay.fitting.alignment import Aligned, NodeValues
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning, sides
-from textassay.fitting.fit_tree import Alignment, Layers, WatchSession
+from textassay.fitting.fit_tree import Alignment
+from textassay.fitting.layers import Layers, WatchSession
 from textassay.fitting.rubric import RubricGrowth, Shown, grow_rubric
 from textassay.learning.splits import Codes, Mask
 from textassay.methods.fitted.node_ratings import NodeRatings

@@ -6,60 +6,30 @@ its folder holds.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from textassay.agents.decomposer import Decomposition
-from textassay.evaluation.api import finish
 from textassay.evaluation.opening import open_models, open_store
-from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import Aligned, NodeValues, align, check_learnable, in_parallel
-from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
-from textassay.fitting.fit_from_scores import (
-    Fit,
-    Learning,
-    check_out,
-    human_aspect,
-    made_of,
-    sides,
-)
-from textassay.fitting.given_tree import given_tree, parts_in
-from textassay.fitting.learn import Fitter, background_of
+from textassay.evaluation.session import Session
+from textassay.fitting.alignment import Aligned, in_parallel
+from textassay.fitting.alignment_order import AlignmentOrder
+from textassay.fitting.checked_alignment import CheckedAlignment
+from textassay.fitting.fit_from_scores import Fit, check_out, human_aspect, made_of
+from textassay.fitting.given_tree import parts_in
+from textassay.fitting.layers import Layers, WatchSession
+from textassay.fitting.learn import background_of
 from textassay.fitting.report import report_of
-from textassay.fitting.scales import scales_of
-from textassay.fitting.table import human_aspects, read_table
-from textassay.fitting.tree_folder import (
-    ANSWERS,
-    LAYERS,
-    PLAN,
-    note_saved_progress,
-    open_folder,
-    read_parts,
-)
-from textassay.learning.splits import Mask
+from textassay.fitting.tree_folder import ANSWERS, LAYERS, PLAN, note_saved_progress, open_folder
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import SCALE, HDEvalOptions, decomposer_for
-from textassay.methods.library import trees
-from textassay.methods.library.profiles import with_absolute_path as absolute_profile
+from textassay.methods.hd_eval import SCALE, decomposer_for
 from textassay.methods.method import model_for
 from textassay.runtime.connect import ledger_of, with_store
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
-from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
+from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
-from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder
-
-WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
-"""Shows how a session goes while its block runs."""
-OF_THE_TREE = ("tree", "depth", "output")
-"""Options of HD-Eval that alignment decides itself."""
 
 
 @asynccontextmanager
@@ -67,7 +37,7 @@ async def _unwatched(session: Session) -> AsyncIterator[None]:
     yield
 
 
-class Alignment:
+class Alignment(CheckedAlignment):
     """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
 
     Attributes:
@@ -81,49 +51,8 @@ class Alignment:
             ConfigurationError: Something does not fit; nothing was asked.
             DataError: The ratings do not allow to learn from them.
         """
-        self.order = order
-        for name in OF_THE_TREE:
-            if name in order.options.model_fields_set:
-                raise ConfigurationError(
-                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
-                    f"is named by {parameter('tree')}, its layers by {parameter('layers')}"
-                )
-        self.task = task_for(order.task, human_aspects(order.data.check(), order.learning.aspects))
-        self.examples = rated(order.data, order.learning, order.limit)
-        self.people = read_table(Examples(self.examples), selection(order.learning))
-        self.fitter = Fitter(
-            scales_of(self.people, order.learning.scales),
-            order.learning.seed,
-            order.learning.threads,
-        )
-        self.train = self._split(order.learning)
-        self.tree = given_tree(order.tree, self.task)
-        self.roots = (
-            tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
-            if self.tree is None
-            else self.tree.roots
-        )
+        super().__init__(order)
         self.unscored: dict[str, int] = {}
-        check_learnable(
-            self.people,
-            self.train,
-            self.roots,
-            aggregators=order.learning.aggregators,
-            fitter=self.fitter,
-        )
-
-    def _split(self, learning: Learning) -> Mask:
-        """Return which rows are learned from.
-
-        Rows of neither side are dropped and not rated.
-        """
-        train, test = sides(self.people, learning)
-        used = train | test
-        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
-        self.examples = [example for example in self.examples if example.id in kept]
-        # ratings are paid for per row, so rows of neither side must not reach the judge
-        self.people = self.people.rows(used)
-        return train[used]
 
     async def run(self, watch: WatchSession = _unwatched) -> Fit:
         """Run the alignment, or resume one that was stopped.
@@ -229,77 +158,6 @@ class Alignment:
         parts = sorted(parts_in(self.tree, nodes), key=lambda one: -len(one.aspects))
         return [part for one in parts[:keep] for part in one.aspects]
 
-    @property
-    def judging(self) -> HDEvalOptions:
-        """How the judge and the decomposer are asked."""
-        prompt = self.order.options.prompt
-        if prompt is not None and prompt.endswith(
-            ".jinja"
-        ):  # the evaluator may be applied from another folder
-            prompt = str(Path(prompt).absolute())
-        profile = absolute_profile(self.order.options.profile)
-        update = {"children": self.order.growth.children, "prompt": prompt, "profile": profile}
-        return self.order.options.model_copy(update=update)
-
-    def session(
-        self,
-        method: NodeRatings,
-        connected: Mapping[str, Model],
-        folder: Path | None,
-        examples: Sequence[Example] | None = None,
-    ) -> AbstractAsyncContextManager[Session]:
-        """Open or resume the run that rates a layer's nodes, on all examples or on those given.
-
-        Without a folder, only count its requests.
-        """
-        return open_session(
-            self.examples if examples is None else examples,
-            RunSpec(
-                method=method.name, models={role: model.name for role, model in connected.items()}
-            ),
-            method=method,
-            models=connected,
-            # the models carry the alignment's own store already; a cache of the run would keep
-            # answers twice
-            settings=self.order.settings.model_copy(update={"cache": None, "no_cache": True}),
-            out=folder,
-            resume=folder is not None and (folder / "manifest.json").exists(),
-            dry=folder is None,
-        )
-
-    def _plan(self) -> Json:
-        """Return what must not change between two calls, as JSON values.
-
-        Another aggregator may: it can make other criteria matter, and then the file of the next
-        layer's parts differs.
-        """
-        learning = asdict(self.order.learning)
-        # these change the report or the speed, but never which ratings are asked for
-        for name in ("threads", "depth", "aggregators", "repeats"):
-            del learning[name]
-        if learning["test_fraction"] is None:  # as earlier versions have it
-            del learning["test_fraction"]
-        tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
-        names = {role: m if isinstance(m, str) else m.name for role, m in self.order.models.items()}
-        # through JSON, so that tuples and lists compare equal to what the file holds
-        plan: Json = json.loads(
-            json.dumps(
-                {
-                    "format": 1,
-                    "data": self.order.data.check().digest,
-                    "limit": self.order.limit,
-                    "task": {"name": self.task.name, "digest": self.task.digest},
-                    "roots": [root.name for root in self.roots],
-                    "models": names,
-                    "options": self.order.options.model_dump(mode="json"),
-                    "growth": self.order.growth.as_dict(given=self.tree is not None),
-                    "learning": learning,
-                    **tree,
-                }
-            )
-        )
-        return plan
-
     def _grown(self, aligned: Aligned) -> Json:
         """Return how the tree grew: `growth` for the evaluator, `report` for the report."""
         growth = self.order.growth.as_dict(given=self.tree is not None)
@@ -358,97 +216,6 @@ class Alignment:
             options=options.model_dump(mode="json"),
             made=made,
         )
-
-
-class Layers:
-    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder.
-
-    Attributes:
-        unscored: Ratings that could not be had, by outcome.
-        rating: Whether ratings are being asked for, or could not be had.
-    """
-
-    def __init__(
-        self,
-        alignment: Alignment,
-        folder: Path,
-        models: Mapping[str, Model],
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-    ) -> None:
-        self._alignment, self._folder, self._watch = alignment, folder, watch
-        self._models, self._connected = models, connected
-        self._options = alignment.judging
-        if alignment.order.growth.layers > 1 and alignment.tree is None:
-            decomposer_for(
-                models, alignment.task, self._options
-            )  # one that cannot write is refused before it is asked
-        self.unscored: dict[str, int] = {}
-        self.rating = False
-
-    async def grow(self) -> Aligned:
-        """Return the tree that is found, with what was learned over it."""
-        alignment = self._alignment
-        return await align(
-            alignment.people,
-            alignment.train,
-            alignment.roots,
-            alignment.order.growth,
-            aggregators=alignment.order.learning.aggregators,
-            fitter=alignment.fitter,
-            rate=self.rate,
-            take_apart=self.take_apart,
-            given=alignment.tree is not None,
-        )
-
-    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> NodeValues:
-        """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
-        return await self.rated(str(layer), tree, nodes)
-
-    async def rated(
-        self,
-        name: str,
-        tree: AspectTree,
-        nodes: Sequence[Aspect],
-        examples: Sequence[Example] | None = None,
-    ) -> NodeValues:
-        """Return ratings from the run of that name, on all examples or on those given."""
-        self.rating = True
-        method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
-        folder = self._folder / name
-        async with (
-            self._alignment.session(method, self._connected, folder, examples) as session,
-            self._watch(session),
-        ):
-            scores = (await finish(session)).scores
-        ids = {node.label: node.id for node in nodes}
-        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
-        for score in scores:
-            ratings[ids[score.aspect]][score.id] = score.value
-            self._count(score)
-        self.rating = False
-        return ratings
-
-    def _count(self, score: Score) -> None:
-        if score.value is None:
-            self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
-
-    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria.
-
-        Those that an earlier call settled are read from its file.
-        """
-        # the parts are kept apart from the cache: asked again, a model may write others, and the
-        # ratings of the earlier ones would be lost
-        file = self._folder / f"{layer}.json"
-        if self._alignment.tree is not None:
-            return parts_in(self._alignment.tree, aspects)
-        if file.exists():
-            return read_parts(file, aspects)
-        decomposer = decomposer_for(self._models, self._alignment.task, self._options)
-        decompositions = await in_parallel(decomposer, aspects)
-        write_json(file, [one.model_dump(mode="json") for one in decompositions])
-        return decompositions
 
 
 def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect]:

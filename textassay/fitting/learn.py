@@ -81,7 +81,7 @@ class Choice:
     Attributes:
         chosen: Its name.
         fitted: Every one that could be fitted, by name.
-        errors: Error over folds of the training rows, relative to predicting the mean; empty where
+        errors: Error over folds of the training rows, relative to predicting the mean; empty if
             one was named.
         failed: Why others could not be fitted.
     """

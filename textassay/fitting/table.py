@@ -42,7 +42,7 @@ class FeatureTable:
         unrated: Rows without a rating.
         systems: System that wrote each row's text, length n.
         all_aspects: Names of all aspects that the data have ratings of.
-        raters: Name of the rater of each row's rating, length n; `None` where the row names nobody.
+        raters: Name of the rater of each row's rating, length n; `None` if the row names nobody.
         pool: Features and systems of all rows, of which these are a part; `None` for all of them.
     """
 

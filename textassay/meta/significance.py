@@ -63,7 +63,7 @@ class Difference:
         b: Coefficient of the second; `None` if undefined.
         difference: `a - b`; `None` if either is undefined.
         ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
-        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` where
+        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` if
             that is.
         williams: Williams' test; `None` for rank coefficients, at group level, if several rows
             share a group, and if it is undefined.

@@ -125,7 +125,7 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
 
     Args:
         name: Name of a method.
-        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; where empty, the method's
+        tools: Specs such as `nli` or `sum_bleurt=bleurt:PATH`, or tools; if empty, the method's
             own default.
         models: What `lm_prob` asks if its spec names no model: the role `tools`.
 

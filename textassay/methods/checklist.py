@@ -91,7 +91,7 @@ class Checklist(PromptMethod):
     P(yes).
     3. A node without a model looks the passage up in output, source and context; an answer whose
     passage is not there is abstained.
-    4. An aspect's score is the weighted mean of its answers, where at least `required` of them
+    4. An aspect's score is the weighted mean of its answers, if at least `required` of them
     count.
 
     Deviations: CheckEval asks all questions of an aspect in one request and quotes nothing; RULERS

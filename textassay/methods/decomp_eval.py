@@ -59,7 +59,7 @@ class DecompEval(PromptMethod):
     1. The aspect is a yes/no question about the output; instruction, inputs and question make the
     prompt (tables 8-10).
     2. The output is cut into sentences, each with a sub-question.
-    3. These are answered in order; each answer (yes where P(yes) > P(no), a tie is no) joins the
+    3. These are answered in order; each answer (yes if P(yes) > P(no), a tie is no) joins the
     prompt of the next.
     4. The question comes last, after all sub-questions with their answers: score = P(yes) / (P(yes)
     + P(no)).
@@ -69,7 +69,7 @@ class DecompEval(PromptMethod):
 
     Deviations: texts stand between delimiters and one sentence says what these mean, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
-    probability" sums its spellings (yes, Yes, with and without a space before). Where the paper has
+    probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
     no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the
     task's own, or one from a template that shows the definition. An aspect whose question names a
     text that an example lacks is `abstained`.

@@ -70,8 +70,8 @@ class FusionEvalOptions(RatingOptions):
     """Whether `avg`, `llmsel` and `corrw` take in a direct judgment by G-Eval, with `n`
     samples."""
     overall: bool | Literal["auto"] = "auto"
-    """Whether an overall score is asked for where the task has none; `auto`: where all its aspects
-    are judged."""
+    """Whether an overall score is asked for if the task has none; `auto`: if all its aspects are
+    judged."""
     ranges: dict[str, Scale] = {}
     """Values that count as 0 and 1 for `avg`, `llmsel` and `corrw`, by tool, for tools whose scale
     has no ends."""

@@ -97,7 +97,7 @@ class HDEval(RatingMethod):
     3. A first-layer criterion's score is the average over its branch, itself included.
 
     Deviations: the paper learns the aggregation from human ratings and prunes by attribution; its
-    ablation averages over all nodes of the tree, where we keep to the criterion's own branch. A
+    ablation averages over all nodes of the tree, whereas we keep to the criterion's own branch. A
     criterion is decomposed by itself (equation 1), not together with its siblings as in the example
     of figure 10.
     """
@@ -218,7 +218,7 @@ class HDEval(RatingMethod):
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
-        """Criteria of the first layer, or all nodes where their ratings are wanted."""
+        """Criteria of the first layer, or all nodes if their ratings are wanted."""
         if self.options.output == "nodes":
             return tuple(node for branch in self._given.values() for node in branch.tree)
         return super().aspects

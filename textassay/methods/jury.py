@@ -60,7 +60,7 @@ class Jury(RatingMethod):
     """Jury of models (PoLL, Verga et al. 2024, arXiv 2404.18796).
 
     1. Every juror rates every aspect by itself, with the prompt of `llm-score`.
-    2. The score is the mean or the median of the usable ratings, where at least `required` of the
+    2. The score is the mean or the median of the usable ratings, if at least `required` of the
     jurors gave one.
     Or, with `escalate`, the first juror's calibrated rating stands if its interval is narrow
     enough, and the second one rates the rest (Jung et al. 2024, arXiv 2407.18370).
@@ -276,7 +276,7 @@ def jurors_of(models: Models) -> tuple[Model, ...]:
 
 
 def _labels(jurors: tuple[Model, ...]) -> tuple[str, ...]:
-    """Return short names of the jurors, or full ones where short ones are the same."""
+    """Return short names of the jurors, or full ones if short ones are the same."""
     short = [model.name.rpartition("/")[2] for model in jurors]
     if len({slug(name) for name in short}) == len(short):
         return tuple(short)

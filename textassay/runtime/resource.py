@@ -15,7 +15,7 @@ class AsyncResource(ABC):
         """Close it; safe to call twice."""
 
     async def __aenter__(self) -> Self:
-        """Return the resource itself; override where entering opens something."""
+        """Return the resource itself; override if entering opens something."""
         return self
 
     async def __aexit__(

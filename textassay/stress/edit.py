@@ -15,7 +15,7 @@ from textassay.stress.roles import Role
 from textassay.tools.sentences import RuleSplitter
 
 Expects = Literal["unchanged", "lower", "higher", "lowest"]
-"""What an edit should do to a score; `higher` is what `lower` means for aspects where low is
+"""What an edit should do to a score; `higher` is what `lower` means for aspects of which low is
 good."""
 
 _SPLITTER = RuleSplitter()

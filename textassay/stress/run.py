@@ -13,9 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.evaluation.api import finish
@@ -23,12 +22,12 @@ from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.methods import METHODS, Pairwise, tasks
+from textassay.methods import tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
-from textassay.runtime.model import Model, Request, Response, Wrapper
+from textassay.runtime.model import Model
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress import paraphrase
@@ -44,6 +43,7 @@ from textassay.stress.families.position import (
     reversed_scale,
 )
 from textassay.stress.order import StressOrder
+from textassay.stress.stages import LazyExamples, Redrawn, Stage, highest_rating
 from textassay.stress.suite import EDITS, REPEAT, chosen_tests
 from textassay.stress.summary import StressResult
 from textassay.stress.table import JoinedSessions, SessionScores
@@ -52,33 +52,7 @@ from textassay.stress.verdicts import verdicts
 
 STRESS_FILE = "stress.json"
 FORMAT = 1
-REPEAT_DRAW = 500_000
-"""Added to the draw of each request of the repeat, so that no cache answers it."""
-
-T = TypeVar("T")
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
-
-
-class Redrawn(Wrapper):
-    """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
-
-    async def generate(self, request: Request) -> Response:
-        """Ask for a later draw."""
-        # the draw is part of the cache's key and of the seed
-        shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
-        return await self.wrapped.generate(shifted)
-
-
-@dataclass
-class _Stage:
-    """One session of the stress run."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    observe: Callable[[Model], Model] | None = None
-    making: Callable[[Mapping[str, Model]], Method] | None = None
-    examples: Callable[[], Any] | None = None
-    """What is judged, if not the originals."""
 
 
 class StressRun:
@@ -146,19 +120,19 @@ class StressRun:
             )
             # the main session first: it refuses what cannot be tested, and its method decides
             # which further sessions there are
-            pending = [_Stage("", examples=self._variants)]
+            pending = [Stage("", examples=self._variants)]
             while pending:
                 stage = pending.pop(0)
                 async with self._opened(stage, models, dry=dry) as session:
                     if not stage.name:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
-                    answers[stage.name] = await self._carried_out(stage, session, dry=dry)
+                    answers[stage.name] = await self._finished(stage, session, dry=dry)
                     if stage.name == paraphrase.TEST:
                         pending += self._copies(dry=dry)
         return answers
 
-    async def _carried_out(self, stage: _Stage, session: Session, *, dry: bool) -> SessionScores:
+    async def _finished(self, stage: Stage, session: Session, *, dry: bool) -> SessionScores:
         async with self._watching(stage.name, session):
             if not dry:
                 scores = await finish(session)
@@ -173,7 +147,7 @@ class StressRun:
         return SessionScores()
 
     def _opened(
-        self, stage: _Stage, models: dict[str, Model], *, dry: bool
+        self, stage: Stage, models: dict[str, Model], *, dry: bool
     ) -> AbstractAsyncContextManager[Session]:
         order = self._order
         out = None if order.out is None else order.out / stage.name if stage.name else order.out
@@ -193,7 +167,7 @@ class StressRun:
             }
         )
         return open_session(
-            _Lazy(stage.examples or self._originals),
+            LazyExamples(stage.examples or self._originals),
             spec,
             method=None if stage.making is not None else self._method,
             models=models,
@@ -225,15 +199,15 @@ class StressRun:
         check_must_see(self._must_see, method.aspects)
         return lambda score: score
 
-    def _further(self, method: Method) -> list[_Stage]:
+    def _further(self, method: Method) -> list[Stage]:
         """Return the sessions that ask about the originals in another way."""
         self._aspects = method.aspects
-        stages = [_Stage(REPEAT, observe=Redrawn), *self._orders(method)]
+        stages = [Stage(REPEAT, observe=Redrawn), *self._orders(method)]
         if self._paraphrases:
-            stages.append(_Stage(paraphrase.TEST, making=self._paraphraser))
+            stages.append(Stage(paraphrase.TEST, making=self._paraphraser))
         return stages
 
-    def _orders(self, method: Method) -> list[_Stage]:
+    def _orders(self, method: Method) -> list[Stage]:
         """Return the sessions that show labels or the scale in another way."""
         form = getattr(getattr(method, "options", None), "form", None)
         if form is None:
@@ -247,13 +221,13 @@ class StressRun:
         # a method object cannot be asked for letters if it asks for numbers
         if in_letters and (self._method is None or not letters):
             if letters and {LETTERS, LABEL_ORDER} & set(self._tests):
-                stages.append(_Stage(LETTERS, letters))
+                stages.append(Stage(LETTERS, letters))
             if LABEL_ORDER in self._tests:
                 turned = self._turning(LABEL_ORDER, reversed_labels)
-                stages.append(_Stage(LABEL_ORDER, letters, observe=turned))
+                stages.append(Stage(LABEL_ORDER, letters, observe=turned))
         if form != "letters" and SCALE_ORDER in self._tests:
             turned = self._turning(SCALE_ORDER, reversed_scale)
-            stages.append(_Stage(SCALE_ORDER, observe=turned))
+            stages.append(Stage(SCALE_ORDER, observe=turned))
         return stages
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
@@ -272,13 +246,13 @@ class StressRun:
         task = tasks.load(self._order.spec.task, [paraphrase.ASPECT])
         return paraphrase.ParaphraseMethod(models, task)
 
-    def _copies(self, *, dry: bool) -> list[_Stage]:
+    def _copies(self, *, dry: bool) -> list[Stage]:
         """Return the session that judges the paraphrases; none if no paraphrase was verified."""
         if dry:  # every one may turn out to be usable
             self._texts = {one.id: f"{one.output} And so on." for one in self._originals()}
         if not self._texts:
             return []
-        return [_Stage(paraphrase.COPIES, examples=self._paraphrased)]
+        return [Stage(paraphrase.COPIES, examples=self._paraphrased)]
 
     def _paraphrased(self) -> paraphrase.Paraphrased:
         return paraphrase.Paraphrased(self._originals(), self._texts)
@@ -326,16 +300,6 @@ class StressRun:
         return {row["test"] for row in read_result(order.out)["tests"]}
 
 
-class _Lazy:
-    """Examples that are made when they are iterated, by what is known then."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __iter__(self) -> Any:
-        return iter(self._make())
-
-
 def opened(data: Any, spec: RunSpec) -> Examples:
     """Open the originals.
 
@@ -345,21 +309,6 @@ def opened(data: Any, spec: RunSpec) -> Examples:
     if data is None:
         raise DataError("stress needs DATA, a file of examples")
     return open_examples(data, spec)
-
-
-def highest_rating(spec: RunSpec, method: Method | None) -> str:
-    """Return the highest rating as this run's judge would write it, for texts that ask for it."""
-    name = spec.method if method is None else method.name
-    if name == Pairwise.name:
-        return "the better text"
-    if method is not None:
-        aspects = method.aspects
-    elif name in METHODS:
-        aspects = tasks.load(spec.task, spec.aspects).aspects
-    else:
-        return "the highest rating"
-    tops = {f"{aspect.scale[1]:g}" for aspect in aspects}
-    return tops.pop() if len(tops) == 1 else "the highest rating"
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """From scores to verdicts: the shift of each test with an interval over sources, beside the noise.
 
-Knows numbers. A defect is a shift that is larger than a margin and larger than chance allows, where
+Knows numbers. A defect is a shift that is larger than a margin and larger than chance allows;
 the p-values of all tests are adjusted together (Holm). If the user names the margin, the ends of
 the intervals decide.
 """

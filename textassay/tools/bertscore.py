@@ -73,7 +73,7 @@ class BertScore(ComparingTool):
         Args:
             name: Name of the tool.
             model: An encoder: a folder or a Hub id with a revision.
-            layer: Layer whose states are compared; where `None` the last, and 17 for the default
+            layer: Layer whose states are compared; if `None` the last, and 17 for the default
                 encoder.
             measure: F1, precision (is all of the output in the other text?) or recall.
             against: `references`, `source`, `context`, or `auto` for references if there are any

@@ -1,9 +1,9 @@
 """UniEval (Zhong et al., 2022): a T5 model that answers yes/no questions about a text.
 
 The value is P(Yes) / (P(Yes) + P(No)) of the answer's first token. The questions are the published
-models' own: they were trained on these words, so others would give other numbers. Where the paper
-asks sentence by sentence, the values are averaged (summed for engagingness). Inputs are read whole
-where the paper cuts them at 1,024 tokens.
+models' own: they were trained on these words, so others would give other numbers. If the paper
+asks sentence by sentence, the values are averaged (summed for engagingness). Inputs are read whole;
+the paper cuts them at 1,024 tokens.
 """
 
 from __future__ import annotations

@@ -62,12 +62,11 @@ def annotate(
     from textassay.cli.annotate import Annotation, serve
     from textassay.cli.exits import run_async
 
-    names = arguments.names(given.get("aspects"))
     request = Annotation(
         data=data,
         out=out,
         task=given.get("task"),
-        aspects=None if names is None else tuple(names),
+        aspects=arguments.typed_names(given.get("aspects")),
         raters=raters,
         per_item=per_item,
         repeat=repeat,

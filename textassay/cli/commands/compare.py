@@ -30,7 +30,8 @@ def compare(
     ] = None,
     *,
     aspects: Annotated[
-        str | None, typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to compare.")
+        list[str] | None,
+        typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to compare; may repeat."),
     ] = None,
     fail_below: Annotated[
         float | None,
@@ -50,7 +51,7 @@ def compare(
         run_a,
         run_b,
         data,
-        aspects=arguments.names(aspects),
+        aspects=arguments.typed_names(aspects),
         fail_below=fail_below,
         confidence=confidence,
         seed=seed,

@@ -31,10 +31,10 @@ _growing = partial(typer.Option, rich_help_panel="Criteria tree")
 
 LEARNING = Group(
     features=Annotated[
-        str | None,
+        list[str] | None,
         _learning(
             metavar="NAME,GLOB*",
-            help="Learn from metrics in the data, without calling a model.",
+            help="Learn from metrics in the data, without calling a model; may repeat.",
         ),
     ],
     scores=Annotated[

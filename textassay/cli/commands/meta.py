@@ -27,9 +27,7 @@ def meta(
     *,
     level: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="A,B", help="dataset (default), group, system, or several: dataset,group."
-        ),
+        typer.Option(metavar="A,B", help="Levels: dataset (default), group, system; may repeat."),
     ] = None,
     aspect_map: AspectMap = None,
     bootstrap: Annotated[
@@ -53,7 +51,7 @@ def meta(
     show(
         scores,
         rated_examples(scores, data, given, needs_output=False),
-        levels=arguments.names(",".join(level or ())) or ["dataset"],
+        levels=arguments.typed_names(level) or ["dataset"],
         mapping=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,

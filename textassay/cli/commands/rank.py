@@ -32,7 +32,8 @@ def rank(
         ),
     ] = None,
     aspects: Annotated[
-        str | None, typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to rank on.")
+        list[str] | None,
+        typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to rank on; may repeat."),
     ] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
@@ -45,7 +46,7 @@ def rank(
     show(
         scores,
         compared_examples(scores, data, given, pair),
-        aspects=arguments.names(aspects),
+        aspects=arguments.typed_names(aspects),
         confidence=confidence,
         as_json=as_json,
     )

@@ -56,5 +56,4 @@ def export_tasks(
     from textassay.cli import arguments
     from textassay.cli.ratings import export_to
 
-    names = arguments.names(given.get("aspects"))
-    export_to(form, data, out, given.get("task"), None if names is None else tuple(names))
+    export_to(form, data, out, given.get("task"), arguments.typed_names(given.get("aspects")))

@@ -66,7 +66,7 @@ def resume(
         return run_async(execute_stress(request_to_resume(order), as_json=as_json))
     order = replace(order, as_json=as_json)
     if order.cluster is not None:
-        from textassay.cli.cluster import carry_out_on_cluster
+        from textassay.cli.cluster import score_on_cluster
 
-        return run_async(carry_out_on_cluster(order, order.cluster))
+        return run_async(score_on_cluster(order, order.cluster))
     return run_async(execute(order))

@@ -108,9 +108,9 @@ def score(
     order = replace(command_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
     if order.cluster is not None and not order.dry:
-        from textassay.cli.cluster import carry_out_on_cluster
+        from textassay.cli.cluster import score_on_cluster
 
-        return run_async(carry_out_on_cluster(order, order.cluster))
+        return run_async(score_on_cluster(order, order.cluster))
     if order.processes is not None and not order.dry:
         from textassay.cli.processes import score_in_processes
 

@@ -37,12 +37,12 @@ def stress(
     model: Models = None,
     out: Out = None,
     tests: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="A,B",
             help="Tests or families: repeat, format, length, position, injection, master-keys, "
             "authority, must-see, paraphrase (default: all; paraphrase only with --model "
-            "paraphraser=NAME).",
+            "paraphraser=NAME); may repeat.",
         ),
     ] = None,
     must_see: Annotated[
@@ -82,7 +82,7 @@ def stress(
     request = stress_order(
         read,
         chosen,
-        tests=arguments.names(tests),
+        tests=arguments.typed_names(tests),
         must_see=tuple(must_see or ()),
         margin=fail_above,
         confidence=confidence,

@@ -35,7 +35,8 @@ def tools_score(
     data: Data,
     *,
     tools: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL.")
+        list[str] | None,
+        typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL; may repeat."),
     ] = None,
     model: Annotated[
         str | None,

@@ -38,7 +38,7 @@ class Evaluator(Displayed, Message):
     aggregator: dict[str, Any]
     """`Aggregator.to_dict()`."""
     background: tuple[tuple[float | None, ...], ...] = ()
-    """Training rows that stand for "nothing known" where contributions must be sampled."""
+    """Training rows that stand for "nothing known" if contributions must be sampled."""
     task: Task | None = None
     """The task in the model's prompts; `None` for recorded scores."""
     tree: AspectTree | None = None

@@ -1,6 +1,6 @@
 """Features that exist already: an example's `metrics`, and files of scores joined by id.
 
-A file's scores are called by their aspects; where two files hold the same aspect, by `FILE/aspect`
+A file's scores are called by their aspects; if two files hold the same aspect, by `FILE/aspect`
 with the file's name without its ending (a run folder's own name), or `NAME/aspect` for a file given
 as `NAME=FILE`.
 """

@@ -7,7 +7,7 @@
     name = "Logical flow"
     parent = "coherence"
     question = "Does the summary present information in a logical order?"
-    higher_is_better = true    # false where "yes" is the bad answer
+    higher_is_better = true    # false if "yes" is the bad answer
 
 Files are those of `trees`; a digest over all of their words tells one state of a checklist from
 another.

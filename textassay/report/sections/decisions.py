@@ -19,7 +19,7 @@ from markupsafe import Markup
 from textassay.calibration import folder
 from textassay.calibration.annotator_test import annotator_test
 from textassay.calibration.calibration import AspectCalibration
-from textassay.calibration.columns import Columns, Judged, People, join_columns, read_judged
+from textassay.calibration.columns import Columns, People, join_columns
 from textassay.calibration.compare_runs import (
     CompareRow,
     agreement_difference,
@@ -27,6 +27,7 @@ from textassay.calibration.compare_runs import (
 )
 from textassay.calibration.estimate import estimate_means
 from textassay.calibration.estimate_rows import EstimateRow, SystemDifference
+from textassay.calibration.judged import Judged, read_judged
 from textassay.calibration.prepared import one_signature, scales_of
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource

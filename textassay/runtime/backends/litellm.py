@@ -4,8 +4,7 @@ The only file that imports litellm, and only when a model is first used.
 
 litellm's own retries, dropping of parameters, callbacks and cache stay off; the one global of it
 that is touched is `suppress_debug_info`, which keeps its advice off the terminal. Its exceptions
-are translated by the rule of `http_errors.py`: from status, headers and body, for its classes tell
-too little.
+are translated by `litellm_errors.py`.
 """
 
 from __future__ import annotations
@@ -13,36 +12,30 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
-
-import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, split_address
 from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.litellm_errors import LiteLLMErrors
 from textassay.runtime.backends.openai_probabilities import (
     choices_as_request,
     read_choices,
     read_continuation,
 )
 from textassay.runtime.errors import (
-    AuthenticationFailed,
     CapabilityError,
     ConfigurationError,
-    ConnectionFailed,
     ContentRefused,
-    ContextTooLong,
     MalformedResponse,
     ModelClosed,
     ModelError,
     RequestRefused,
     TextassayError,
-    TimedOut,
     parameter,
     quoted,
 )
@@ -67,22 +60,6 @@ _SWITCHES = (
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
-# litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
-_LITELLM_WORDS = re.compile(r"^(litellm\.\w+: )?(\w+Error: )*(\w+Exception - )?")
-# Missing credentials. Please pass an `api_key`   missing Anthropic API Key
-_NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
-# anthropic does not support parameters: ['n', 'logprobs'], for model=...
-_UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
-_SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
-_ASK_INSTEAD = {
-    "n": parameter("n", "1"),
-    "logprobs": f"samples where the method takes them: {parameter('n', '20')}",
-    "top_logprobs": f"samples where the method takes them: {parameter('n', '20')}",
-    "seed": f"no {parameter('seed')}",
-    "temperature": parameter("temperature", "1"),
-}
-MAX_MESSAGE_LENGTH = 1 << 16
-"""Longest message of litellm's that is looked into, in characters."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = frozenset(
     {
@@ -147,7 +124,7 @@ class LiteLLMModel:
 
         Args:
             name: litellm's name, such as `openai/gpt-4.1-mini`.
-            api_base: Address of the server, where it is not the provider's own.
+            api_base: Address of the server, if it is not the provider's own.
             api_key: Key; if not given, litellm reads the provider's own variable. Never shown.
             price: US dollars per million prompt and completion tokens; by default from litellm's
                 table.
@@ -158,7 +135,8 @@ class LiteLLMModel:
         address, query = split_address(api_base) if api_base else ("", {})
         self._api_base = address or None
         self._key = api_key
-        self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
+        secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
+        self._errors = LiteLLMErrors(name, self._api_base, secrets)
         self._price = price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
         self._own_key_header = bool(key)
@@ -369,7 +347,7 @@ class LiteLLMModel:
         except (
             Exception
         ) as error:  # whatever a provider's code raises becomes ours here, and nowhere else
-            raise self._translated(error, body) from None
+            raise self._errors.translate(error, body, litellm.exceptions) from None
         return answer.model_dump(), answer._hidden_params.get("response_cost")
 
     @property
@@ -438,105 +416,10 @@ class LiteLLMModel:
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
-        named = type(error)(f"{self._name}: {self._scrub(quoted(error))}")
+        named = type(error)(f"{self._name}: {self._errors.scrub(quoted(error))}")
         if isinstance(error, ModelError) and isinstance(named, ModelError) and error.usage:
             named.usage = error.usage if self._price else _with_cost(error.usage, cost)
         raise named from None
-
-    def _translated(self, error: Exception, body: Json) -> TextassayError:
-        """Return our error for one of litellm's."""
-        own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
-        if own is not None:  # raised by our own client, inside litellm
-            return own
-        exceptions = load_litellm().exceptions
-        words = (
-            str(error)[:MAX_MESSAGE_LENGTH]
-            .partition("Traceback (most recent call last)")[0]
-            .rstrip()
-        )
-        text = self._scrub(_LITELLM_WORDS.sub("", words))
-        if isinstance(error, exceptions.UnsupportedParamsError):
-            return self._unsupported(text)
-        if isinstance(error, exceptions.Timeout):
-            return TimedOut(f"no answer from {self._name}: {http_errors.quote(text)}")
-        headers = getattr(error, "litellm_response_headers", None)
-        status = getattr(error, "status_code", None)
-        # litellm gives errors of its own a status as well; only an answer has headers.
-        if headers is None and (status is None or status >= 500):
-            return self._without_answer(error, text, status)
-        if not isinstance(status, int) or status < 300:
-            return MalformedResponse(f"{self._name}: {http_errors.quote(text)}")
-        known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
-        error_body = _body(error)
-        body_text = (
-            orjson.dumps({"error": error_body}, default=str) if error_body is not None else text
-        )
-        typed = http_errors.from_status(
-            status, known, self._scrub_bytes(body_text), where=self._name, secret=self._secrets
-        )
-        if type(typed) is RequestRefused:
-            if isinstance(error, exceptions.ContextWindowExceededError):
-                return ContextTooLong(quoted(typed))
-            if isinstance(error, exceptions.ContentPolicyViolationError):
-                return ContentRefused(quoted(typed))
-            if "logprobs" in body and "logprob" in str(typed).lower():
-                return CapabilityError(f"{quoted(typed)}; {openai_format.SAMPLES_INSTEAD}")
-        return typed
-
-    def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
-        """Return the error for a failure without response headers.
-
-        Either no server answered, or its answer could not be parsed.
-        """
-        if _NO_KEY.search(text):
-            return AuthenticationFailed(
-                f"{self._name}: no key: {http_errors.quote(text)}; or use "
-                f"{parameter('api_key_env', 'NAME')}"
-            )
-        # an untrusted certificate is a ValueError, too
-        unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
-        if (
-            unreadable and not http_errors.is_transport(error)
-        ) or "Empty or invalid response" in text:
-            return MalformedResponse(
-                f"{self._name} answered no valid JSON: {http_errors.quote(text)}"
-            )
-        if http_errors.is_transport(error):
-            return http_errors.from_exception(
-                error, where=self._api_base or self._name, secret=self._secrets
-            )
-        if "connection" in text.lower():
-            return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
-        if status is not None:
-            return http_errors.from_status(status, {}, text, where=self._name, secret=self._secrets)
-        return RequestRefused(
-            f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
-        )
-
-    def _unsupported(self, text: str) -> CapabilityError:
-        listed = _UNSUPPORTED.search(text)
-        names = re.findall(r"\w+", listed[1]) if listed else []
-        advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
-        what = ", ".join(names) or http_errors.quote(text)
-        return CapabilityError(
-            f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else "")
-        )
-
-    def _scrub(self, text: str) -> str:
-        """Return `text` without our key, or any that litellm may have found in the environment."""
-        secrets = [
-            v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
-        ]
-        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], [*self._secrets, *secrets])
-
-    def _scrub_bytes(self, text: str | bytes) -> str:
-        return self._scrub(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
-
-
-def _body(error: BaseException) -> Mapping[str, Any] | None:
-    """Return the first parsed error body on the way to the error's origin."""
-    bodies: Iterator[Any] = (getattr(cause, "body", None) for cause in http_errors.causes(error))
-    return next((body for body in bodies if isinstance(body, Mapping)), None)
 
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:

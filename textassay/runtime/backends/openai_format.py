@@ -46,7 +46,7 @@ ROUNDED_ZERO = 1e-6
 """Log-probabilities up to this are 0 but for rounding."""
 
 SAMPLES_INSTEAD = (
-    f"use a model that sends them, or samples where the method takes them: {parameter('n', '20')}"
+    f"use a model that sends them, or samples if the method takes them: {parameter('n', '20')}"
 )
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"

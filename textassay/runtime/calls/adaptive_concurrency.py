@@ -121,7 +121,7 @@ class AdaptiveLimit:
 
     It starts at `START` and doubles after every round until the first cut; from then on it grows by
     `GROWTH` (at least one) a round. Only a clean round grows it (no rejection, at most `FAILURES`
-    of the calls failed otherwise), and only where `SATURATED` of the answers came while that share
+    of the calls failed otherwise), and only if `SATURATED` of the answers came while that share
     of the limit was in use: an unused limit teaches nothing. A rejection (429) cuts it by `CUT`, an
     overload (503) by `OVERLOAD_CUT`, congestion by `CONGESTION_CUT`; the caller sees to it that one
     episode cuts once.
@@ -323,7 +323,7 @@ class AdaptiveLimit:
     def _gain(self, done: Round, rate: float) -> float | None:
         """Return the growth of the throughput relative to that of the limit.
 
-        `None` where the limit did not grow or a throughput is not known.
+        `None` if the limit did not grow or a throughput is not known.
         """
         if self._last is None or not self._last_rate or not rate:
             return None

@@ -72,7 +72,7 @@ class Pace:
         self.free_at = max(self.free_at, start) + amount * self.seconds_each
 
     def correct(self, amount: float) -> None:
-        """Add to what was taken (or take off it, where negative), once the true amount is known."""
+        """Add to what was taken (or subtract, if negative), once the true amount is known."""
         self.free_at += amount * self.seconds_each
 
 

@@ -206,7 +206,7 @@ class BudgetedModel(Wrapper):
         Args:
             wrapped: The model.
             budget: May be shared with other models.
-            price: US dollars for a million prompt tokens and a million sampled tokens; `None` where
+            price: US dollars for a million prompt tokens and a million sampled tokens; `None` if
                 unknown.
         """
         super().__init__(wrapped)

@@ -36,7 +36,7 @@ class RetryingModel(Wrapper):
     """Repeats a request after a transient error.
 
     Waits as long as the server asks, plus up to a tenth; if it does not ask, for a random time
-    up to 0.5 s, doubled with each attempt up to 60 s. Gives up after `attempts`, or at once where
+    up to 0.5 s, doubled with each attempt up to 60 s. Gives up after `attempts`, or at once if
     the next wait would end after `total_timeout`, and raises the last error with the number of
     attempts in its message.
     """

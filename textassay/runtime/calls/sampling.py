@@ -22,8 +22,8 @@ class OneSamplePerRequest(Wrapper):
     Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;
     a request for one sample is renumbered in the same way, so whatever mixture of `n` and `draw` is
     asked for one prompt, two samples have equal draws only if they have equal `d` and `i`. Asking
-    for more samples of the same draw thereby repeats the first ones, which a cache answers. Where
-    the model is not known to be unable, nothing is changed.
+    for more samples of the same draw thereby repeats the first ones, which a cache answers. Unless
+    the model is known to be unable, nothing is changed.
     """
 
     @cached_property

@@ -161,7 +161,7 @@ class JsonLines(_File):
 
 
 def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str:
-    """Say why a line is refused: the field where it is a number or a text, or else the place."""
+    """Say why a line is refused: the field if it is a number or a text, or else the place."""
     try:
         row = json.loads(line)  # takes NaN and half surrogates, so that they can be found
     except (ValueError, RecursionError):

@@ -20,7 +20,7 @@ def to_json_value(value: Any, *, top: bool = False) -> Any:
 
     Args:
         value: Anything.
-        top: Whether it is a whole cell, where NaN, NaT and NA mean that there is none.
+        top: Whether it is a whole cell, in which NaN, NaT and NA mean that there is none.
 
     Raises:
         ValueError: JSON cannot hold it; says what it is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from textassay.runtime.data.fields import RATERS
+from textassay.runtime.data.aliases import RATERS
 from textassay.runtime.data.tables import Numbered, Table
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example

@@ -61,7 +61,7 @@ def is_unfinished(entry: str, name: str) -> bool:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Return a descriptor of a regular file, which is created where `flags` say so.
+    """Return a descriptor of a regular file, which is created if `flags` say so.
 
     Args:
         path: The file. Its folder may be reached through links, the file itself may not be one if
@@ -74,8 +74,7 @@ def open_regular(path: Path, flags: int) -> int:
     """
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= _NO_LINKS
-        # Where O_NOFOLLOW is missing (Windows), this check is all there is; elsewhere it gives the
-        # reason.
+        # Without O_NOFOLLOW (Windows), this check is the only one; with it, it gives the reason.
         if path.is_symlink():
             raise OSError(errno.ELOOP, "is a link, through which nothing is written", str(path))
     descriptor = os.open(path, flags | _NO_WAITING | _BINARY, 0o666)

@@ -108,7 +108,7 @@ class GroupCommit(Generic[T]):
         Args:
             writer: What writes.
             name: Names the thread and, in errors, what cannot be written.
-            idle_seconds: Quiet time after which the writer's `idle` is called; never where `None`.
+            idle_seconds: Quiet time after which the writer's `idle` is called; never if `None`.
 
         Raises:
             Exception: Whatever the writer's `open` raised.

@@ -21,7 +21,7 @@ ROWS_PER_TRANSACTION = 2000
 
 
 def merge_answers(target: Path, sources: Iterable[Path]) -> int:
-    """Copy all answers; where two folders hold one under the same key, that of the later is kept.
+    """Copy all answers; if two folders have the same key, the answer of the later is kept.
 
     Doing it again does no harm: keys name answers, and a key that is there is written over.
 

@@ -56,7 +56,7 @@ class PytorchEngine:
             head: What is wanted of it.
             device: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
             layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the
-                last where `None`.
+                last if `None`.
 
         Raises:
             ConfigurationError: The extra is missing, or the model cannot do what is wanted of it.

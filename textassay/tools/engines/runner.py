@@ -188,7 +188,7 @@ def runner_for(
         head: What is wanted of it.
         engine: Which engine runs it.
         device: Where; see the engines.
-        layer: For `encode`, the layer whose states are wanted; the last where `None`.
+        layer: For `encode`, the layer whose states are wanted; the last if `None`.
         batch_tokens: Most tokens in a batch, padding included.
     """
     key: Key = (model, head, engine, device, layer, batch_tokens)

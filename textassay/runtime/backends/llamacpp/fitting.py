@@ -1,6 +1,6 @@
 """Makes a prompt fit the context.
 
-An error with both lengths, or, where asked for, a source cut at its end.
+An error with both lengths, or, if asked for, a source cut at its end.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _longest(
     place, guesses = high - (needed - limit) * per_token, GUESSES
     while low < high:
         guesses -= 1
-        # Guesses first, then halving, which ends even where tokens per character vary wildly.
+        # Guesses first, then halving, which ends even if tokens per character vary wildly.
         kept = _beginning(
             source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2
         )

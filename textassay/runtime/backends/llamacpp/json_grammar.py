@@ -28,7 +28,7 @@ _MAX_REPEATS = 1000
 _MAX_INTEGERS = 2000
 _MAX_DEPTH = 64
 _PRIMITIVES = {
-    # One space at most: where white space is unlimited, small models keep writing it until they
+    # One space at most: if white space is unlimited, small models keep writing it until they
     # run out of tokens.
     "ws": "[ ]?",
     "boolean": '("true" | "false")',

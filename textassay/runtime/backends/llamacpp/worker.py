@@ -56,7 +56,7 @@ class ThreadWorker(Generic[R]):
             opening: Makes the resource, on the owner thread.
             name: Names thread and error messages.
             capacity: Most tasks that run at once.
-            together: Runs several at once; needed where `capacity` is above 1.
+            together: Runs several at once; needed if `capacity` is above 1.
             next_turn_seconds: How long, at most, to wait for the next task of a conversation.
         """
         self._opening, self._name, self._capacity, self._together = (
