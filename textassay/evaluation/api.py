@@ -170,10 +170,10 @@ async def finish(session: Session) -> Run:
     Keeps scores in memory only if there is no folder.
     """
     scores: list[Score] = []
-    async with writing_summary(session), aclosing(session.engine.scores()) as finished:
-        async for score in finished:
+    async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
+        async for journaled in finished:
             if session.folder is None:  # with a folder the scores are there, and memory stays flat
-                scores.append(score)  # noqa: PERF401
+                scores += journaled
     path = None if session.folder is None else session.folder.path
     return Run(
         folder=path, scores=scores, progress=session.engine.progress, examples=session.examples

@@ -17,7 +17,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -55,6 +54,10 @@ class CompletedScores(Protocol):
     def has(self, example_id: str, aspect: str) -> bool:
         """Return whether the pair has a score that is no `error`."""
         ...
+
+
+_Judged = tuple[Example, list[Score]]
+"""An example with its scores; none if the run stopped before there were any."""
 
 
 class EvaluationEngine:
@@ -128,6 +131,17 @@ class EvaluationEngine:
         Raises:
             TextassayError: What stopped the run; all scores yielded before are journaled.
         """
+        async with aclosing(self.score_lists()) as lists:
+            async for scores in lists:
+                for score in scores:
+                    yield score
+
+    async def score_lists(self) -> AsyncGenerator[list[Score], None]:
+        """Yield what `scores` does, in lists of what was journaled together.
+
+        Raises:
+            TextassayError: As `scores`.
+        """
         self._began = time.monotonic()
         if WATCH.observer is not None:
             self._observed = WATCH.observer.run(self._method)
@@ -136,11 +150,15 @@ class EvaluationEngine:
             async with aclosing(
                 # assignments come from a generator that workers pull from, so memory does not grow
                 # with the data
-                run_workers(self._all_assignments(), self._judge, workers=self._workers)
+                run_workers(
+                    self._all_assignments(),
+                    self._judge,
+                    workers=self._workers,
+                    commit=self._journal,
+                )
             ) as finished:
-                async for scores in finished:
-                    for score in scores:
-                        yield score
+                async for judged in finished:
+                    yield [score for _, scores in judged for score in scores]
         except AgentExited as error:
             # Ctrl-C inside an agent is the user's wish to stop, not a fault of the agent
             if isinstance(error.__cause__, KeyboardInterrupt):
@@ -188,7 +206,7 @@ class EvaluationEngine:
         self._settled_before += 1
         return None
 
-    async def _judge(self, assignment: Assignment) -> Sequence[Score]:
+    async def _judge(self, assignment: Assignment) -> _Judged:
         started, began = datetime.now(UTC), time.monotonic()
         # the ledger is a context variable, so calls of any depth in this task are counted for the
         # example
@@ -200,7 +218,7 @@ class EvaluationEngine:
                     result = await self._result(assignment)
         self._ledger.add(ledger)
         if result is None:
-            return ()
+            return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
         scores = [
             score.model_copy(update=timing)
@@ -208,19 +226,22 @@ class EvaluationEngine:
         ]
         if self._adjust is not None:
             scores = [self._adjust(score) for score in scores]
+        return assignment.example, scores
+
+    async def _journal(self, judged: list[_Judged]) -> None:
+        """Write scores, then count them: what a caller sees is on disk."""
         if self._folder is not None:
-            # journaled before it is counted or yielded: what a caller has seen is on disk
-            await self._folder.append(scores)
-        self._done += 1
-        for score in scores:
-            self._outcomes[score.outcome] += 1
-            if score.spread is not None and score.samples is not None and score.samples > 1:
-                self._sampled += 1
-                # ratings that are equal up to the rounding of their mean
-                self._unanimous += score.spread < 1e-9
-            if self._observed is not None:
-                self._observed.scored(score, assignment.example)
-        return scores
+            await self._folder.append([score for _, scores in judged for score in scores])
+        for example, scores in judged:
+            self._done += bool(scores)
+            for score in scores:
+                self._outcomes[score.outcome] += 1
+                if score.spread is not None and score.samples is not None and score.samples > 1:
+                    self._sampled += 1
+                    # ratings that are equal up to the rounding of their mean
+                    self._unanimous += score.spread < 1e-9
+                if self._observed is not None:
+                    self._observed.scored(score, example)
 
     async def _result(self, assignment: Assignment) -> Any:
         """Return what the graph yields; `None` if the run stops before that."""

@@ -170,7 +170,7 @@ def test_every_item_is_worked_on_exactly_once(n: int, workers: int, later: bool)
 
     async def main() -> list[int]:
         items = numbers(n) if later else range(n)
-        return [result async for result in run_workers(items, gauge, workers=workers)]
+        return [one async for some in run_workers(items, gauge, workers=workers) for one in some]
 
     assert sorted(asyncio.run(main())) == list(range(n))
     assert gauge.peak <= workers
@@ -180,7 +180,7 @@ def test_every_item_is_worked_on_exactly_once(n: int, workers: int, later: bool)
 async def test_results_come_as_they_finish() -> None:
     """A slow first item does not hold back the ones after it."""
     results = run_workers([9, 0, 0], lambda turns: after(turns, turns), workers=3)
-    assert [result async for result in results] == [0, 0, 9]
+    assert [result async for some in results for result in some] == [0, 0, 9]
 
 
 @pytest.mark.asyncio
@@ -258,9 +258,8 @@ async def test_an_error_of_the_work_comes_out_as_it_is_after_what_was_ready(work
     seen = []
 
     async def consume() -> None:
-        async for result in run_workers([1, 1, 0, 1, 1, 1], inverse, workers=workers):
-            # a comprehension would lose what came before the error
-            seen.append(result)  # noqa: PERF401
+        async for results in run_workers([1, 1, 0, 1, 1, 1], inverse, workers=workers):
+            seen.extend(results)
 
     with pytest.raises(ZeroDivisionError):
         await consume()
@@ -302,6 +301,6 @@ async def test_handing_out_an_item_is_cheap() -> None:
         return item
 
     start = time.process_time()
-    total = sum([result async for result in run_workers(range(20_000), work, workers=50)])
+    total = sum([sum(some) async for some in run_workers(range(20_000), work, workers=50)])
     assert total == 20_000 * 19_999 // 2
     assert (time.process_time() - start) / 20_000 < 100e-6

@@ -1,6 +1,7 @@
-"""The two ways in which textassay does things at once: `gather` a few, or `run_workers` over many.
+"""The ways in which textassay does things at once.
 
-Both own their tasks: when they return, raise or are left, no task of theirs is running. Knows
+`gather` a few, `with_branches` if they start more on their way, `run_workers` over many.
+All own their tasks: when they return, raise or are left, no task of theirs is running. Knows
 nothing of models, agents or files.
 """
 
@@ -9,8 +10,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
-from typing import Final, TypeVar, cast
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+)
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -66,32 +74,61 @@ async def gather(awaitables: Iterable[Awaitable[T]], *, limit: int | None = None
     if len(pending) < 2:
         return [await pending[0]] if pending else []
     gate = asyncio.Semaphore(limit) if limit is not None and limit < len(pending) else None
-    failure: BaseException | None = None
-    tasks: list[asyncio.Task[T]] = []
+
+    async def trunk(start: Start) -> list[asyncio.Task[T]]:
+        return [start(_gated, awaitable, gate) for awaitable in pending]
+
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks.extend(group.create_task(_guarded(awaitable, gate)) for awaitable in pending)
-    except BaseExceptionGroup as error:
-        failure = leading(error)
+        tasks = await with_branches(trunk)
     finally:
         _close(pending)
-    if (
-        failure is not None
-    ):  # raised here and not above: its own cause and context stay what they were
-        raise failure
     return [task.result() for task in tasks]
 
 
-async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = None) -> T:
-    """Await, and turn a stray cancellation into an error.
+class Start(Protocol):
+    """Starts a coroutine function in a task of its own."""
+
+    def __call__(
+        self, branch: Callable[..., Coroutine[Any, Any, R]], /, *args: Any
+    ) -> asyncio.Task[R]:
+        """Return the task."""
+        ...
+
+
+async def with_branches(trunk: Callable[[Start], Coroutine[Any, Any, T]]) -> T:
+    """Return what `trunk` returns, once all that it or its branches started has ended as well.
+
+    The first exception of any of them cancels the rest and is raised as it is, never inside an
+    exception group; so is a cancellation from outside.
+    """
+    failure: BaseException | None = None
+    try:
+        async with asyncio.TaskGroup() as group:
+
+            def start(
+                branch: Callable[..., Coroutine[Any, Any, R]], /, *args: Any
+            ) -> asyncio.Task[R]:
+                guarded = _guarded(branch, *args)
+                try:
+                    return group.create_task(guarded)
+                except RuntimeError:  # the group is being canceled
+                    guarded.close()
+                    raise
+
+            return await _guarded(trunk, start)
+    except BaseExceptionGroup as error:
+        failure = leading(error)
+    # raised here and not above: its own cause and context stay what they were
+    raise failure
+
+
+async def _guarded(branch: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    """Call and await, and turn a stray cancellation into an error.
 
     A task group takes a canceled child for a finished one.
     """
     try:
-        if gate is None:
-            return await awaitable
-        async with gate:
-            return await awaitable
+        return await branch(*args)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         # `cancelling()` counts requests to cancel this very task: without one, the cancellation
@@ -99,6 +136,13 @@ async def _guarded(awaitable: Awaitable[T], gate: asyncio.Semaphore | None = Non
         if task is None or task.cancelling():
             raise
         raise _CancelledInside from error
+
+
+async def _gated(awaitable: Awaitable[T], gate: asyncio.Semaphore | None) -> T:
+    if gate is None:
+        return await awaitable
+    async with gate:
+        return await awaitable
 
 
 def _close(awaitables: Iterable[object]) -> None:
@@ -111,28 +155,34 @@ _END: Final = object()
 
 
 async def run_workers(
-    items: AsyncIterable[T] | Iterable[T], work: Callable[[T], Awaitable[R]], *, workers: int
-) -> AsyncGenerator[R, None]:
-    """Yield `work(item)` for every item as they finish, with a fixed number of workers.
+    items: AsyncIterable[T] | Iterable[T],
+    work: Callable[[T], Awaitable[R]],
+    *,
+    workers: int,
+    commit: Callable[[list[R]], Awaitable[None]] | None = None,
+) -> AsyncGenerator[list[R], None]:
+    """Yield `work(item)` for every item, in lists of what has finished, with a fixed crew.
 
     An item is taken only when a worker is free for it and fewer than `2 * workers` results are
-    being made or wait to be consumed: memory depends neither on the number of items nor on how slow
-    the consumer is. An exception of `work` or of `items` cancels the other workers and is raised as
-    it is, after the results that were ready by then. Leaving early (`aclose`, or canceling the
-    consumer) returns once all workers have stopped; what they had under way, errors included, goes
-    with them.
+    being made, wait to be consumed, or are in the list that was yielded last: memory depends
+    neither on the number of items nor on how slow the consumer is. An exception of `work`, `commit`
+    or `items` cancels the other workers and is raised as it is, after the results that were ready
+    by then. Leaving early (`aclose`, or canceling the consumer) returns once all workers have
+    stopped; what they had under way, errors included, goes with them.
 
     Args:
         items: What to work on; never asked for two items at a time.
         work: Called once per item.
         workers: How many items are worked on at a time, at least 1.
+        commit: Awaited with each list of results before it is yielded, also if the consumer left;
+            never called twice at a time.
 
     Raises:
         ValueError: There is not a single worker.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")
-    results = _Results(2 * workers)
+    results: _Results[R] = _Results(2 * workers, commit)
     # Two ways, since a coroutine around each `next` would cost more than the `next`.
     later = _next_item_of(items) if isinstance(items, AsyncIterable) else None
     now = iter(()) if isinstance(items, AsyncIterable) else iter(items)
@@ -145,22 +195,23 @@ async def run_workers(
                 await results.wait_for_room()
             item = next(now, _END) if later is None else await later()
             if item is _END:
-                results.give_room()
+                results.give_room(1)
                 return
-            results.put(await work(cast(T, item)))
+            result = await work(cast(T, item))
+            results.made.append(result)
+            # Whoever finishes while nobody commits does it for all who finish meanwhile; a task for
+            # it alone would have to be woken for every list.
+            if not results.is_committing:
+                await results.commit()
 
-    crew = asyncio.create_task(_all_of(keep_working, workers))
-    # Called after every worker has put its last result, so the mark is behind all of them.
-    crew.add_done_callback(lambda _: results.put(_END))
+    crew = asyncio.create_task(_all_of(keep_working, workers, results.commit))
+    crew.add_done_callback(lambda _: results.end())
     try:
-        while True:
-            if not results.ready:
-                await results.wait()
-            result = results.ready.popleft()
-            if result is _END:
-                break
-            results.give_room()
-            yield cast(R, result)
+        while await results.wait():
+            # Half of all places at most, so that workers go on while a slow consumer has a list.
+            batch = results.take(workers)
+            yield batch
+            results.give_room(len(batch))
         await crew
     finally:
         if not crew.done():
@@ -171,15 +222,23 @@ async def run_workers(
             crew.exception()
 
 
-class _Results:
+class _Results(Generic[R]):
     """Results for one consumer, and room for a bounded number of them, first come, first served.
 
     What `asyncio.Queue` and `asyncio.Semaphore` do for any number of consumers, without a coroutine
     for each item that need not wait.
+
+    Attributes:
+        made: Results that are not committed yet.
+        is_committing: Whether a `commit` is under way, which takes in what is made meanwhile.
     """
 
-    def __init__(self, room: int) -> None:
-        self.ready: deque[object] = deque()
+    def __init__(self, room: int, commit: Callable[[list[R]], Awaitable[None]] | None) -> None:
+        self.made: list[R] = []
+        self.is_committing = False
+        self._commit = commit
+        self._ready: list[R] = []
+        self._ended = False
         self._room = room
         self._held_back: deque[asyncio.Future[None]] = deque()
         self._consumer: asyncio.Future[None] | None = None
@@ -199,33 +258,62 @@ class _Results:
             await future
         except BaseException:
             if future.done() and not future.cancelled():  # given and canceled in the same turn
-                self.give_room()
+                self.give_room(1)
             raise
 
-    def give_room(self) -> None:
-        """Give a place back, to whoever has waited longest."""
-        while self._held_back:
+    def give_room(self, places: int) -> None:
+        """Give places back, to those who have waited longest."""
+        while places and self._held_back:
             future = self._held_back.popleft()
             if not future.done():
                 future.set_result(None)
-                return
-        self._room += 1
+                places -= 1
+        self._room += places
 
-    def put(self, result: object) -> None:
-        """Hand a result to the consumer."""
-        self.ready.append(result)
+    async def commit(self) -> None:
+        """Commit what is made, also while it lasts, and hand it to the consumer."""
+        self.is_committing = True
+        try:
+            while self.made:
+                batch, self.made = self.made, []
+                if self._commit is not None:
+                    await self._commit(batch)
+                self._ready += batch
+                self._wake()
+        finally:
+            self.is_committing = False
+
+    def end(self) -> None:
+        """Have `wait` return when all is consumed."""
+        self._ended = True
+        self._wake()
+
+    async def wait(self) -> bool:
+        """Wait until something is ready; return whether anything is, or else all is consumed."""
+        while not self._ready and not self._ended:
+            self._consumer = asyncio.get_running_loop().create_future()
+            await self._consumer
+        return bool(self._ready)
+
+    def take(self, most: int) -> list[R]:
+        """Return what is ready, up to a number of results."""
+        batch, self._ready = self._ready[:most], self._ready[most:]
+        return batch
+
+    def _wake(self) -> None:
         if self._consumer is not None and not self._consumer.done():
             self._consumer.set_result(None)
 
-    async def wait(self) -> None:
-        """Wait until something is ready."""
-        while not self.ready:
-            self._consumer = asyncio.get_running_loop().create_future()
-            await self._consumer
 
-
-async def _all_of(worker: Callable[[], Awaitable[None]], workers: int) -> None:
-    await gather([worker() for _ in range(workers)])
+async def _all_of(
+    worker: Callable[[], Awaitable[None]],
+    workers: int,
+    last: Callable[[], Awaitable[None]],
+) -> None:
+    try:
+        await gather([worker() for _ in range(workers)])
+    finally:
+        await last()  # what was made when the workers were stopped
 
 
 def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:

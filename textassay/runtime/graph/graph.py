@@ -21,7 +21,7 @@ from typing import Any
 
 from textassay.display import Displayed, Shown, first
 from textassay.runtime.errors import GraphError
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.graph.concurrency import Start, with_branches
 from textassay.runtime.graph.node import Agent, Node, each, fixed
 from textassay.runtime.graph.step import Step
 from textassay.runtime.graph.types import Signature, classes_of, type_name
@@ -61,6 +61,9 @@ class Graph(Displayed):
         self._roots = [step for step in self._wiring.steps if not step.waits_for]
         # Index 0 is the input; each step has its index in topological order, from 1.
         self._waiting = [0, *(len(step.waits_for) for step in self._wiring.steps)]
+        self._is_chain = all(len(step.waits_for) <= 1 for step in self._wiring.steps) and (
+            len(self._roots) == 1 and all(len(step.consumers) <= 1 for step in self._wiring.steps)
+        )
 
     @property
     def signature(self) -> Signature:
@@ -122,39 +125,51 @@ class Graph(Displayed):
         waiting = self._waiting.copy()
         values: list[Any] = [None] * len(waiting)
         values[0] = input
-        if len(self._roots) == 1:
+        if self._is_chain:
             await self._run_from(self._roots[0], values, waiting)
         else:
-            await gather([self._run_from(step, values, waiting) for step in self._roots])
+            await with_branches(lambda start: self._run_all(self._roots, values, waiting, start))
         return values[self._wiring.result]
 
     __call__ = run
 
-    async def _run_from(self, step: Step, values: list[Any], waiting: list[int]) -> None:
-        """Run a step, then what waited for it alone: a single step in place, several at once.
+    async def _run_all(
+        self, ready: list[Step], values: list[Any], waiting: list[int], start: Start
+    ) -> None:
+        """Run the first of several steps and what follows from it here, the others in tasks."""
+        for step in ready[1:]:
+            start(self._run_from, step, values, waiting, start)
+        await self._run_from(ready[0], values, waiting, start)
+
+    async def _run_from(
+        self, step: Step, values: list[Any], waiting: list[int], start: Start | None = None
+    ) -> None:
+        """Run a step, then what waited for it alone: the first step here, the others in tasks.
 
         Args:
             step: The step, whose inputs are there.
             values: Results of the steps, by index; added to.
             waiting: How many steps each step still waits for, by index; counted down.
+            start: Starts a task; unused in a graph that is a chain.
         """
-        # Most graphs are mostly chains. A chain runs as one coroutine in a loop: a task for every
-        # step would cost more than the step, and recursion would be as deep as the chain is long.
+        # A loop, since recursion would be as deep as the graph is long; and a task for every step
+        # would cost more than the step.
         while True:
             values[step.index] = await step.run(values)
-            if not step.consumers:
-                return
-            ready = []
+            following: Step | None = None
             for consumer in step.consumers:
                 # No await between counting down and looking: only the last of several inputs sees
                 # zero, so each step starts exactly once without a lock.
-                waiting[consumer.index] -= 1
-                if not waiting[consumer.index]:
-                    ready.append(consumer)
-            if len(ready) != 1:
-                break
-            step = ready[0]
-        await gather([self._run_from(other, values, waiting) for other in ready])
+                left = waiting[consumer.index] = waiting[consumer.index] - 1
+                if left:
+                    continue
+                if following is None:
+                    following = consumer
+                elif start is not None:
+                    start(self._run_from, consumer, values, waiting, start)
+            if following is None:
+                return
+            step = following
 
     def to_mermaid(self) -> str:
         """Return the graph as a mermaid flowchart; thick edges fan out.

@@ -6,9 +6,9 @@ The one place where an agent's exception becomes a `Failure`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.observing import WATCH
 from textassay.runtime.errors import AgentExited
@@ -19,8 +19,7 @@ from textassay.runtime.messages import Failure
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """Where a parameter's value comes from."""
 
     parameter: str
@@ -28,9 +27,11 @@ class Input:
     """Index of the node (0 for the input) that the value is taken from."""
     fetch: Callable[[Any], Any] | None
     """Takes the field out of the message; `None` for the whole message."""
-    takes_failure: tuple[bool, ...]
-    """Whether a `Failure` is taken: for the value, its items, their items, as deep as there can be
-    one."""
+    takes_failure: bool
+    """Whether a `Failure` is taken for the value, or for the item if the parameter is mapped."""
+    inside: tuple[bool, ...]
+    """Whether one is taken for its items, their items, as deep as there can be one; empty if all
+    are taken, so that nobody need look."""
 
 
 @dataclass(slots=True)
@@ -64,74 +65,75 @@ class Step:
         """
         arguments = self.constants.copy()
         try:
-            for wired in self.passed:
-                value = _take(wired, values)
-                if (failure := _unwanted_failure(value, wired.takes_failure)) is not None:
+            for parameter, source, fetch, takes_failure, inside in self.passed:
+                value = values[source]
+                if isinstance(value, Failure):
+                    if not takes_failure:
+                        return value
+                elif fetch is not None:
+                    value = fetch(value)
+                elif inside and (failure := _unwanted_failure(value, inside)) is not None:
                     return failure
-                arguments[wired.parameter] = value
+                arguments[parameter] = value
             if not self.mapped:
                 return await self._call(arguments)
-            lists = [_take(wired, values) for wired in self.mapped]
+            lists: list[Any] = []
+            for parameter, source, fetch, _, _ in self.mapped:
+                value = values[source]
+                if isinstance(value, Failure):
+                    return value
+                lists.append(_list_for(parameter, value if fetch is None else fetch(value)))
+            if len(lists) > 1:
+                self._check_lengths(lists)
+            each = [self._with_items(arguments, items) for items in zip(*lists, strict=True)]
         except Exception as error:
             return self._failure(error)
-        return await self._call_each(arguments, lists)
+        return await gather([self._call(one) for one in each])
 
-    async def _call(self, arguments: dict[str, Any]) -> Any:
+    def _check_lengths(self, lists: Sequence[Any]) -> None:
+        if any(len(items) != len(lists[0]) for items in lists):
+            what = (
+                f"{wired.parameter} has {len(items)}"
+                for wired, items in zip(self.mapped, lists, strict=True)
+            )
+            raise ValueError(f"lists gone through together differ in length: {', '.join(what)}")
+
+    def _with_items(self, shared: dict[str, Any], items: Sequence[Any]) -> dict[str, Any] | Failure:
+        """Return the arguments of one of several calls, or the failure that stands for it."""
+        arguments = shared.copy()
+        for (parameter, _, _, takes_failure, inside), item in zip(self.mapped, items, strict=True):
+            if isinstance(item, Failure):
+                if not takes_failure:
+                    return item
+            elif inside and (failure := _unwanted_failure(item, inside)) is not None:
+                return failure
+            arguments[parameter] = item
+        return arguments
+
+    async def _call(self, arguments: dict[str, Any] | Failure) -> Any:
+        """Return what the agent yields, or the failure in place of its arguments or its result."""
+        if isinstance(arguments, Failure):
+            return arguments
         try:
             observer = WATCH.observer
             if observer is None:
                 value = await self.agent(**arguments)
             else:
                 value = await observer.node(self.name, self.agent, arguments)
-        except (SystemExit, KeyboardInterrupt) as error:
-            # asyncio lets these end the event loop at once: no task of the run would be cleaned up
-            raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error
-        if isinstance(value, Failure):
-            return (
-                value.model_copy(update={"node": f"{self.name}/{value.node}"})
-                if self.nested
-                else value
-            )
-        if not isinstance(value, self.result_types):
+            if isinstance(value, Failure):
+                if not self.nested:
+                    return value
+                return value.model_copy(update={"node": f"{self.name}/{value.node}"})
+            if isinstance(value, self.result_types):
+                return value
             declared = " | ".join(cls.__name__ for cls in self.result_types)
             raise TypeError(
                 f"the agent of {self.name!r} yielded {type(value).__name__}, but is annotated"
                 f" {declared}"
             )
-        return value
-
-    async def _call_each(self, arguments: dict[str, Any], lists: Sequence[Any]) -> Any:
-        for wired, items in zip(self.mapped, lists, strict=True):
-            if isinstance(items, Failure):
-                return items
-            # Messages hold tuples; `isinstance` with an abstract class is far slower than this
-            # comparison.
-            if type(items) is not tuple and not _is_list(items):
-                return self._failure(
-                    TypeError(f"each() expects a list for {wired.parameter!r}, not {items!r:.80}")
-                )
-        if any(len(items) != len(lists[0]) for items in lists[1:]):
-            what = (
-                f"{wired.parameter} has {len(items)}"
-                for wired, items in zip(self.mapped, lists, strict=True)
-            )
-            return self._failure(
-                ValueError(f"lists gone through together differ in length: {', '.join(what)}")
-            )
-        if len(lists[0]) == 1:  # an aspect at a time is the commonest case
-            return [await self._call_item(arguments, [items[0] for items in lists])]
-        return await gather(
-            [self._call_item(arguments, items) for items in zip(*lists, strict=True)]
-        )
-
-    async def _call_item(self, shared: dict[str, Any], items: Sequence[Any]) -> Any:
-        arguments = shared.copy()
-        for wired, item in zip(self.mapped, items, strict=True):
-            if (failure := _unwanted_failure(item, wired.takes_failure)) is not None:
-                return failure
-            arguments[wired.parameter] = item
-        try:
-            return await self._call(arguments)
+        except (SystemExit, KeyboardInterrupt) as error:
+            # asyncio lets these end the event loop at once: no task of the run would be cleaned up
+            raise AgentExited(f"the agent of {self.name!r} raised {error!r}") from error
         except Exception as error:
             return self._failure(error)
 
@@ -145,23 +147,25 @@ class Step:
         return Failure(node=self.name, type=type(error).__name__, message=str(error))
 
 
-def _take(wired: Input, values: Sequence[Any]) -> Any:
-    value = values[wired.source]
-    return value if wired.fetch is None or isinstance(value, Failure) else wired.fetch(value)
+def _list_for(parameter: str, items: Any) -> Any:
+    # Messages hold tuples; `isinstance` with an abstract class is far slower than this comparison.
+    if type(items) is tuple or (isinstance(items, Sequence) and not isinstance(items, str | bytes)):
+        return items
+    raise TypeError(f"each() expects a list for {parameter!r}, not {items!r:.80}")
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure | None:
+    """Return the first failure among items, or inside of them, that their consumer does not take.
 
-
-def _unwanted_failure(value: Any, taken: tuple[bool, ...]) -> Failure | None:
-    """Return the first failure in `value` that its consumer does not take."""
-    if isinstance(value, Failure):
-        return None if taken[0] else value
-    deeper = taken[1:]
-    # Items are looked at only if one of them may be a failure that the agent does not take.
-    if deeper and not all(deeper):
-        for item in value:
-            if (failure := _unwanted_failure(item, deeper)) is not None:
-                return failure
+    Args:
+        items: The items.
+        taken: Whether a failure is taken in place of an item, of an item of an item, ...
+    """
+    here, *deeper = taken
+    for item in items:
+        if isinstance(item, Failure):
+            if not here:
+                return item
+        elif deeper and (failure := _unwanted_failure(item, tuple(deeper))) is not None:
+            return failure
     return None

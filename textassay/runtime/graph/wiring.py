@@ -222,7 +222,8 @@ class Wiring:
             given, says, depth = item, f"the items of {where!r} are", max(depth - 1, 0)
         self._check_fit(says, given, node, edge.parameter, expected)
         fetch = operator.attrgetter(edge.path) if edge.path else None
-        return Input(edge.parameter, end.index, fetch, _takes_failure(expected, depth))
+        here, *inside = _takes_failure(expected, depth)
+        return Input(edge.parameter, end.index, fetch, here, () if all(inside) else tuple(inside))
 
     def _given(self, node: Node, edge: Edge) -> Any:
         """Return the type that comes over the wire."""

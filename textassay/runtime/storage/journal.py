@@ -60,11 +60,13 @@ class Journal(AsyncResource):
             StorageError: The disk is full or the journal is closed; none of the rows is in the
                 file.
         """
-        for row in rows:
-            if b"\n" in row:
-                raise ValueError(f"a row of {self.path} contains a line break: {row[:80]!r}")
-        if rows:
-            await self._commits.put(b"\n".join(rows) + b"\n")
+        if not rows:
+            return
+        lines = b"\n".join(rows) + b"\n"
+        if lines.count(b"\n") != len(rows):
+            broken = next(row for row in rows if b"\n" in row)
+            raise ValueError(f"a row of {self.path} contains a line break: {broken[:80]!r}")
+        await self._commits.put(lines)
 
     async def aclose(self) -> None:
         """Write what is waiting, force it to the disk and close the file; safe to call twice.
