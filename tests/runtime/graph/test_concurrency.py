@@ -304,3 +304,67 @@ async def test_handing_out_an_item_is_cheap() -> None:
     total = sum([sum(some) async for some in run_workers(range(20_000), work, workers=50)])
     assert total == 20_000 * 19_999 // 2
     assert (time.process_time() - start) / 20_000 < 100e-6
+
+
+@given(n=st.integers(0, 40), workers=st.integers(1, 8), turns=st.integers(0, 5))
+def test_results_are_committed_before_they_are_yielded(n: int, workers: int, turns: int) -> None:
+    """Every result is committed once, in one list at a time, and comes out only after that."""
+    committed: list[int] = []
+    under_way = Gauge()
+
+    async def commit(results: list[int]) -> None:
+        await under_way(turns)
+        committed.extend(results)
+
+    async def main() -> None:
+        seen: set[int] = set()
+        async for some in run_workers(range(n), Gauge(), workers=workers, commit=commit):
+            seen.update(some)
+            assert seen <= set(committed)
+        assert seen == set(range(n))
+
+    asyncio.run(main())
+    assert sorted(committed) == list(range(n))
+    assert under_way.peak <= 1
+
+
+@pytest.mark.asyncio
+async def test_what_finishes_during_a_commit_is_committed_together() -> None:
+    """What finishes during a slow commit comes in one list, not in a commit for each result."""
+    sizes = []
+
+    async def commit(results: list[int]) -> None:
+        sizes.append(len(results))
+        await after(50, None)
+
+    async for _ in run_workers(range(64), Gauge(), workers=16, commit=commit):
+        pass
+    assert sum(sizes) == 64
+    assert max(sizes) >= 8
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.asyncio
+async def test_what_was_made_is_committed_even_if_the_crew_is_stopped(fails: bool) -> None:
+    """Neither a consumer that leaves nor an error of other work loses a result that was made."""
+    made, committed = [], []
+
+    async def work(item: int) -> int:
+        if fails and item == 20:
+            raise ValueError("unusable")
+        made.append(item)
+        return item
+
+    async def commit(results: list[int]) -> None:
+        committed.extend(results)
+        await after(3, None)
+
+    results = run_workers(range(100), work, workers=4, commit=commit)
+    async with aclosing(results):
+        await anext(results)
+        if fails:
+            with pytest.raises(ValueError, match="unusable"):
+                [some async for some in results]
+    assert len(made) >= 4
+    assert sorted(committed) == made
+    assert not other_tasks()
