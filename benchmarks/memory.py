@@ -1,6 +1,6 @@
-"""Peak memory of a run of 100,000 samples, after the first 10,000 and at the end.
+"""Peak memory of a run, at 10,000 samples, at each ten times as many, and at the end.
 
-Linux only: reads /proc.
+Linux only: reads /proc. 100,000 samples take minutes, a million the better part of an hour.
 
 python -m benchmarks.memory [--samples 100000]
 """
@@ -26,6 +26,24 @@ def peak_mb(process: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
+class Lines:
+    """Counts the lines of a file that grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at = path, 0
+        self.count = 0
+
+    def look(self) -> int:
+        """Return how many there are now; none before the file is there."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                while chunk := file.read(2**20):
+                    self.count += chunk.count(b"\n")
+                    self._at += len(chunk)
+        return self.count
+
+
 def main() -> None:
     """Run, watch, print."""
     parser = argparse.ArgumentParser(
@@ -43,23 +61,21 @@ def main() -> None:
             cwd=ROOT,
             env={**os.environ, "BENCHMARK_KEY": "none"},
         )
-        scores, early, peak = folder / "run" / "scores.jsonl", 0.0, 0.0
+        scores, mark, peak = Lines(folder / "run" / "scores.jsonl"), 10_000, 0.0
         while process.poll() is None:
             time.sleep(0.2)
             try:
                 peak = max(peak, peak_mb(process.pid))
-                lines = (
-                    scores.stat().st_size / 900
-                )  # about the length of a line; only places the early mark
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if not early and lines >= 10_000:
-                early = peak
-    seconds = time.monotonic() - began
-    print(
-        f"{args.samples} samples in {seconds:.0f} s: {early:.0f} MB after about 10,000,"
-        f" {peak:.0f} MB at the end"
-    )
+            if scores.look() >= mark:
+                seconds = time.monotonic() - began
+                print(f"{scores.count:9,} scores after {seconds:5.0f} s: {peak:.0f} MB", flush=True)
+                mark *= 10
+        seconds = time.monotonic() - began
+        print(f"{scores.look():9,} scores after {seconds:5.0f} s: {peak:.0f} MB at the end")
+        if process.returncode:
+            sys.exit(f"the run ended with status {process.returncode}")
 
 
 if __name__ == "__main__":

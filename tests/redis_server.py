@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,8 @@ REDIS = shutil.which("redis-server")
 class RedisServer:
     """A Redis on a port of this machine, with its files in a folder."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.folder, self.options = folder, options
+    def __init__(self, folder: Path, socket_file: Path, *options: str) -> None:
+        self.folder, self.socket_file, self.options = folder, socket_file, options
         self.port: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -28,6 +29,11 @@ class RedisServer:
     def url(self) -> str:
         """Address of the server."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def unix_url(self) -> str:
+        """Address of its socket on this machine."""
+        return f"unix://{self.socket_file}?db=0"
 
     def start(self) -> None:
         """Start it, and return when it answers."""
@@ -43,7 +49,10 @@ class RedisServer:
         assert REDIS is not None
         self.port = port
         self._process = process = subprocess.Popen(
-            [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", *self.options],
+            [
+                *(REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
+                *("--unixsocket", str(self.socket_file), *self.options),
+            ],
             cwd=self.folder,
             stdout=subprocess.DEVNULL,
         )
@@ -72,9 +81,11 @@ def redis_served(folder: Path, *options: str) -> Iterator[RedisServer]:
     if REDIS is None:
         pytest.skip("there is no redis-server (Debian: apt install redis-server)")
     pytest.importorskip("redis", reason="the extra redis is not installed")
-    server = RedisServer(folder, *options)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    # not in the test's own folder, whose path may be longer than the name of a socket can be
+    with tempfile.TemporaryDirectory() as short:
+        server = RedisServer(folder, Path(short) / "redis", *options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

@@ -25,6 +25,7 @@ from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
 from textassay.runtime.calls.shared_limits import BEAT, SharedLimiter
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.redis_client import RedisUnavailable
 
 PROCESSES = 4
 LEASE = 2 * BLOCK
@@ -222,6 +223,33 @@ async def test_times_that_processes_reserve_follow_each_other_without_a_gap(
             if len(times) >= 5 * rate:
                 break
         assert fullest(times, 1.0) <= rate
+    finally:
+        for quota in quotas:
+            await quota.aclose()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", ["tcp", "unix"])
+async def test_a_restart_that_nobody_noticed_is_no_burst(redis: RedisServer, kind: str) -> None:
+    """The client connects again without an error, and the new Redis knows of no other process."""
+    url = redis.url if kind == "tcp" else redis.unix_url
+    limits = {"rpm": 3000, "tpm": None, "concurrency": 8}
+    quotas = [RedisQuota(url, "quota", **limits) for _ in range(PROCESSES)]
+
+    async def answered(quota: RedisQuota) -> Share:
+        while True:
+            # a connection whose end the event loop has not seen yet fails once
+            with suppress(RedisUnavailable):
+                return await quota.exchange([1], busy=0, requested=1, correction=0.0, pause=0.0)
+
+    try:
+        for quota in quotas:
+            assert (await answered(quota)).starts
+        redis.stop()
+        redis.start()
+        after = [await answered(quota) for quota in quotas]
+        assert [share.starts for share in after] == [()] * PROCESSES
+        assert all(share.apart_for > 0 for share in after)
     finally:
         for quota in quotas:
             await quota.aclose()

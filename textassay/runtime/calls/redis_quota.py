@@ -44,6 +44,9 @@ FORGET_SECONDS = 3600
 # - Reserving stops after one block of capacity, however many requests were named: a process that
 # took more would keep the others waiting for times that it may never use.
 # - A share never exceeds what the others do not hold: who gives calls up holds them until they end.
+# - A Redis that restarts forgets everything, and its client connects again without an error. So each
+# process says when it was last answered: if Redis does not remember that, the times that processes
+# still hold are unknown to it, and all keep to their own shares until they have been heard of.
 SCRIPT = (
     """
 local time = redis.call('TIME')
@@ -54,12 +57,18 @@ local busy, want = tonumber(ARGV[5]), tonumber(ARGV[6])
 local correction, pause = tonumber(ARGV[7]), tonumber(ARGV[8])
 local block, silent = tonumber(ARGV[9]), tonumber(ARGV[10])
 local back, apart_for = tonumber(ARGV[11]), tonumber(ARGV[12])
+local answered = tonumber(ARGV[13])
 
 local quota, members = {}, {}
 local flat = redis.call('HGETALL', KEYS[1])
 for i = 1, #flat, 2 do
   local member = string.match(flat[i], '^member (.*)$')
   if member then members[member] = flat[i + 1] else quota[flat[i]] = tonumber(flat[i + 1]) end
+end
+
+if answered > 0 then
+  local known = string.match(members[id] or '', '(%d+)$')
+  if not known or tonumber(known) ~= answered then back = 1 end
 end
 
 -- calls in flight: an equal share for each, and what some leave over for those who want more
@@ -100,8 +109,10 @@ if back == 1 and apart <= now then apart = now + apart_for end
 local reply = {string.format('%.0f', now), tostring(mine), tostring(live),
   string.format('%.0f', math.max(paused - now, 0)), string.format('%.0f', math.max(apart - now, 0))}
 if paused <= now and apart <= now then
+  -- each process may just have sent one by its own pace
+  if apart > 0 then requests = math.max(requests, apart + live * each) end
   local first = nil
-  for i = 13, #ARGV do
+  for i = 14, #ARGV do
     local start = math.max(now, requests, tokens)
     if first and start > first + block then break end
     first = first or start
@@ -133,7 +144,8 @@ class Share:
     paused_for: float
     """Seconds for which no process may send a request."""
     apart_for: float
-    """Seconds for which each process keeps to its own share, since one has just come back."""
+    """Seconds for which each process keeps to its own share, since one has just come back or Redis
+    has lost what it knew."""
     starts: tuple[float, ...]
     """Seconds from `now` at which requests may go, as many as were reserved."""
 
@@ -161,6 +173,7 @@ class RedisQuota:
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
         self._key = f"textassay:limits:{digest}"
         self._id = uuid.uuid4().hex
+        self._answered = 0
         self._concurrency = concurrency
         # A minute's limit is spread over slightly more than a minute (see `bucket.py`).
         self._each = 0.0 if rpm is None else WINDOW / rpm * 1e6
@@ -181,7 +194,8 @@ class RedisQuota:
         """Reserve times for requests, and report the outcome of earlier ones.
 
         Fewer are reserved than requested if they would take more than `BLOCK` seconds, and none
-        during a pause.
+        during a pause or while processes keep to their own shares. That is so for `RETURN_SECONDS`
+        once one has come back or Redis has restarted.
 
         Args:
             tokens: Tokens of each request.
@@ -210,9 +224,11 @@ class RedisQuota:
                     MEMBER_SECONDS * 1e6,
                     int(is_back),
                     RETURN_SECONDS * 1e6,
+                    self._answered,
                     *tokens,
                 ],
             )
+        self._answered = int(reply[0])
         now, in_flight, processes, paused, apart, *starts = (float(item) for item in reply)
         return Share(
             now=now / 1e6,

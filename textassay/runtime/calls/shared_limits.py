@@ -95,6 +95,7 @@ class SharedLimiter(Limiter):
         self._is_paced = rpm is not None or tpm is not None
         self._reserved: deque[ReservedTime] = deque()
         self._last_reserved = -math.inf
+        self._last_taken = (-math.inf, 0.0)
         self._share = 0
         self._processes = 1
         self._correction = 0.0
@@ -177,6 +178,7 @@ class SharedLimiter(Limiter):
 
     def _take(self, grant: Permit, now: float, *, waited: bool) -> None:
         super()._take(grant, now, waited=waited)
+        self._last_taken = (now, float(grant.tokens))
         if self._apart or not self._reserved:
             return
         reserved = self._reserved.popleft()
@@ -316,11 +318,13 @@ class SharedLimiter(Limiter):
         rpm, tpm = (None if n is None else n / self._processes for n in (self.rpm, self.tpm))
         self._request_pace = None if rpm is None else OwnPace(rpm, one_second=True)
         self._token_pace = None if tpm is None else OwnPace(tpm, one_second=False)
-        # Begins where the shared pace left off, so that the change itself is no burst.
-        next_at = self._reserved[0].at if self._reserved else self._now()
-        for pace in (self._request_pace, self._token_pace):
+        # Begins where the shared pace left off, so that the change itself is no burst: with the next
+        # time that is reserved, or as if the last request had been sent by this pace already.
+        last_at, tokens = self._last_taken
+        for pace, amount in ((self._request_pace, 1.0), (self._token_pace, tokens)):
             if pace is not None:
-                pace.free_at = next_at
+                after_last = max(self._now(), last_at + amount * pace.seconds_each)
+                pace.free_at = self._reserved[0].at if self._reserved else after_last
         self._reserved.clear()
         self._correction = 0.0
         self._wake()
