@@ -54,6 +54,22 @@ def test_batches_score_as_single_calls_do(data, run, tmp_path, method, waves):
         assert states == ["prepared", "uploaded", "submitted", "ended", "collected"] * waves
 
 
+@pytest.mark.parametrize(("option", "waves"), [("true", 4), ("parallel", 2)])
+def test_a_chain_is_warned_of_and_its_waves_are_counted(tmp_path, run, option, waves):
+    """A dry run tells as many as there are: for DecompEval's chain, one per sentence and one."""
+    data = write_examples(tmp_path / "data.jsonl", 3, output="It rained. It snowed. It hailed.")
+    with batches_served() as server:
+        more = ("--batch", *QUICK, "--set", f"subquestions={option}")
+        command = flags(data, run, server, *more, method="decomp-eval")
+        dry = textassay(*command, "--aspects", "coherence", "--dry-run", "--json")
+        assert json.loads(dry.out)["waves"] == waves
+        done = textassay(*command, "--aspects", "coherence")
+        assert done.code == 0, done.err
+        assert len(server.batches) == waves
+        for said in (dry.err, done.err):
+            assert ("--set subquestions=parallel" in said) == (option == "true")
+
+
 def test_submitting_only_stops_with_3_and_resume_collects(data, run):
     """A laptop may sleep in between; nothing is submitted twice, and a dry run tells half the
     price."""

@@ -73,6 +73,29 @@ async def test_the_case_of_table_11():
     ]
 
 
+async def test_sentences_asked_about_at_once_show_no_earlier_answer():
+    """Two steps, whatever the number of sentences; only the last question shows answers."""
+    model = judge(BY_SENTENCE)
+    [score] = await run(model, "dialogue", ["coherence"], subquestions="parallel")
+    assert score.value == pytest.approx(0.855)
+    assert [piece["p_yes"] for piece in score.evidence] == pytest.approx([0.9, 0.3, 0.6, 0.855])
+    *first, last = (request.text for request in model.requests)
+    assert len(first) == 3
+    assert all(text.count("response sentence") == 1 for text in first)
+    assert [line.rsplit(" ", 1)[1] for line in last.split("\n")[-4:-1]] == ["Yes", "No", "Yes"]
+    [engaging] = await run(
+        model, "dialogue", ["engagingness"], subquestions="parallel", over_sentences="chain"
+    )
+    assert engaging.value == pytest.approx(0.9 + 0.3 + 0.6)
+
+
+async def test_a_sub_question_without_an_answer_leaves_no_score_at_once():
+    model = ScriptedModel(choices=lambda request: {"maybe": 0.0}, name="judge")
+    [score] = await run(model, "dialogue", ["coherence"], subquestions="parallel")
+    assert (score.outcome, score.error.type) == ("invalid", "NoLabelMass")
+    assert score.usage.calls == len(model.requests) == 3
+
+
 def sentence_judge(table):
     """A model that tells P(yes) by what the prompt shows as the output; a sub-question's is 0.2."""
 
@@ -219,6 +242,7 @@ async def test_variants_have_signatures_of_their_own():
         {},
         {"instruction": False},
         {"subquestions": False},
+        {"subquestions": "parallel"},
         {"question_first": True},
         {"ask": "plain"},
     ]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
-    from textassay.agents.answerer import Answerer, AnswersInOrder
+    from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
     from textassay.agents.ask import Ask, Parsed
     from textassay.agents.average import Average
     from textassay.agents.decomposer import Decomposer, Decomposition, grow
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Parsed": "ask",
     "Answerer": "answerer",
+    "AnswersAtOnce": "answerer",
     "AnswersInOrder": "answerer",
     "Ask": "ask",
     "Assistant": "tool_descriptions",
@@ -85,6 +86,7 @@ _HOME = {
 
 __all__ = [
     "Answerer",
+    "AnswersAtOnce",
     "AnswersInOrder",
     "Ask",
     "Assistant",

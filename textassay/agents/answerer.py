@@ -1,4 +1,4 @@
-"""Answers yes/no questions with P(yes), alone or in order (DecompEval, equations 1 to 3).
+"""Answers yes/no questions with P(yes): alone, in order or at once (DecompEval, equations 1 to 3).
 
 Reads the probabilities of the spellings of yes and no as the next token; never reads written
 answers.
@@ -155,13 +155,8 @@ class AnswersInOrder:
         Raises:
             ModelError: The model could not be asked.
         """
-        # Sentences judged by themselves do not wait for each other; sub-questions of one output do,
-        # since each prompt shows the answers before it.
         if question_set.parts:
-            parts = await gather([self(part) for part in question_set.parts])
-            return Replies(
-                items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts)
-            )
+            return await _about_parts(self, question_set)
         replies = Replies()
         questions = question_set.questions
         with conversation() as turns:
@@ -174,6 +169,42 @@ class AnswersInOrder:
                 if reply.answer is None:
                     break
         return replies
+
+
+@dataclass(frozen=True)
+class AnswersAtOnce:
+    """Answers sub-questions at the same time, none of which shows the answer to another.
+
+    The question about the whole, if it is asked, comes after them and shows all their answers. So
+    there are two steps however many sentences there are, which is not the paper's chain.
+    """
+
+    answerer: Answerer
+
+    async def __call__(self, question_set: QuestionSet) -> Replies:
+        """Return the replies; the question about the whole needs an answer to all others.
+
+        Raises:
+            ModelError: The model could not be asked.
+        """
+        if question_set.parts:
+            return await _about_parts(self, question_set)
+        questions = question_set.questions
+        first = questions[: len(question_set.subquestions)]
+        items = await gather([self.answerer(question, question_set) for question in first])
+        replies = Replies(items=tuple(items))
+        if len(first) < len(questions) and replies.problem is None:
+            last = await self.answerer(questions[-1], question_set, replies.answers)
+            replies = Replies(items=(*replies.items, last))
+        return replies
+
+
+async def _about_parts(
+    answers: AnswersInOrder | AnswersAtOnce, question_set: QuestionSet
+) -> Replies:
+    """Return the replies about sentences judged by themselves, which do not wait for each other."""
+    parts = await gather([answers(part) for part in question_set.parts])
+    return Replies(items=tuple(reply for part in parts for reply in part.items), parts=tuple(parts))
 
 
 def p_yes(yes: float | None, no: float | None) -> float:

@@ -21,7 +21,7 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.runtime.errors import CapabilityError, TextassayError
+from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
 from textassay.runtime.settings import SETTABLE
 
 T = TypeVar("T")
@@ -124,6 +124,11 @@ def _typed(name: str) -> str:
     if name in _FLAGS:
         return _FLAGS[name]
     return f"--set {name}=" if name in SETTABLE else f"--{name.replace('_', '-')}"
+
+
+def warn(message: str) -> None:
+    """Write a warning whose parameters are marked (see `parameter`) to standard error."""
+    say(f"warning: {as_typed(message, _typed)}", style="yellow")
 
 
 def _explain(word: str, error: BaseException) -> None:

@@ -18,10 +18,13 @@ MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
 
 
-def print_estimate(usage: Usage, examples: int, *, as_json: bool = False) -> None:
-    """Print what a dry run counted."""
+def print_estimate(
+    usage: Usage, examples: int, *, waves: int | None = None, as_json: bool = False
+) -> None:
+    """Print what a dry run counted; `waves` is the number of waves of batches, if there are any."""
     if as_json:
-        typer.echo(json.dumps({"examples": examples, "estimate": usage.model_dump(mode="json")}))
+        found = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
     cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} at most"
     table = plain_table("", "")
@@ -32,6 +35,7 @@ def print_estimate(usage: Usage, examples: int, *, as_json: bool = False) -> Non
         ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
         ("completion tokens", f"{usage.completion_tokens} (upper bound)"),
         ("cost", cost),
+        *(() if waves is None else [("waves of batches", f"{waves}, of up to 24 hours each")]),
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from textassay.cli import arguments
 from textassay.cli.console import logged_warnings, say
-from textassay.cli.exits import stops_of_a_run
+from textassay.cli.exits import stops_of_a_run, warn
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.cluster.request import Cluster
@@ -25,6 +25,7 @@ from textassay.methods.library import tasks
 from textassay.runtime.errors import (
     ConfigurationError,
     UnknownName,
+    parameter,
 )
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import (
@@ -241,7 +242,7 @@ async def run_order(
                 dry=order.dry,
                 adjusting=calibrating(order.spec.calibration),
             ) as session:
-                _say_which_task(session, order)
+                _say_before(session, order)
                 if order.dry:
                     return await _dry_run(session, order)
                 began = True
@@ -301,10 +302,14 @@ def calibrating(
     return adjusting
 
 
-def _say_which_task(session: Session, order: ScoreCommand) -> None:
+def _say_before(session: Session, order: ScoreCommand) -> None:
+    """Say what the user should know before anything is asked."""
     task = session.method.task
     if Shard.parse(order.spec.shard or "1/1").number > 1:
         return  # the first shard says it for all
+    if session.warning is not None:
+        counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
+        warn(f"{session.warning}{counted}")
     if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
         say(f"task: {task}, the first that has these aspects (--task names another)")
 
@@ -318,5 +323,10 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
             pass
     from textassay.cli.run_result import print_estimate
 
-    print_estimate(session.usage, session.engine.progress.done, as_json=order.as_json)
+    print_estimate(
+        session.usage,
+        session.engine.progress.done,
+        waves=None if session.waves is None else session.waves.count,
+        as_json=order.as_json,
+    )
     return 0

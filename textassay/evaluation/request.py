@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods.method import Method
 from textassay.runtime.connect import ConnectedModel
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, as_python
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Model
@@ -25,6 +26,8 @@ from textassay.tools.tool import Tool
 ModelsByRole = str | Model | Mapping[str, str | Model]
 OF_THE_RUN = frozenset({"cache", "no_cache"})
 """Settings that the run applies itself, even if the caller opened the model."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +101,8 @@ async def open_requested_session(
         resume=request.resume,
         dry=dry,
     ) as session:
+        if session.warning is not None and not dry:
+            _log.warning("%s", as_python(session.warning))
         yield session
 
 

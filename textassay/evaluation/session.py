@@ -20,7 +20,7 @@ from textassay.evaluation.resuming import recorded_identity, resume_folder, sett
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
-from textassay.methods.method import ChecksData, Method
+from textassay.methods.method import AsksInTurn, ChecksData, Method
 from textassay.runtime.connect import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Aspect, Example, Score, Usage
@@ -33,6 +33,7 @@ from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:
     from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.waves import Waves
 
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
@@ -59,6 +60,19 @@ class Session:
     folder: RunFolder | None
     manifest: Callable[[], dict[str, Any]]
     """Returns the manifest of the run."""
+    waves: Waves | None = None
+    """Counts the waves of batches, in a dry run of models that are asked through batches."""
+
+    @property
+    def warning(self) -> str | None:
+        """Why models that are asked through batches will take long; `None` if they will not."""
+        chain = self.method.chain if isinstance(self.method, AsksInTurn) else None
+        if chain is None or not any(model.settings.batch for model in self.connected):
+            return None
+        return (
+            f"batches take one wave of up to 24 hours per link of a chain, and {self.method.name}"
+            f" {chain}"
+        )
 
     @property
     def usage(self) -> Usage:
@@ -144,18 +158,20 @@ async def open_session(
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_answers(data, settings, folder, stack)
-        book = await _open_book(given, folder, stack)
+        batched = _batched(given)
+        book = await _open_book(batched, folder, stack)
+        waves = _waves_to_count(batched, dry=dry)
         before = _identities(data, folder if resume else None)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role))
-            model.open(store, dry=dry, identity=identity, observe=observe, book=book)
+            model.open(store, dry=dry, identity=identity, observe=observe, book=book, waves=waves)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, spec, method, counted, info, requested)
         judged = await _to_judge(data, info, spec, folder, manifest, method.aspects, resume=resume)
         # each once: roles may share a model
         connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
-        batched = book is not None
-        engine = _engine(judged, method, folder, connected, settings, adjust, batched=batched)
+        is_batched = bool(batched)
+        engine = _engine(judged, method, folder, connected, settings, adjust, batched=is_batched)
         yield Session(
             engine=engine,
             method=method,
@@ -165,6 +181,7 @@ async def open_session(
             connected=tuple(connected),
             folder=folder,
             manifest=manifest,
+            waves=waves,
         )
 
 
@@ -323,11 +340,23 @@ def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     return tuple(map(dry_run_tool, tools))
 
 
+def _batched(models: Mapping[str, Model]) -> list[ConnectedModel]:
+    """Return the models that are asked through batches."""
+    return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
+
+
+def _waves_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> Waves | None:
+    if not dry or not batched:
+        return None
+    from textassay.runtime.batches.waves import Waves
+
+    return Waves()
+
+
 async def _open_book(
-    models: Mapping[str, Model], folder: RunFolder | None, stack: AsyncExitStack
+    batched: Sequence[ConnectedModel], folder: RunFolder | None, stack: AsyncExitStack
 ) -> BatchBook | None:
     """Open the journal of batches, if any model is asked through batches."""
-    batched = [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
     if folder is None or not batched:
         return None
     from textassay.runtime.batches.book import BatchBook

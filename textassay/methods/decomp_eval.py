@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from textassay.agents.answerer import Answerer, AnswersInOrder
+from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
 from textassay.agents.profile import Asking
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import SentenceQuestions
@@ -16,7 +16,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
 from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, How
 from textassay.tools.nltk_sentences import NltkSplitter
@@ -28,9 +28,10 @@ class DecompEvalOptions(PromptOptions):
 
     instruction: bool = True
     """Whether the instruction is shown; without it, table 6's "w/o Instruction"."""
-    subquestions: bool = True
+    subquestions: bool | Literal["parallel"] = True
     """Whether sentences are asked about first; without them, table 6's "w/o Decomp. Q&A": one
-    question, one call."""
+    question, one call. With `parallel` they are asked about at once, none with the answers to
+    those before it, which is not in the paper: two steps rather than one per sentence."""
     question_first: bool = False
     """Whether the question about the whole stands before the inputs: table 6's "w/ Prefix Yes/No
     Que."."""
@@ -67,6 +68,8 @@ class DecompEval(PromptMethod):
     of the sentences' own step 4: each is judged as if it were the whole output (section 4.2, after
     UniEval).
 
+    With `subquestions=parallel`, step 3 is not a chain: no sub-question shows an earlier answer.
+
     Deviations: texts stand between delimiters and one sentence says what these mean, unless the
     profile is `paper`; sentences are cut by our rules unless `sentences=nltk`; "a word's
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
@@ -96,7 +99,7 @@ class DecompEval(PromptMethod):
         self.questions = SentenceQuestions(
             ask.template,
             book,
-            decompose=options.subquestions,
+            decompose=options.subquestions is not False,
             splitter=NltkSplitter() if options.sentences == "nltk" else DEFAULT_SPLITTER,
             alone=alone,
         )
@@ -113,6 +116,7 @@ class DecompEval(PromptMethod):
             self.prompt_digest,
             ask=options.ask,
             how=self.how,
+            order="parallel" if options.subquestions == "parallel" else False,
             sentences=self.questions.splitter.signature,
             mass=f"{options.least_mass:g}",
             over="alone" if alone else False,
@@ -133,21 +137,43 @@ class DecompEval(PromptMethod):
             for aspect in task.aspects
             if any(form.value != "question" for form in book.forms(task, aspect))
         ]
-        for name in ("question_first", "subquestions"):
+        chosen = {
+            "question_first": options.question_first,
+            "subquestions": options.subquestions is False,
+        }
+        for name, is_chosen in chosen.items():
             # refused rather than ignored: an option without effect would be reported as a variant
             # of the paper
-            if over and getattr(options, name) != DecompEvalOptions.model_fields[name].default:
+            if over and is_chosen:
                 raise ConfigurationError(
                     f"{name} has no meaning for {over[0]}, whose score is made of the answers to"
                     " the sub-questions: use over_sentences=alone, or leave the aspect out"
                 )
         return False
 
+    @property
+    def chain(self) -> str | None:
+        """What is asked in a chain, and how to avoid it; `None` if there is no chain."""
+        if self.options.subquestions is not True:
+            return None
+        book, task = self.questions.book, self._task
+        forms = (form for a in task.aspects for form in book.forms(task, a) or (None,))
+        # sentences that are judged by themselves have one sub-question each
+        if self.questions.alone and all(form and form.value != "question" for form in forms):
+            return None
+        return (
+            "asks about each sentence of an output after the answer to the one before;"
+            f" {option('subquestions', 'parallel')} asks about all of them at once, which is not"
+            " the paper's method and may change scores"
+        )
+
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""
+        at_once = self.options.subquestions == "parallel"
+        answers = AnswersAtOnce(self.answerer) if at_once else AnswersInOrder(self.answerer)
         return [
             Node("questions", self.questions, **PER_ASPECT),
-            Node("answers", AnswersInOrder(self.answerer), question_set=each("questions")),
+            Node("answers", answers, question_set=each("questions")),
             Node(
                 "scores",
                 YesNoAggregator(self.signature),

@@ -107,6 +107,19 @@ class ChecksData(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksInTurn(Protocol):
+    """A method whose questions about one example may form a chain, as long as the example is."""
+
+    @property
+    def chain(self) -> str | None:
+        """What the method does in a chain, and how to avoid it; `None` if there is no chain.
+
+        Completes a sentence that begins with the method's name.
+        """
+        ...
+
+
 class CheckedOptions(DescribedMessage):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 

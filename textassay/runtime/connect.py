@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.model import BatchedModel
     from textassay.runtime.batches.provider import BatchProvider
     from textassay.runtime.batches.queue import BatchQueue
+    from textassay.runtime.batches.waves import Waves
     from textassay.runtime.calls.shared_limits import SharedLimiter
 
 LOCAL_QUEUE = 4096
@@ -411,6 +412,7 @@ def with_store(
     dry: bool = False,
     identity: Mapping[str, Any] | None = None,
     book: BatchBook | None = None,
+    waves: Waves | None = None,
 ) -> Model:
     """Return `model` answering through another cache.
 
@@ -422,26 +424,33 @@ def with_store(
         dry: Whether to count what would be asked rather than ask.
         identity: What its answers are filed under, instead of its own identity.
         book: The run's batches, for models that are asked through batches.
+        waves: Counts the waves of batches in a dry run.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
     if dry:
-        from textassay.runtime.backends.dry_run import DryRunModel
-
-        backend, price = (
-            (model.backend, model.price) if isinstance(model, ConnectedModel) else (model, None)
-        )
-        if isinstance(model, ConnectedModel) and model.settings.batch:
-            from textassay.runtime.batches.model import discounted
-
-            price = discounted(price)
-        walked = DryRunModel(backend, price=price)
+        walked = _walked(model, waves)
         return with_cache(
             walked if identity is None else WithIdentity(walked, identity), store, keep=False
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
     return with_cache(model if identity is None else WithIdentity(model, identity), store)
+
+
+def _walked(model: Model, waves: Waves | None) -> Model:
+    """Return what stands in for a model in a dry run."""
+    from textassay.runtime.backends.dry_run import DryRunModel
+
+    if not isinstance(model, ConnectedModel):
+        return DryRunModel(model, price=None)
+    if not model.settings.batch:
+        return DryRunModel(model.backend, price=model.price)
+    from textassay.runtime.batches.model import discounted
+    from textassay.runtime.batches.waves import WavesModel
+
+    walked = DryRunModel(model.backend, price=discounted(model.price))
+    return walked if waves is None else WavesModel(walked, waves)
 
 
 def ledger_of(model: Model) -> UsageTotal:

@@ -44,7 +44,7 @@ FORGET_SECONDS = 3600
 # - Reserving stops after one block of capacity, however many requests were named: a process that
 # took more would keep the others waiting for times that it may never use.
 # - A share never exceeds what the others do not hold: who gives calls up holds them until they end.
-# - A Redis that restarts forgets everything, and its client connects again without an error. So each
+# - A Redis that restarts forgets everything, and its client connects again without an error. So a
 # process says when it was last answered: if Redis does not remember that, the times that processes
 # still hold are unknown to it, and all keep to their own shares until they have been heard of.
 SCRIPT = (

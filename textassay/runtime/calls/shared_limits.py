@@ -318,8 +318,8 @@ class SharedLimiter(Limiter):
         rpm, tpm = (None if n is None else n / self._processes for n in (self.rpm, self.tpm))
         self._request_pace = None if rpm is None else OwnPace(rpm, one_second=True)
         self._token_pace = None if tpm is None else OwnPace(tpm, one_second=False)
-        # Begins where the shared pace left off, so that the change itself is no burst: with the next
-        # time that is reserved, or as if the last request had been sent by this pace already.
+        # Begins where the shared pace left off, so that the change itself is no burst: with the
+        # next time that is reserved, or as if the last request had been sent by this pace already.
         last_at, tokens = self._last_taken
         for pace, amount in ((self._request_pace, 1.0), (self._token_pace, tokens)):
             if pace is not None:

@@ -30,6 +30,11 @@ class track_usage:
         _current.reset(self._token)
 
 
+def current_ledger() -> UsageTotal | None:
+    """Return the ledger of the piece of work that the caller is part of, if it is part of one."""
+    return _current.get()
+
+
 class MeteredModel(Wrapper):
     """Counts every answer in `total` and in the current ledger."""
 
