@@ -65,25 +65,24 @@ def test_other_names_are_an_attribute_error():
 
 
 def test_importing_is_quick_and_touches_nothing(tmp_path):
-    """Under half a second, no heavy library, no environment read or changed, no file written, no
+    """Few modules, no heavy library, no environment read or changed, no file written, no
     network."""
     program = (
-        "import os, sys, time\n"
+        "import os, sys\n"
         "seen = []\n"
         "sys.addaudithook(lambda event, args: seen.append((event, args)))\n"
         "before = dict(os.environ)\n"
-        "began = time.process_time()\n"
+        "known = len(sys.modules)\n"
         "import textassay\n"
-        "took = time.process_time() - began\n"
         "assert dict(os.environ) == before\n"
         "written = [a for e, a in seen if e == 'open' and isinstance(a[1], str) and set(a[1]) & "
         "set('wax+')]\n"
         "assert not [a for a in written if '__pycache__' not in str(a[0])], written\n"
         "assert not [e for e, _ in seen if e.startswith(('socket.', 'subprocess.'))]\n"
         f"assert not set({HEAVY!r}) & set(sys.modules)\n"
-        "print(took)\n"
+        "print(len(sys.modules) - known)\n"
     )
-    assert float(run(program, tmp_path)) < 0.5
+    assert int(run(program, tmp_path)) < 90
     assert list(tmp_path.iterdir()) == []
 
 

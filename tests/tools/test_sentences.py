@@ -1,11 +1,10 @@
 """The splitter by rules: what it cuts, what it keeps, how long it takes."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.work import grows_linearly
 from textassay.tools import RuleSplitter
 
 CASES = {
@@ -77,17 +76,7 @@ def test_any_text_can_be_split(text):
 )
 def test_time_is_linear_in_the_text(unit):
     """Sixteen times the text takes about sixteen times as long, not 256 times."""
-
-    def seconds(text):
-        best = float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            RuleSplitter().split(text)
-            best = min(best, time.process_time() - start)
-        return best
-
-    short, long = unit * (4000 // len(unit)), unit * (64000 // len(unit))
-    assert seconds(long) < 64 * max(seconds(short), 1e-3)
+    assert grows_linearly(RuleSplitter().split, unit, 4_000)
 
 
 def test_further_abbreviations_can_be_given():

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.work import grows_linearly
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
 
 FIVE = (1.0, 5.0)
@@ -225,12 +225,12 @@ def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, asp
      "five out of ", "★", "A ", "coherence ", "<think>", "1. a\n", "1,", "cannot ", "score 1.",
      "a_", "scale of 1 "],
 )  # fmt: skip
-def test_a_megabyte_of_anything_is_read_at_once(unit):
-    text = unit * (1_000_000 // len(unit))
-    start = time.process_time()
-    for form in ("number", "letters", "stars"):
-        parse_rating(text, scale=FIVE, form=form, aspect="coherence")  # type: ignore[arg-type]
-    assert time.process_time() - start < 2.0
+def test_hostile_text_is_read_in_linear_time(unit):
+    def read(text):
+        for form in ("number", "letters", "stars"):
+            parse_rating(text, scale=FIVE, form=form, aspect="coherence")
+
+    assert grows_linearly(read, unit, 400)
 
 
 def test_a_very_long_answer_is_read_at_both_ends():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.work import opcodes
 from textassay.runtime.errors import BudgetReached
 from textassay.runtime.graph.concurrency import gather, leading, run_workers
 
@@ -293,17 +293,20 @@ async def test_no_workers_is_an_error() -> None:
         await anext(run_workers([1], Gauge(), workers=0))
 
 
-@pytest.mark.asyncio
-async def test_handing_out_an_item_is_cheap() -> None:
-    """An item costs some microseconds (the bound is loose for busy machines)."""
+def test_handing_out_an_item_is_cheap() -> None:
+    """An item costs some 210 instructions, those of the worker's task among them."""
 
     async def work(item: int) -> int:
         return item
 
-    start = time.process_time()
-    total = sum([sum(some) async for some in run_workers(range(20_000), work, workers=50)])
-    assert total == 20_000 * 19_999 // 2
-    assert (time.process_time() - start) / 20_000 < 100e-6
+    async def total(items: int) -> int:
+        return sum([sum(some) async for some in run_workers(range(items), work, workers=50)])
+
+    def instructions(items: int) -> int:
+        return opcodes(lambda: asyncio.run(total(items)))
+
+    assert asyncio.run(total(1_200)) == 1_200 * 1_199 // 2
+    assert (instructions(1_200) - instructions(200)) / 1_000 < 420
 
 
 @given(n=st.integers(0, 40), workers=st.integers(1, 8), turns=st.integers(0, 5))
