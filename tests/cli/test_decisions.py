@@ -277,7 +277,7 @@ def changed(world, name, **fields):
         ("no ratings", "no human ratings"),
         ("seven labels", "only 7 rows"),
         ("one group", "belong to one source"),
-        ("off the scale", "lie off 1 to 5"),
+        ("off the scale", "lie outside 1 to 5"),
         ("constant people", "people gave 3 to every rated row"),
         ("constant judge", "gives 3 to every rated row"),
         ("other ids", "no id occurs in both"),
@@ -330,7 +330,7 @@ def test_bad_input_is_told_and_never_a_number(world, case, words):
     ("change", "words"),
     [
         ({"annotators": {}}, "no human ratings"),
-        ({"annotators": {"tone": [9, 9, 9]}}, "lie off 1 to 5"),
+        ({"annotators": {"tone": [9, 9, 9]}}, "lie outside 1 to 5"),
         ({"annotators": {"tone": [3, None, None]}}, "it needs 2 raters"),
         ({"annotators": {}, "human": {"tone": 3}}, "no single ratings"),
         ({"group": "only", "annotators": {"tone": [3, 4, 3]}}, "belong to one source"),

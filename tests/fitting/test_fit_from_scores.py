@@ -319,7 +319,7 @@ BAD = {
     "one group": (lambda row, i: row.update(group="g"), "at least 2 groups"),
     "constant ratings": (
         lambda row, i: row["human"].update(charm=3),
-        "'charm': people rate all rows 3",
+        "'charm': people rated every row 3",
     ),
     "no ratings": (lambda row, i: row.pop("human"), "contains no human ratings"),
     "no metrics": (lambda row, i: row.pop("metrics"), "no feature '*', as neither the data"),
@@ -327,7 +327,7 @@ BAD = {
         lambda row, i: row["human"].update(
             charm=row["human"]["charm"] / 10 if i < 60 else 1 + row["human"]["charm"]
         ),
-        "'charm' comes on two scales",
+        "'charm' is rated on two scales",
     ),
 }
 

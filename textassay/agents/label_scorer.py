@@ -49,7 +49,7 @@ class LabelScorer(Scorer):
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from"
                 f" probabilities of labels, at most {MAX_LABELS} whole numbers, which the scale"
-                f" {low:g} to {high:g} has not; give the profile a scale"
+                f" {low:g} to {high:g} does not have; give the profile a scale"
             )
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:

@@ -87,8 +87,8 @@ class Scorer:
             low, high = aspect.scale
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
-                f" ratings that are not negative, which the scale {low:g} to {high:g} has not; use"
-                f" {parameter('n', '20')}"
+                f" ratings that are not negative, which the scale {low:g} to {high:g} does not"
+                f" have; use {parameter('n', '20')}"
             )
 
     def _asked_scale(self, aspect: Aspect) -> Scale:

@@ -97,8 +97,8 @@ def _refuse_off(columns: Columns, scale: RatingScale, what: str) -> None:
     off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
     if len(off):
         raise DataError(
-            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie off"
-            f" {scale[0]:g} to {scale[1]:g}, {what} "
+            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie"
+            f" outside {scale[0]:g} to {scale[1]:g}, {what} "
             f"({parameter('scale', columns.human + '=LOW,HIGH')}); the first is"
             f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
         )

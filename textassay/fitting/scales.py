@@ -29,7 +29,7 @@ def scales_of(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> 
 
     Raises:
         UnknownName: A scale is given for an aspect that is not learned.
-        DataError: Ratings lie off the given scale, do not vary, or come on two scales.
+        DataError: Ratings lie outside the given scale, do not vary, or come on two scales.
     """
     for name in given:
         if name not in table.aspects:
@@ -40,7 +40,7 @@ def scales_of(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> 
         low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
         if low == high:
             raise DataError(
-                f"aspect {name!r}: people rate all rows {low:g}, so nothing can be learned; leave"
+                f"aspect {name!r}: people rated every row {low:g}, so nothing can be learned; leave"
                 " it out"
             )
         if name in given:
@@ -72,7 +72,7 @@ def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
             return
     if min(below, above) >= 2:
         raise DataError(
-            f"aspect {name!r} comes on two scales: all ratings of {below} sources lie within 0 to"
-            f" 1, all of {above} others at 1 and above; bring them to one scale, or learn from one"
-            " part at a time"
+            f"aspect {name!r} is rated on two scales: all ratings of {below} sources lie within 0"
+            f" to 1, all of {above} others at 1 and above; bring them to one scale, or learn from"
+            " one part at a time"
         )

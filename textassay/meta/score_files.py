@@ -170,7 +170,7 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         shown = "missing" if value is row else repr(value)
         raise DataError(
-            f"{where}, field 'value': must be a number, or null where unscored; it is {shown}"
+            f"{where}, field 'value': must be a number, or null if there is no score; it is {shown}"
         )
     try:
         number = float(value)

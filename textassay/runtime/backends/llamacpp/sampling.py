@@ -39,7 +39,7 @@ class Grammar:
         )
         if not self._handle:
             raise ConfigurationError(
-                f"llama.cpp does not take the grammar: {logged() or 'it gives no reason'}"
+                f"llama.cpp does not accept the grammar: {logged() or 'it gives no reason'}"
             )
         self._all = np.zeros(weights.size, _CANDIDATE)
         self._all["id"] = np.arange(weights.size)

@@ -237,7 +237,7 @@ class TransformersModel(InProcessModel):
         """
         if request.json_schema is not None:
             raise CapabilityError(
-                f"model {self._name!r} cannot keep to a JSON schema; use llamacpp/ or a server"
+                f"model {self._name!r} cannot follow a JSON schema; use llamacpp/ or a server"
             )
         if request.extra:
             raise ConfigurationError(
