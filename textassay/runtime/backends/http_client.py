@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import aiohttp
+from aiohttp import hdrs
+from aiohttp.http import HttpProcessingError
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
@@ -20,6 +22,12 @@ from textassay.runtime.errors import ConfigurationError, MalformedResponse, Mode
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
 
+UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=None)
+"""The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes."""
+
+MAX_PATTERNS = 64
+"""Addresses, each with its headers, whose requests are remembered."""
+
 
 class HTTPAnswer(NamedTuple):
     """What a server answered."""
@@ -27,6 +35,15 @@ class HTTPAnswer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class _Pattern(NamedTuple):
+    """What all POSTs to one address with the same headers have in common."""
+
+    request: aiohttp.ClientRequest
+    """What the connector finds a connection by."""
+    head: bytes
+    """Request line and headers as the session sent them, up to the value of `Content-Length`."""
 
 
 class HttpClient:
@@ -54,6 +71,8 @@ class HttpClient:
         self._address, self._endpoint, self._name = address, endpoint, name
         self._headers = {**headers, **endpoint.headers}
         self._connections = connections
+        self._proxy: str | None = None
+        self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -69,43 +88,90 @@ class HttpClient:
             ConfigurationError: It was opened in another event loop.
         """
         session = self.session()
-        # aiohttp writes a file piece by piece
-        data = body if len(body) <= LARGE else io.BytesIO(body)
+        key = None
+        if method == "POST" and len(body) <= LARGE and self._proxy is None:
+            key = (url, *headers.items()) if headers else (url,)
+            pattern = self._patterns.get(key)
+            if pattern is not None:
+                return await self._exchange(session, pattern, body)
         response = await session.request(
             method,
             url,
-            data=data,
+            # aiohttp writes a file piece by piece
+            data=body if len(body) <= LARGE else io.BytesIO(body),
             headers=headers,
             params=self._endpoint.query or None,
             # Following one would carry key and prompt to an address that nobody chose.
             allow_redirects=False,
         )
         try:
-            raw = await self._read(response)
-        finally:
-            # gives the connection back, or closes it if a part of the answer was not read
-            response.release()
+            raw = await self._read(response.headers, response.content)
+        except BaseException:
+            response.close()  # the rest is not read, so the connection cannot be used again
+            raise
+        response.release()
+        if key is not None and len(self._patterns) < MAX_PATTERNS:
+            self._patterns[key] = _pattern(response.request_info)
         return HTTPAnswer(response.status, response.headers, raw)
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        length, longest = response.content_length, self._endpoint.max_bytes
-        if length is not None and length > longest:
-            raise self._too_long(response)
+    async def _exchange(
+        self, session: aiohttp.ClientSession, pattern: _Pattern, body: bytes
+    ) -> HTTPAnswer:
+        """Send a POST like an earlier one, on a connection of the session's connector.
+
+        `session.request` builds request and response anew for each call, which is more than half
+        of its work; here only the body differs.
+        """
+        assert session.connector is not None
+        connection = await session.connector.connect(pattern.request, [], UNTIMED)
+        try:
+            protocol = connection.protocol
+            assert protocol is not None
+            transport = protocol.transport
+            assert transport is not None
+            protocol.set_response_params(read_until_eof=True)
+            transport.write(b"%b%d\r\n\r\n%b" % (pattern.head, len(body), body))
+            message, content = await protocol.read()
+            while 100 <= message.code < 200 and message.code != 101:  # "early hints" and the like
+                message, content = await protocol.read()
+            raw = await self._read(message.headers, content)
+            # A server may answer before it has read everything, and then read no further: the next
+            # request must not follow.
+            if transport.get_write_buffer_size():
+                connection.close()
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientResponseError(
+                pattern.request.request_info,
+                (),
+                status=error.code,
+                message=error.message,
+                headers=error.headers,
+            ) from error
+        except BaseException:
+            connection.close()
+            raise
+        connection.release()  # closes it if the server does not keep it open
+        return HTTPAnswer(message.code, message.headers, raw)
+
+    async def _read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
+        length, longest = headers.get(hdrs.CONTENT_LENGTH), self._endpoint.max_bytes
+        if length is not None and int(length) > longest:
+            raise self._too_long()
         # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
         # only plain bodies are read in one go.
-        if length is not None and "content-encoding" not in response.headers:
-            return await response.read()
+        if length is not None and hdrs.CONTENT_ENCODING not in headers:
+            return await content.read()
         pieces: list[bytes] = []
         left = longest
-        async for piece in response.content.iter_any():
+        async for piece in content.iter_any():
             left -= len(piece)
             if left < 0:
-                raise self._too_long(response)
+                raise self._too_long()
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _too_long(self, response: aiohttp.ClientResponse) -> MalformedResponse:
-        response.close()  # the rest is not read, so the connection cannot be used again
+    def _too_long(self) -> MalformedResponse:
         return MalformedResponse(
             f"{self._where} answered with more than {self._endpoint.max_bytes} bytes "
             f"({parameter('max_answer_bytes', 'BYTES')})"
@@ -118,15 +184,15 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         if self._session is None:
             tls = True if self._endpoint.tls is None else self._endpoint.tls
+            self._proxy = self._endpoint.proxy or proxy_for(self._address)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.
                 connector=aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
-                # The time limit is `DeadlineModel`'s; aiohttp's own default is five minutes.
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                timeout=UNTIMED,
                 # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=self._headers,
-                proxy=self._endpoint.proxy or proxy_for(self._address),
+                proxy=self._proxy,
             )
             self._loop = loop
         elif self._loop is not loop:
@@ -141,3 +207,13 @@ class HttpClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _pattern(sent: aiohttp.RequestInfo) -> _Pattern:
+    """Return the pattern of a POST that a session of the running loop has sent."""
+    lines = [f"{sent.method} {sent.url.raw_path_qs} HTTP/1.1"]
+    lines += [f"{k}: {v}" for k, v in sent.headers.items() if k != hdrs.CONTENT_LENGTH]
+    return _Pattern(
+        aiohttp.ClientRequest(sent.method, sent.url, loop=asyncio.get_running_loop()),
+        "\r\n".join([*lines, f"{hdrs.CONTENT_LENGTH}: "]).encode(),
+    )

@@ -1,0 +1,178 @@
+"""The HTTP client: what follows the first request is sent and read exactly as that was.
+
+The first request to an address goes through aiohttp's session; later ones repeat what it sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.http_client import LARGE, HttpClient
+from textassay.runtime.errors import MalformedResponse
+
+pytestmark = pytest.mark.asyncio
+
+MAX_BYTES = 1000
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+ZIPPED = gzip.compress(b'{"a": 1}')
+BOMB = gzip.compress(b" " * 100_000)
+FORMS = {
+    "plain": PLAIN,
+    "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+    "until the end": b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}",
+    "HTTP/1.0": b"HTTP/1.0 200 OK\r\n\r\n{}",
+    "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
+    % (len(ZIPPED), ZIPPED),
+    "packed too long": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
+    % (len(BOMB), BOMB),
+    "announced too long": b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b" " * 1001,
+    "endless": b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000,
+    "after early hints": b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + PLAIN,
+    "after continue": b"HTTP/1.1 100 Continue\r\n\r\n" + PLAIN,
+    "no content": b"HTTP/1.1 204 No Content\r\n\r\n",
+    "redirected": b"HTTP/1.1 308 X\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+    "rate limited": b"HTTP/1.1 429 X\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nwait",
+    "with a cookie": PLAIN.replace(b"Content-Type", b"Set-Cookie: a=b\r\nContent-Type"),
+    "torn": b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
+    "torn head": b"HTTP/1.1 200 OK\r\nContent-",
+    "nothing": b"",
+    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "no length": b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{}",
+}
+ENDS = {"until the end", "HTTP/1.0", "endless", "torn", "torn head", "nothing", "no HTTP",
+        "no length"}  # fmt: skip
+"""Forms after which the server ends the connection."""
+TOO_LONG = {"packed too long", "announced too long"}
+"""Forms after which the client may end it."""
+
+
+class Wire:
+    """A server that answers each request with given bytes, and keeps what it received."""
+
+    def __init__(self) -> None:
+        self.next = PLAIN
+        self.received: list[bytes] = []
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                body = await reader.readexactly(int(length[1]) if length else 0)
+                self.received.append(head + body)
+                answer, self.next = self.next, PLAIN
+                writer.write(answer)
+                await writer.drain()
+                if any(answer == FORMS[name] for name in ENDS):
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
+
+
+@asynccontextmanager
+async def listening(serve: Serve) -> AsyncIterator[str]:
+    """Serve on the loopback; gives the address."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+@asynccontextmanager
+async def client(url: str, **endpoint: Any) -> AsyncIterator[HttpClient]:
+    """Make a client and close it."""
+    made = HttpClient(
+        url,
+        Endpoint(max_bytes=MAX_BYTES, **endpoint),
+        name="direct/m",
+        headers={"Content-Type": "application/json", "Authorization": "Bearer secret-key"},
+    )
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def outcome(http: HttpClient, url: str) -> tuple[Any, ...]:
+    """Ask, and return the answer or the error in full."""
+    try:
+        status, headers, body = await http.send("POST", f"{url}/chat", b'{"a": "b"}')
+    except (aiohttp.ClientError, MalformedResponse) as error:
+        return type(error), str(error)
+    return status, list(headers.items()), body
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_later_answer_is_read_like_the_first(form: str) -> None:
+    """Also one that is torn, packed, endless or no HTTP; and the client works on after it."""
+    wire = Wire()
+    async with listening(wire.serve) as url:
+        wire.next = FORMS[form]
+        async with client(url) as fresh:
+            first = await outcome(fresh, url)
+            assert (await outcome(fresh, url))[0] == 200
+        async with client(url) as http:
+            good = await outcome(http, url)
+            wire.next = FORMS[form]
+            before = wire.connections
+            assert await outcome(http, url) == first
+            assert await outcome(http, url) == good
+            assert form in TOO_LONG or wire.connections == before + (form in ENDS)
+    assert (first == good) is (form in ("plain", "after early hints", "after continue"))
+
+
+async def test_a_later_request_is_sent_like_the_first() -> None:
+    """Byte for byte: path, query, key and every other header; and so is one with its own."""
+    wire = Wire()
+    query = {"api-version": "2026-01 ä"}
+    async with (
+        listening(wire.serve) as url,
+        client(url, query=query, headers={"X-Team": "ü"}) as http,
+    ):
+        for headers in (None, {"X-Call": "1"}, {"X-Call": "2"}, {"Authorization": "Bearer other"}):
+            for body in (b"{}", b'{"a": 1}', b""):
+                await http.send("POST", f"{url}/chat", body, headers)
+                await http.send("POST", f"{url}/chat", body, headers)
+                await http.send("POST", f"{url}/other", body, headers)
+                first, second, other = wire.received[-3:]
+                assert first == second
+                assert other == first.replace(b"/chat?", b"/other?")
+                assert first.endswith(b"\r\n\r\n" + body)
+    assert wire.received[0].startswith(b"POST /v1/chat?api-version=2026-01+%C3%A4 HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer secret-key\r\n" in wire.received[0]
+    assert wire.received[-1].count(b"Authorization: ") == 1
+    assert wire.connections == 1
+
+
+async def test_other_methods_and_large_bodies_are_sent_as_well() -> None:
+    """By the session, at any time."""
+    wire = Wire()
+    large = b"x" * (LARGE + 1)
+    async with listening(wire.serve) as url, client(url) as http:
+        for _ in range(2):
+            await http.send("POST", url, b"{}")
+            await http.send("POST", url, large)
+            await http.send("GET", url, b"")
+    assert [request.partition(b" ")[0] for request in wire.received] == [
+        b"POST",
+        b"POST",
+        b"GET",
+    ] * 2
+    assert [len(request) > LARGE for request in wire.received] == [False, True, False] * 2
