@@ -9,10 +9,7 @@ Importing this package loads nothing heavy: a name is imported when it is first 
 """
 
 import logging
-from typing import TYPE_CHECKING
-
-from textassay.lazy import lazy
-from textassay.version import __version__
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textassay import (
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
         ScoreError,
     )
     from textassay.runtime.settings import Settings
+    from textassay.version import __version__
 
 # the convention for libraries: without it Python prints warnings of the package to standard error
 # of applications that configured no logging
@@ -63,6 +61,7 @@ _HOME = {
     "ScoreError": "runtime.messages",
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
+    "__version__": "version",
     "connect": "runtime.connect",
     "each": "runtime.graph.graph",
     "evaluate": "evaluation.api",
@@ -115,4 +114,13 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)
+def __getattr__(name: str) -> Any:
+    # imported when first asked: pytest imports this package in every session for the sake of its
+    # plugin, and each module costs such a session a part of a millisecond
+    from textassay.lazy import lazy
+
+    return lazy(__name__, _HOME, _MODULES)[0](name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

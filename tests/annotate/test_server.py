@@ -20,11 +20,11 @@ from textassay.runtime.messages import Example
 
 
 @asynccontextmanager
-async def serving(tmp_path, shown=None, raters=1):
+async def serving(tmp_path, shown=None, raters=1, **more):
     """Serve a study; yield the ratings, the address, the tokens and a client."""
     async with CollectedRatings(shown or study(per_item=raters), tmp_path / "j.jsonl") as ratings:
         tokens = [(await ratings.add_rater())[1] for _ in range(raters)]
-        server = AnnotationServer(ratings, tmp_path / "out.jsonl")
+        server = AnnotationServer(ratings, tmp_path / "out.jsonl", **more)
         async with server.serving(0) as port, aiohttp.ClientSession() as client:
             yield ratings, f"http://127.0.0.1:{port}", tokens, client
 
@@ -112,6 +112,24 @@ async def test_other_pages_and_names_are_refused(tmp_path):
         async with client.get(f"{base}/rate/{token}") as response:
             assert "default-src 'none'" in response.headers["Content-Security-Policy"]
         assert len(ratings.answers) == 1
+
+
+@pytest.mark.asyncio
+async def test_behind_a_proxy(tmp_path):
+    """The page at the public address may post, whichever Host the proxy sends; others may not."""
+    async with serving(tmp_path, public="https://rate.example") as (_, base, [token], client):
+        item = (await items(client, base, token))[0]
+        for more in (
+            {"Origin": "https://rate.example"},
+            {"Origin": "https://rate.example", "Host": "rate.example"},
+        ):
+            assert (await post(client, base, token, item, GOOD, **more))[0] == 200
+        for more in (
+            {"Origin": "http://rate.example"},
+            {"Origin": "https://evil.example"},
+            {"Origin": "https://rate.example", "Host": "evil.example"},
+        ):
+            assert (await post(client, base, token, item, GOOD, **more))[0] == 403
 
 
 @pytest.mark.asyncio

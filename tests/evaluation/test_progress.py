@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.progress_text import clock, line
+from textassay.evaluation.watching import TerminalLine, cut
 from textassay.runtime.messages import Usage
 
 
@@ -57,3 +61,34 @@ def test_durations_are_read_at_a_glance():
         "1:00:00",
         "10:01:01",
     ]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 20, 60, 119, 120, 500])
+def test_a_terminal_line_never_wraps(columns):
+    """One that does could not be drawn over; it is cut visibly, and only if it must be."""
+    whole = line(at(failures={"RateLimited": 7}, outcomes={"scored": 17, "invalid": 3}))
+    shown = cut(whole, columns)
+    assert len(shown) < max(columns, 2)
+    assert shown == whole or shown.endswith("…")
+    assert (shown == whole) == (len(whole) < columns)
+    assert cut(whole, None) == whole
+
+
+def test_a_terminal_keeps_one_line(monkeypatch):
+    """A real terminal of 40 columns: each state replaces the last, and the end is there whole."""
+    pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
+    leader, follower = pty.openpty()
+    termios = pytest.importorskip("termios")
+    termios.tcsetwinsize(follower, (24, 40))
+    with os.fdopen(follower, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        drawn = TerminalLine()
+        for done in (1, 50, 100):
+            drawn(at(done=done, failures={"RateLimited": 7}))
+        drawn.end()
+        terminal.flush()
+        written = os.read(leader, 4096).decode()
+    os.close(leader)
+    *states, last = written.replace("\r\n", "\n").split("\r\x1b[K")[1:]
+    assert [len(state) for state in states] == [39, 39, 39]
+    assert last == line(at(done=100, failures={"RateLimited": 7})) + "\n"

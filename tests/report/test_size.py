@@ -1,5 +1,10 @@
 """How large a page gets, and what it holds of a very large run."""
 
+import base64
+import gzip
+import json
+import re
+
 import numpy as np
 
 from benchmarks.report_large import write_run
@@ -32,6 +37,40 @@ def test_very_large_runs_keep_extremes():
     assert set(range(count - 20_000, count)) <= set(rows.tolist())
     assert (rows == selected(joined, count)).all()
     assert len(selected(joined, MAX_ROWS)) == MAX_ROWS
+
+
+def unpacked(page):
+    """The list of scores that a page holds."""
+    found = re.search(r'<script type="text/plain" id="index">(.*?)</script>', page, re.DOTALL)
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def test_a_page_that_holds_a_part_says_so(tmp_path):
+    """How many of how many and which; sections are of all scores, the list of the chosen ones."""
+    run = write_run(tmp_path, 800)
+    whole, part = tmp_path / "whole.html", tmp_path / "part.html"
+    write_report([run], whole, human=tmp_path / "data.jsonl")
+    write_report([run], part, human=tmp_path / "data.jsonl", max_rows=160)
+    pages = [page.read_text(encoding="utf-8") for page in (whole, part)]
+    notice = (
+        "This page holds 160 of 800 scores: the largest disagreements and changes, the lowest "
+        "and highest values, and a random sample of the rest."
+    )
+    assert [notice in page for page in pages] == [False, True]
+    assert ["scores.jsonl" in page for page in pages] == [False, True]
+    everything, listed = map(unpacked, pages)
+    assert (len(everything["value"]), len(listed["value"]), listed["total"]) == (800, 160, 800)
+    gaps = [
+        sorted((abs(v - h) for v, h in zip(one["value"], one["human"], strict=True)), reverse=True)
+        for one in (everything, listed)
+    ]
+    assert gaps[1][:20] == gaps[0][:20]
+    ends = [sorted(one["value"]) for one in (everything, listed)]
+    assert (ends[1][:20], ends[1][-20:]) == (ends[0][:20], ends[0][-20:])
+    # a sample by chance, not only extremes
+    assert gaps[1][-1] < gaps[0][400]
+    before = [page[: page.index('id="texts"')] for page in pages]
+    assert before[0].split("<body")[1] == before[1].split("<body")[1]
 
 
 def test_cut_texts_say_so():

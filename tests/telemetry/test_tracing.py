@@ -8,11 +8,14 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from tests.telemetry.ten_nodes import ten_nodes
 from textassay import ScriptedModel, connect, evaluate, telemetry
 from textassay.observing import WATCH
 from textassay.runtime.errors import RequestRefused
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import ChatMessage, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -118,6 +121,36 @@ async def test_nothing_when_off(exported):
     await evaluate(ROWS, **wanted)
     assert spans.get_finished_spans() == ()
     assert records.get_finished_logs() == ()
+
+
+class Watched(tuple):
+    """What an answer holds, which must not be read for a span that nobody keeps."""
+
+    read = 0
+
+    def __iter__(self):
+        Watched.read += 1
+        return super().__iter__()
+
+
+@pytest.mark.asyncio
+async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
+    """Not one attribute is made of a response whose span is not recorded."""
+    tracers = TracerProvider(sampler=ALWAYS_OFF)
+    telemetry.instrument(tracer_provider=tracers, logger_provider=LoggerProvider(), texts=True)
+    try:
+        traced = WATCH.observer.model(ScriptedModel(lambda request: "4"))
+        reply = Response(samples=(Sample(text="4"),), usage=Usage(calls=1), model="m")
+        object.__setattr__(reply, "samples", Watched(reply.samples))
+
+        async def call(request):
+            return reply
+
+        request = Request(messages=(ChatMessage(role="user", content=SECRET),))
+        assert await traced.around(request, call) is reply
+        assert Watched.read == 0
+    finally:
+        telemetry.uninstrument()
 
 
 @pytest.mark.asyncio

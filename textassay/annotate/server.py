@@ -19,6 +19,7 @@ from aiohttp import web
 from textassay.annotate import output
 from textassay.annotate.assignment import Allocation
 from textassay.annotate.ratings import CollectedRatings, Rater, RaterAnswer, StaleRevision, Visit
+from textassay.listening import answers_to
 from textassay.runtime.errors import DataError, StorageError
 
 PAGE = Path(__file__).parent / "page"
@@ -43,7 +44,6 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -54,7 +54,9 @@ class AnnotationServer:
     Args:
         ratings: Open ratings.
         out: File of ratings that is kept up to date.
-        host: Name under which the server is reached besides the loopback's names.
+        host: Address to listen at.
+        public: Address under which raters reach the server if a proxy is in front of it, as
+            `https://HOST`.
         assignment: Deals the items; by default with leases of half an hour.
     """
 
@@ -64,9 +66,10 @@ class AnnotationServer:
         out: Path,
         *,
         host: str = "127.0.0.1",
+        public: str | None = None,
         assignment: Allocation | None = None,
     ) -> None:
-        self.ratings, self.out, self.host = ratings, out, host
+        self.ratings, self.out, self.host, self.public = ratings, out, host, public
         self.assignment = assignment or Allocation(ratings)
         self._changed = asyncio.Event()
         self._closing = False
@@ -107,10 +110,11 @@ class AnnotationServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # before anything else, and so before the token is looked at
-        if not self._is_cache_file(request.headers.get("Host", "")):
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        if not answers_to(host, self.host) and host.lower() != self._public_host():
             return _refusal(403, "this server does not answer to that host name")
-        origin = request.headers.get("Origin")
-        if origin is not None and origin.split("://")[-1] != request.headers.get("Host"):
+        # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
+        if origin is not None and origin.split("://")[-1] != host and origin != self.public:
             return _refusal(403, "only this server's own page may send requests")
         try:
             response = await handler(request)
@@ -119,9 +123,8 @@ class AnnotationServer:
         response.headers.update(HEADERS)
         return response
 
-    def _is_cache_file(self, host: str) -> bool:
-        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        return name in (*LOOPBACK, self.host)
+    def _public_host(self) -> str | None:
+        return None if self.public is None else self.public.split("://")[-1]
 
     def _rater(self, request: web.Request) -> Rater:
         rater = self.ratings.rater_of(request.match_info["token"])

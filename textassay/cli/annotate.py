@@ -19,6 +19,7 @@ from textassay.annotate.server import AnnotationServer
 from textassay.annotate.study import Study
 from textassay.cli.console import messages, say
 from textassay.cli.plain_tables import plain_table
+from textassay.listening import is_loopback, link, origin
 from textassay.methods.library import tasks
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError
@@ -39,6 +40,7 @@ class Annotation:
     repeat: float
     host: str
     port: int
+    public: str | None
     next_from: Path | None
     seed: int
     fields: dict[str, str]
@@ -65,10 +67,14 @@ async def serve(annotation: Annotation) -> int:
         probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
     )
     async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
-        server = AnnotationServer(ratings, annotation.out, host=annotation.host)
+        server = AnnotationServer(
+            ratings, annotation.out, host=annotation.host, public=annotation.public
+        )
         try:
             async with server.serving(annotation.port) as port:
-                await _show_links(ratings, annotation, port)
+                address = annotation.public or link(annotation.host, port)
+                await _show_links(ratings, annotation, address)
+                _warn_if_readable(annotation, address)
                 await _watch(ratings)
         except OSError as error:
             raise ConfigurationError(
@@ -81,27 +87,51 @@ async def serve(annotation: Annotation) -> int:
     return 0
 
 
+def public_address(url: str) -> str:
+    """Return scheme and host of a proxy's address.
+
+    Raises:
+        ConfigurationError: It is no web address, or has a path, which the page does not know.
+    """
+    if (known := origin(url)) is None:
+        raise ConfigurationError(
+            f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
+        )
+    return known
+
+
 def journal_of(out: Path) -> Path:
     """Return where the journal of a file of ratings is."""
     return out.with_name(f"{out.stem}.journal.jsonl")
 
 
-async def _show_links(ratings: CollectedRatings, annotation: Annotation, port: int) -> None:
+async def _show_links(ratings: CollectedRatings, annotation: Annotation, address: str) -> None:
     """Print personal links: for new raters, and for all of them if new links are wanted.
 
     A link cannot be shown again: only a hash of its token is kept.
     """
-    host = f"[{annotation.host}]" if ":" in annotation.host else annotation.host
     if annotation.new_links:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs
             token = await ratings.new_token(rater)
-            say(f"{rater.name}: http://{host}:{port}/rate/{token}")
+            say(f"{rater.name}: {address}/rate/{token}")
     elif ratings.raters:
         say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
     while len(ratings.raters) < annotation.raters:
         rater, token = await ratings.add_rater()
-        say(f"{rater.name}: http://{host}:{port}/rate/{token}")
+        say(f"{rater.name}: {address}/rate/{token}")
+
+
+def _warn_if_readable(annotation: Annotation, address: str) -> None:
+    """Warn if links and answers cross a network as they are."""
+    if address.startswith("https://") or (
+        annotation.public is None and is_loopback(annotation.host)
+    ):
+        return
+    say(
+        "warning: texts, links and answers are not encrypted on their way; whoever reads a link "
+        "can rate with it. Put a TLS proxy in front, and name its address with --public-url"
+    )
 
 
 async def _watch(ratings: CollectedRatings) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
+from textassay.listening import is_loopback
 from textassay.report.server import Viewer, serve
 
 _POLITE = 10
@@ -26,6 +27,11 @@ def execute(run: Path, *, human: Path | None, host: str, port: int) -> None:
 
     def started(address: str) -> None:
         typer.echo(address)
+        if not is_loopback(host):
+            say(
+                "warning: whoever reaches this address reads the texts and scores; there is no "
+                "password and no encryption"
+            )
         say("serving this page until Ctrl-C")
 
     async def serving() -> None:

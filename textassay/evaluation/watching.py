@@ -6,6 +6,7 @@ A line that is redrawn, or a callback.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -76,13 +77,33 @@ def _in_notebook() -> bool:
 class TerminalLine:
     """One line on standard error that replaces itself."""
 
+    def __init__(self) -> None:
+        self._whole = ""
+
     def __call__(self, now: Progress) -> None:
-        """Draw the state over the last one."""
-        print(f"\r\x1b[K{line(now)}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        """Draw the state over the last one, cut to the width of the terminal."""
+        self._whole = line(now)
+        # a line that wraps cannot be drawn over: each redraw would leave another one behind
+        print(f"\r\x1b[K{cut(self._whole, _columns())}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
     def end(self) -> None:
-        """Leave the last state in its place."""
-        print(file=sys.stderr)  # noqa: T201
+        """Leave the last state in its place, uncut."""
+        print(f"\r\x1b[K{self._whole}", file=sys.stderr)  # noqa: T201
+
+
+def cut(text: str, columns: int | None) -> str:
+    """Return a text that fits into so many columns; `None` stands for any number."""
+    # the last column stays free: in many terminals a full line wraps already
+    fits = columns is None or len(text) < columns
+    return text if fits else text[: max(columns - 2, 0)] + "…"
+
+
+def _columns() -> int | None:
+    try:
+        # asked every time: windows change
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (OSError, ValueError):  # not a terminal, but somebody asked for a line
+        return None
 
 
 class NotebookLine:

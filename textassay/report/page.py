@@ -55,6 +55,7 @@ def write_report(
     human: str | Path | None = None,
     calibration: str | Path | None = None,
     aspect_map: Iterable[str] | Mapping[str, str] = (),
+    max_rows: int = MAX_ROWS,
 ) -> None:
     """Write one HTML file that shows a run, or two runs side by side.
 
@@ -64,6 +65,8 @@ def write_report(
         human: Data with texts and ratings; by default the data that the first run judged.
         calibration: Calibration folder whose curves and intervals are shown.
         aspect_map: Which human aspect a score is compared with, as in `textassay meta`.
+        max_rows: Scores that the page lists; of more, the extremes and a random sample. Sections
+            and figures are of all of them.
 
     Raises:
         ConfigurationError: A folder holds no run, the data cannot be read, or there are too many
@@ -76,7 +79,7 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    page = render_page(opened, data, mapped(aspect_map), calibration)
+    page = render_page(opened, data, mapped(aspect_map), calibration, max_rows=max_rows)
     try:
         write_text(Path(out), page)
     except OSError as error:
@@ -88,10 +91,13 @@ def render_page(
     data: DataSource,
     aspect_map: Mapping[str, str],
     calibration: str | Path | None = None,
+    *,
+    max_rows: int = MAX_ROWS,
 ) -> str:
     """Return the page of one run or two, read; see `content_of`."""
     joined = joined_of(runs, data, aspect_map)
-    packed = pack_rows(runs[0], data, joined, runs[1] if len(runs) > 1 else None)
+    second = runs[1] if len(runs) > 1 else None
+    packed = pack_rows(runs[0], data, joined, second, max_rows=max_rows)
     content = content_of(
         runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration
     )

@@ -56,9 +56,16 @@ class Packed:
     total: int
 
 
-def pack_rows(run: RunSource, data: DataSource, joined: Joined, second: RunSource | None) -> Packed:
-    """Return the scores of a run as compressed columns and blocks."""
-    rows = selected(joined, len(run.table))
+def pack_rows(
+    run: RunSource,
+    data: DataSource,
+    joined: Joined,
+    second: RunSource | None,
+    *,
+    max_rows: int = MAX_ROWS,
+) -> Packed:
+    """Return the scores of a run, or `max_rows` of them, as compressed columns and blocks."""
+    rows = selected(joined, len(run.table), max_rows)
     by_example = _by_example(run, data, rows)
     order = [row for _, rows_of in by_example for row in rows_of]
     places = {run.table.example[rows_of[0]]: at for at, (_, rows_of) in enumerate(by_example)}
@@ -78,21 +85,21 @@ def pack_rows(run: RunSource, data: DataSource, joined: Joined, second: RunSourc
     )
 
 
-def selected(joined: Joined, total: int) -> Rows:
+def selected(joined: Joined, total: int, max_rows: int = MAX_ROWS) -> Rows:
     """Return the rows that a page holds.
 
     All, or the extremes and a random sample with a fixed seed.
     """
-    if total <= MAX_ROWS:
+    if total <= max_rows:
         return np.arange(total)
     # extremes are what people look for, and a random rest keeps the distributions true
-    share = MAX_ROWS // 2
+    share = max_rows // 2
     extremes = [_largest(joined.sizes, share), _largest(np.abs(joined.changes), share)]
     extremes += [_largest(-joined.values, share // 2), _largest(joined.values, share // 2)]
     kept = np.unique(np.concatenate([part[: share // 4] for part in extremes]))
     rest = np.setdiff1d(np.arange(total), kept)
     # a fixed seed, since equal runs must give equal bytes
-    drawn = np.random.default_rng(0).choice(rest, MAX_ROWS - len(kept), replace=False)
+    drawn = np.random.default_rng(0).choice(rest, max_rows - len(kept), replace=False)
     return np.sort(np.concatenate([kept, drawn]))
 
 

@@ -9,8 +9,6 @@ rebinding), so requests for any other host are refused.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
+from textassay.listening import answers_to, link
 from textassay.report.live import LiveRun
 from textassay.report.page import asset, environment, policy
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
@@ -144,7 +143,7 @@ class Viewer:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not _is_cache_file(request.host, self.host):
+        if not answers_to(request.host, self.host):
             raise web.HTTPForbidden(text="this server answers for its own address only")
         try:
             response = await handler(request)
@@ -187,32 +186,10 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
                 f"cannot listen on {viewer.host}:{port}: {error}; name another port with "
                 f"{parameter('port')}"
             ) from error
-        bound = runner.addresses[0][1]
-        name = f"[{viewer.host}]" if ":" in viewer.host else viewer.host
-        started(f"http://{name}:{bound}/")
+        started(f"{link(viewer.host, runner.addresses[0][1])}/")
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
-
-
-def _is_cache_file(header: str, listening: str) -> bool:
-    """Return whether a Host header is this server's own, not a foreign name resolving to it."""
-    name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
-    name = name.strip("[]").lower()
-    if name in ("localhost", listening.lower()):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return not _is_loopback(listening) and name == socket.gethostname().lower()
-    return address.is_loopback or not _is_loopback(listening)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _listed(folder: Path, name: str) -> dict[str, Any]:

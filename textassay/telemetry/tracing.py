@@ -177,11 +177,14 @@ class TracedModel(Wrapper):
             attributes |= _request_attributes(request)
         tracing = self._tracing
         with tracing.call(f"{operation} {self.name}", attributes) as span:
+            # what a sampler drops is not worth a look at the texts
+            recorded = span.is_recording()
             # texts may hold personal data, and traces often leave the machine
-            if tracing.texts:
+            if recorded and tracing.texts:
                 span.set_attribute(names.INPUT_MESSAGES, _input(request))
             response = await call(request)
-            _record_response(span, response, texts=tracing.texts)
+            if recorded:
+                _record_response(span, response, texts=tracing.texts)
             return response
 
 

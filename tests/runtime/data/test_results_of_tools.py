@@ -45,6 +45,19 @@ def test_promptfoo(name):
     assert rows["1-0-answerer"].metrics == {"score": 1, "equals": 1}
 
 
+def test_promptfoo_with_two_providers():
+    """Prompts are numbered across providers; a test without an assertion has no score."""
+    rows, empty = examples("promptfoo", "promptfoo-providers.json")
+    assert (len(rows), empty) == (10, 2)
+    assert {(row.system, row.source.split(":")[0]) for row in rows.values()} == {
+        (f"{provider}, prompt {number}", begin)
+        for provider in ("answerer", "echo")
+        for number, begin in enumerate(["In one sentence", "Answer"])
+    }
+    assert rows["0-3-echo"].metrics == {"score": 0.475, "icontains": 0, "Length": 0.95}
+    assert rows["2-2-echo"].metrics == {}
+
+
 @pytest.mark.parametrize("name", ["run", "latest", "results"])
 def test_deepeval(name):
     """In each of its three files; a metric that raised an error has no score."""

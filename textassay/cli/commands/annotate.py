@@ -42,6 +42,12 @@ def annotate(
         str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", help="Port; 0 picks a free one.")] = 8765,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Address of a proxy in front, for the links: https://HOST."
+        ),
+    ] = None,
     next_from: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rate only the examples in this file from label-plan."),
@@ -59,7 +65,7 @@ def annotate(
     again to continue.
     """
     from textassay.cli import arguments
-    from textassay.cli.annotate import Annotation, serve
+    from textassay.cli.annotate import Annotation, public_address, serve
     from textassay.cli.exits import run_async
 
     request = Annotation(
@@ -72,6 +78,7 @@ def annotate(
         repeat=repeat,
         host=host,
         port=port,
+        public=None if public_url is None else public_address(public_url),
         next_from=next_from,
         seed=seed,
         fields={},

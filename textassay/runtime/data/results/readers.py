@@ -46,7 +46,7 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
-    prompts = {one.get("promptIdx", 0) for one in results}
+    prompts = _numbered_prompts(results)
     for at, one in enumerate(results):
         test, prompt = one.get("testIdx", at), one.get("promptIdx", 0)
         provider = one.get("provider") or {}
@@ -61,12 +61,28 @@ def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ResultRow]:
             id=f"{test}-{prompt}-{name}",
             output=text((one.get("response") or {}).get("output")),
             source=text((one.get("prompt") or {}).get("raw")),
-            system=name if len(prompts) < 2 else f"{name}, prompt {prompt}",
+            system=name if len(prompts) < 2 else f"{name}, prompt {prompts[_prompt_id(one)]}",
             group=test,
-            metrics=scores_in(
-                {"score": one.get("score"), **asserted, **(one.get("namedScores") or {})}
-            ),
+            metrics=scores_in({**_total(one, parts), **asserted, **(one.get("namedScores") or {})}),
         )
+
+
+def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
+    """Return the number of each prompt; promptfoo counts a prompt anew for every provider."""
+    first: dict[Any, int] = {}
+    for one in results:
+        at, known = one.get("promptIdx", 0), _prompt_id(one)
+        first[known] = min(at, first.get(known, at))
+    return {known: number for number, known in enumerate(sorted(first, key=first.__getitem__))}
+
+
+def _prompt_id(one: Mapping[str, Any]) -> Any:
+    return one.get("promptId", one.get("promptIdx", 0))
+
+
+def _total(one: Mapping[str, Any], parts: Iterable[Any]) -> dict[str, Any]:
+    # a test that asserts nothing passes with 1, which nobody measured
+    return {"score": one.get("score")} if list(parts) or one.get("namedScores") else {}
 
 
 def _assertion(assertion: Mapping[str, Any]) -> str:

@@ -1,0 +1,74 @@
+"""The address of a page that this machine serves: the Host headers that name it, and its links.
+
+A page on the web can reach a local server through a name that it points at this machine (DNS
+rebinding), so a server answers to its own names alone. An address in digits cannot be pointed
+elsewhere; a name can.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+# 192.0.2.0/24 and 2001:db8::/32 are kept for documentation: a socket that is connected to them
+# knows by which of its addresses this machine reaches others, and nothing is sent
+_ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
+
+
+def answers_to(header: str, listening: str) -> bool:
+    """Return whether a Host header names a server that listens at this address."""
+    name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
+    name = name.strip("[]").lower()
+    if name in ("localhost", listening.lower()):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return not is_loopback(listening) and name == socket.gethostname().lower()
+    return address.is_loopback or not is_loopback(listening)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a server that listens at this address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def link(listening: str, port: int) -> str:
+    """Return the address of a server for people: `http://HOST:PORT`.
+
+    A server that listens at all addresses (`0.0.0.0`, `::`) is named by the one that other machines
+    reach.
+    """
+    try:
+        address = ipaddress.ip_address(listening)
+    except ValueError:
+        return f"http://{listening}:{port}"
+    if address.is_unspecified:
+        listening = _own_address(address.version)
+    return f"http://[{listening}]:{port}" if ":" in listening else f"http://{listening}:{port}"
+
+
+def origin(url: str) -> str | None:
+    """Return scheme, host and port of a web address; `None` if it is none, or has more to it."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return None
+    bare = parts._replace(path="", fragment="", query="").geturl()
+    return bare.lower() if known and bare == url.rstrip("/") and "@" not in bare else None
+
+
+def _own_address(version: int) -> str:
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_ELSEWHERE[version], 9))
+        except OSError:
+            # a machine without a network is reached by itself alone
+            return socket.gethostname()
+        return str(probe.getsockname()[0])
