@@ -87,7 +87,10 @@ def test_a_terminal_keeps_one_line(monkeypatch):
             drawn(at(done=done, failures={"RateLimited": 7}))
         drawn.end()
         terminal.flush()
-        written = os.read(leader, 4096).decode()
+        seen = b""
+        while not seen.endswith(b"\n"):  # a terminal hands over what it has so far
+            seen += os.read(leader, 4096)
+        written = seen.decode()
     os.close(leader)
     *states, last = written.replace("\r\n", "\n").split("\r\x1b[K")[1:]
     assert [len(state) for state in states] == [39, 39, 39]
