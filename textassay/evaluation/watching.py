@@ -94,8 +94,9 @@ class TerminalLine:
 def cut(text: str, columns: int | None) -> str:
     """Return a text that fits into so many columns; `None` stands for any number."""
     # the last column stays free: in many terminals a full line wraps already
-    fits = columns is None or len(text) < columns
-    return text if fits else text[: max(columns - 2, 0)] + "…"
+    if columns is None or len(text) < columns:
+        return text
+    return text[: max(columns - 2, 0)] + "…"
 
 
 def _columns() -> int | None:
