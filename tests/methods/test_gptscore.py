@@ -1,5 +1,6 @@
 """GPTScore by hand: the equation, directions and references, combined aspects, dialogue."""
 
+import math
 import re
 
 import pytest
@@ -179,6 +180,24 @@ async def test_pmi_takes_off_the_texts_probability_by_itself():
             "|scored:output|"
             in build("gptscore", model, task="dialogue", options=options).signature
         )
+
+
+async def test_probabilities_are_averaged_instead_of_their_logarithms():
+    """One impossible word costs 1/m, not everything; with pmi the same by itself is taken off."""
+
+    def continuation(request):
+        known = "1987" in request.prompt
+        return tokens(
+            request.continuation,
+            lambda word: -50.0 if word == " sat." else math.log(0.8 if known else 0.2),
+        )
+
+    model = ScriptedModel(continuation=continuation)
+    [plain] = await run(model, "summarization", ["fluency"], weights="mean-probability")
+    assert plain.value == pytest.approx(0.8 * 2 / 3)
+    [gained] = await run(model, "summarization", ["fluency"], weights="mean-probability", pmi=True)
+    assert gained.value == pytest.approx(0.6 * 2 / 3)
+    assert "weights:mean-probability" in gained.signature
 
 
 async def test_combined_definitions_read_as_in_the_paper():

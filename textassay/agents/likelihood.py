@@ -16,8 +16,10 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 
-TokenWeights = Literal["mean", "sum"]
-"""Every token weighs 1/m, m being their number, or 1."""
+TokenWeights = Literal["mean", "sum", "mean-probability"]
+"""Every token weighs 1/m, m being their number, or 1; with `mean-probability` it weighs 1/m and
+counts by its probability rather than the logarithm, which has no bound below: a single very
+unlikely token cannot outweigh all others."""
 Means = Literal["mean", "harmonic"]
 """How the two directions under one reference are put together."""
 
@@ -39,12 +41,22 @@ class Likelihood(Message):
     """Natural log of its probability without what is given, if asked for."""
     alone_tokens: int = 0
     """Number of its tokens there."""
+    probability: float | None = None
+    """Mean probability of its tokens; `None` in runs of versions that did not record it."""
+    alone_probability: float | None = None
+    """The same without what is given, where asked for."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
 
     def value(self, weights: TokenWeights) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
+        """Return the weighted sum of log-probabilities, minus the text's own if that is known.
+
+        With `mean-probability` the same of probabilities.
+        """
+        if weights == "mean-probability":
+            assert self.probability is not None  # scores of other weights have another signature
+            return self.probability - (self.alone_probability or 0.0)
         given = self.logprob / (self.tokens if weights == "mean" else 1)
         return (
             given
@@ -96,6 +108,8 @@ class LikelihoodReader:
             unlikeliest=tuple((token.token, token.logprob) for token in rarest),
             alone=alone[0].logprob if alone else None,
             alone_tokens=len(alone[0].tokens) if alone else 0,
+            probability=_mean_probability(given),
+            alone_probability=_mean_probability(alone[0]) if alone else None,
             truncated_tokens=given.truncated_tokens,
             usage=sum((answer.usage for answer in (given, *alone)), Usage()),
         )
@@ -125,7 +139,7 @@ class LikelihoodScorer:
     async def __call__(
         self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods
     ) -> Score:
-        """Return the score, a signed log-probability without a scale.
+        """Return the score, a signed (log-)probability without a scale.
 
         It has no value if there was no passage.
         """
@@ -174,6 +188,10 @@ class LikelihoodScorer:
         if item.truncated_tokens:
             piece["truncated_tokens"] = item.truncated_tokens
         return piece
+
+
+def _mean_probability(answer: ContinuationResponse) -> float:
+    return _mean(math.exp(token.logprob) for token in answer.tokens)
 
 
 def _mean(values: Iterable[float]) -> float:

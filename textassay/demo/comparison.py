@@ -22,7 +22,8 @@ class ComparisonLine:
     Attributes:
         name: What it is called.
         trivial: Whether it looks at the surface alone.
-        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined.
+        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined, without the
+            aspects that are not judged.
         n: Fewest rows behind any of them.
     """
 
@@ -58,17 +59,17 @@ class TaskComparison:
         The sign and the best of several are picked with the ratings in view, which is in favor of
         the trivial ones.
         """
-        values = [line.spearman[aspect] for line in self.lines if line.trivial]
+        values = [line.spearman.get(aspect) for line in self.lines if line.trivial]
         return max((abs(value) for value in values if value is not None), default=0.0)
 
     def is_bar(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a trivial line is the one that a judge must beat."""
-        value = line.spearman[aspect]
+        value = line.spearman.get(aspect)
         return line.trivial and value is not None and abs(value) == self.bar(aspect)
 
     def beats(self, line: ComparisonLine, aspect: str) -> bool:
         """Whether a line is above the best trivial measure; one without a coefficient is not."""
-        value = line.spearman[aspect]
+        value = line.spearman.get(aspect)
         # the judge's sign counts although the bar ignores that of trivial measures: see `bar`
         return value is not None and value > self.bar(aspect)
 
@@ -128,7 +129,9 @@ def _line(
     agreements = {row.human: row.agreement for row in rows}
     aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
     spearman = {
-        aspect: agreements[aspect].spearman if aspect in agreements else None for aspect in aspects
+        aspect: agreements[aspect].spearman if aspect in agreements else None
+        for aspect in aspects
+        if aspect in scores
     }
     # the fewest rows: a line must not look better covered than its worst aspect
     return ComparisonLine(name, trivial, spearman, min(one.n for one in agreements.values()))

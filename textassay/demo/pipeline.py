@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textassay.demo.bundled import data_file
 from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES, Recipe
+from textassay.demo.recipes import BASELINES, FITTED, NODES, Recipe, recipes_of
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.evaluation.run import Run
@@ -37,7 +37,7 @@ WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 
 def steps_of(layout: DemoFolder) -> int:
     """Return how many sessions a demo has."""
-    return len(layout.tasks) * (len(RECIPES) + 3)
+    return sum(len(recipes_of(task)) + 3 for task in layout.tasks)
 
 
 class Pipeline:
@@ -61,7 +61,7 @@ class Pipeline:
         """
         for task in self._layout.tasks:
             self._write_data(task)
-            for recipe in (BASELINES, *RECIPES, NODES):
+            for recipe in (BASELINES, *recipes_of(task), NODES):
                 await self._score(task, recipe)
             self._fit(task)
             await self._apply(task)

@@ -31,6 +31,8 @@ class Recipe(Message):
     """Its assistant evaluators."""
     unit: str = ""
     """What its values are."""
+    tasks: tuple[str, ...] = TASKS
+    """The tasks that it runs on."""
 
 
 BASELINES = Recipe(name="trivial", method="tools", tools=TRIVIAL)
@@ -39,6 +41,8 @@ RECIPES = (
     Recipe(name="gptscore", method="gptscore", options={"pmi": True}, unit="nats/token"),
     Recipe(name="decomp-eval", method="decomp-eval", unit="P(yes)"),
     Recipe(name="checklist", method="checklist", unit="P(yes)"),
+    # judges facts only; the bundled ratings of data-to-text have no aspect about facts
+    Recipe(name="claims", method="claims", unit="P(yes)", tasks=("summarization", "dialogue")),
     Recipe(name="coascore", method="coascore", unit="rating"),
     Recipe(name="fusion-eval", method="fusion-eval", tools=LEXICAL, unit="0 to 1"),
     Recipe(name="hd-eval", method="hd-eval", unit="rating"),
@@ -48,3 +52,8 @@ NODES = Recipe(name="hd-eval-nodes", method="hd-eval", options={"output": "nodes
 """HD-Eval's rating of every criterion for itself: what `fit` learns from."""
 FITTED = "hd-eval-fitted"
 """What the rows of the fitted evaluator are called, and its folder."""
+
+
+def recipes_of(task: str) -> tuple[Recipe, ...]:
+    """Return the methods that run on a task, in order."""
+    return tuple(recipe for recipe in RECIPES if task in recipe.tasks)

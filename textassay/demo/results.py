@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare_with_ratings
 from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, RECIPES
+from textassay.demo.recipes import BASELINES, FITTED, NODES, recipes_of
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
@@ -21,7 +21,7 @@ TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text"
 """The aspect of each task whose means are shown by what was done to the texts."""
 EXAMPLE, ASPECT = "bridge-wrong", "consistency"
 """Whose evidence is shown, of the first task."""
-WITH_EVIDENCE = ("decomp-eval", "hd-eval", "fusion-eval")
+WITH_EVIDENCE = ("decomp-eval", "claims", "hd-eval", "fusion-eval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def result_of(layout: DemoFolder, task: str) -> TaskResult:
         list(Examples(layout.data(task))),
         list(Examples(layout.data(task, held_out=True))),
     )
-    judged = {recipe.name: _values(layout, task, recipe.name) for recipe in RECIPES}
+    judged = {recipe.name: _values(layout, task, recipe.name) for recipe in recipes_of(task)}
     trivial = _values(layout, task, BASELINES.name)
     # the plain mean beside the fitted one on the same held-out texts: what learning adds
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
@@ -113,8 +113,11 @@ def usage(layout: DemoFolder) -> Usage:
 
 
 def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
-    names = (BASELINES.name, *(recipe.name for recipe in RECIPES), NODES.name, FITTED)
-    return [(task, name) for task in layout.tasks for name in names]
+    return [
+        (task, name)
+        for task in layout.tasks
+        for name in (BASELINES.name, *(r.name for r in recipes_of(task)), NODES.name, FITTED)
+    ]
 
 
 def _values(layout: DemoFolder, task: str, name: str) -> Recorded:

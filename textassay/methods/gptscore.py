@@ -43,7 +43,8 @@ class GPTScoreOptions(PromptOptions):
     seed: int | None = None
     """Draw the `k` demonstrations of each aspect at random with this seed instead."""
     weights: TokenWeights = "mean"
-    """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
+    """Weight of a token: 1/m (`mean`) or 1 (`sum`). Beyond the paper, `mean-probability`: the mean
+    of the tokens' probabilities instead of their logarithms, so that no single token decides."""
     direction: Directions = "default"
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
     two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""

@@ -53,6 +53,17 @@ def test_marks_stand_where_a_judge_is_not_above_the_best_trivial_measure():
     assert none.split() == ["none", *["-", "x"] * 3]
 
 
+def test_an_aspect_that_is_not_judged_has_no_mark():
+    found = comparison("data-to-text", {"one": 0.6})
+    line = found.lines[1]
+    aspect = found.aspects[0]
+    only = ComparisonLine(line.name, False, {aspect: line.spearman[aspect]}, line.n)
+    drawn_ = drawn(
+        agreement_table(TaskComparison(found.task, found.aspects, 30, 6, (found.lines[0], only)))
+    )
+    assert drawn_[-1].split() == ["one", "0.60", "-", "-"]
+
+
 def test_rows_that_lack_scores_tell_how_many_there_are():
     found = comparison("data-to-text", {"half": 0.6}, n=15)
     assert "half (n 15)" in drawn(agreement_table(found))[-1]

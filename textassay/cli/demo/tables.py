@@ -48,6 +48,8 @@ def agreement_table(comparison: TaskComparison) -> Table:
 
 def _cell(comparison: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
     """Return a coefficient, with room for the mark behind it whether it is there or not."""
+    if aspect not in line.spearman:  # not judged: neither above nor below
+        return Text("-  ")
     value = _number(line.spearman[aspect])
     if line.trivial:
         return Text(f"{value}  ", style="bold" if comparison.is_bar(line, aspect) else "")

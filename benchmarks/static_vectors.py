@@ -1,0 +1,116 @@
+"""What sentence-wise static vectors add to features that cost no call, and to recorded judges.
+
+    python -m benchmarks.static_vectors --data FOLDER [--features FILE] [--seeds 5]
+
+FOLDER holds `summeval/summeval.jsonl.gz` (the environment variable TEXTASSAY_DATA names it, too);
+needs the extra `static`. The features of the 1,600 summaries are computed once and kept in FILE.
+Learned on half of the source documents and compared on the other half, over five seeds: a ridge
+regression on counts (length, novelty, coverage, repetition, readability), and `auto` on 36 recorded
+judge features with ROUGE, BLEU and chrF (1,200 rows), each without and with the cosines of
+`embedding?engine=static&per=sentence` against the source. Printed is Pearson's r and Spearman's rho
+over all held-out rows, averaged over the four aspects and the seeds, and the difference in r.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+import textassay
+from benchmarks.embedded_judge import trivial
+from benchmarks.learning_data import SETS, Wanted, read
+from benchmarks.learning_recorded import learnt, measured, told
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.messages import Example
+from textassay.tools.embedding import SentenceMeasure
+
+JUDGED = SETS["summeval-metrics"]
+COMPARISONS = (
+    (
+        "counts",
+        "ridge",
+        Wanted("SummEval, counts", JUDGED.path, ("counts/",), JUDGED.aspects),
+    ),
+    ("judges and lexical", "auto", JUDGED),
+)
+"""What static vectors are added to: a label, the aggregator, and the features without them."""
+
+
+async def static_columns(examples: Sequence[Example]) -> dict[str, list[float | None]]:
+    """Return the sentence-wise cosines with the source by measure."""
+    tools = [
+        f"{measure}=embedding?engine=static&per=sentence&against=source&measure={measure}"
+        for measure in get_args(SentenceMeasure)
+    ]
+    run = await textassay.evaluate(examples, method="tools", task="summarization", tools=tools)
+    found: dict[str, dict[str, float | None]] = {}
+    for score in run.scores:
+        found.setdefault(score.aspect, {})[score.id] = score.value
+    return {
+        f"static/{measure}": [values[example.id] for example in examples]
+        for measure, values in found.items()
+    }
+
+
+async def write_features(data: Path, file: Path) -> None:
+    """Compute counts and static features of every summary and keep them by id."""
+    examples = list(Examples(data))
+    counted = await trivial(examples, "summarization")
+    columns: dict[str, list[float | None]] = {
+        f"counts/{name}": [None if np.isnan(value) else float(value) for value in values]
+        for name, values in counted.items()
+        if not name.startswith("computed/")
+    }
+    began = time.perf_counter()
+    columns |= await static_columns(examples)
+    print(f"static features of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
+    rows = (
+        {"id": example.id, "metrics": {name: values[i] for name, values in columns.items()}}
+        for i, example in enumerate(examples)
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def main() -> None:
+    """Compute the features where they are not kept, and compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
+    parser.add_argument("--features", type=Path, default=Path("static_features.jsonl"))
+    parser.add_argument("--seeds", type=int, default=5)
+    given = parser.parse_args()
+    if given.data is None:
+        parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
+    folder = Path(given.data)
+    if not given.features.exists():
+        asyncio.run(write_features(folder / JUDGED.path, given.features))
+    for label, aggregator, plain in COMPARISONS:
+        first = None
+        for added in ((), ("static/",)):
+            prefixes = (*plain.prefixes, *added)
+            wanted = Wanted(
+                plain.name, plain.path, prefixes, plain.aspects, plain.needed,
+                str(given.features.resolve()),
+            )  # fmt: skip
+            recorded = read(folder, wanted)
+            began = time.perf_counter()
+            values = measured(recorded, learnt(recorded, aggregator), 0.5, given.seeds)
+            seconds = (time.perf_counter() - began) / given.seeds
+            if first is None:
+                rows, features = recorded.features.shape
+                print(f"{label}: {aggregator}, {rows} rows, {features} features and static ones")
+            print(told(recorded, "with static" if added else "without", values, first, seconds))
+            first = values if first is None else first
+
+
+if __name__ == "__main__":
+    main()
