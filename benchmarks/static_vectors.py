@@ -20,7 +20,7 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -60,8 +60,8 @@ async def static_columns(examples: Sequence[Example]) -> dict[str, list[float | 
     }
 
 
-async def write_features(data: Path, file: Path) -> None:
-    """Compute counts and static features of every summary and keep them by id."""
+async def feature_rows(data: Path) -> list[dict[str, Any]]:
+    """Return counts and static features of every summary, as metrics by id."""
     examples = list(Examples(data))
     counted = await trivial(examples, "summarization")
     columns: dict[str, list[float | None]] = {
@@ -72,11 +72,10 @@ async def write_features(data: Path, file: Path) -> None:
     began = time.perf_counter()
     columns |= await static_columns(examples)
     print(f"static features of {len(examples)} summaries: {time.perf_counter() - began:.1f} s")
-    rows = (
+    return [
         {"id": example.id, "metrics": {name: values[i] for name, values in columns.items()}}
         for i, example in enumerate(examples)
-    )
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    ]
 
 
 def main() -> None:
@@ -92,7 +91,8 @@ def main() -> None:
         parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
     folder = Path(given.data)
     if not given.features.exists():
-        asyncio.run(write_features(folder / JUDGED.path, given.features))
+        rows = asyncio.run(feature_rows(folder / JUDGED.path))
+        given.features.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     for label, aggregator, plain in COMPARISONS:
         first = None
         for added in ((), ("static/",)):

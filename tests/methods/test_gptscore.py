@@ -1,11 +1,11 @@
 """GPTScore by hand: the equation, directions and references, combined aspects, dialogue."""
 
-import math
 import re
 
 import pytest
 
 from tests.methods.word_likelihoods import CHAT, EXAMPLE, reader, run, tokens
+from textassay.agents.likelihood import explained_share
 from textassay.agents.qualities import object_of
 from textassay.methods import build
 from textassay.methods.gptscore import default_directions, read_protocols
@@ -182,22 +182,25 @@ async def test_pmi_takes_off_the_texts_probability_by_itself():
         )
 
 
-async def test_probabilities_are_averaged_instead_of_their_logarithms():
-    """One impossible word costs 1/m, not everything; with pmi the same by itself is taken off."""
+async def test_normalized_pmi_is_the_share_of_surprise_that_the_source_takes_away():
+    """By hand: copied, made less likely, expected anyway; a gain of 40 nats is still at most 1."""
+    given = {" A": -0.5, " cat": -3.0, " sat.": -0.2}
+    alone = {" A": -2.0, " cat": -1.5, " sat.": -0.6}
 
     def continuation(request):
         known = "1987" in request.prompt
-        return tokens(
-            request.continuation,
-            lambda word: -50.0 if word == " sat." else math.log(0.8 if known else 0.2),
-        )
+        return tokens(request.continuation, lambda word: (given if known else alone)[word])
 
     model = ScriptedModel(continuation=continuation)
-    [plain] = await run(model, "summarization", ["fluency"], weights="mean-probability")
-    assert plain.value == pytest.approx(0.8 * 2 / 3)
-    [gained] = await run(model, "summarization", ["fluency"], weights="mean-probability", pmi=True)
-    assert gained.value == pytest.approx(0.6 * 2 / 3)
-    assert "weights:mean-probability" in gained.signature
+    [mean] = await run(model, "summarization", ["fluency"], pmi="normalized")
+    assert mean.value == pytest.approx((1.5 / 2 - 1 + 0.4) / 3)
+    assert mean.evidence[0]["value"] == mean.value
+    [summed] = await run(model, "summarization", ["fluency"], pmi="normalized", weights="sum")
+    assert summed.value == pytest.approx(1.5 / 2 - 1 + 0.4)
+    assert "|pmi:normalized" in mean.signature
+    assert explained_share(-0.1, -40.0) < 1
+    with pytest.raises(ConfigurationError, match="harmonic"):
+        build("gptscore", model, options={"direction": "harmonic", "pmi": "normalized"})
 
 
 async def test_combined_definitions_read_as_in_the_paper():

@@ -16,13 +16,14 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 
-TokenWeights = Literal["mean", "sum", "mean-probability"]
-"""Every token weighs 1/m, m being their number, or 1; with `mean-probability` it weighs 1/m and
-counts by its probability rather than the logarithm, which has no bound below: a single very
-unlikely token cannot outweigh all others."""
+TokenWeights = Literal["mean", "sum"]
+"""Every token weighs 1/m, m being their number, or 1."""
 Means = Literal["mean", "harmonic"]
 """How the two directions under one reference are put together."""
 
+MIN_SURPRISE = 1.0
+"""Nats against which a token's gain is counted at least: where the model expects a token anyway, a
+small gain would be a large share."""
 UNLIKELIEST = 3
 """Tokens that a piece of evidence names."""
 
@@ -41,22 +42,22 @@ class Likelihood(Message):
     """Natural log of its probability without what is given, if asked for."""
     alone_tokens: int = 0
     """Number of its tokens there."""
-    probability: float | None = None
-    """Mean probability of its tokens; `None` in runs of versions that did not record it."""
-    alone_probability: float | None = None
-    """The same without what is given, where asked for."""
+    explained: float | None = None
+    """Sum over its tokens of `explained_share`, where the probability by itself was asked for."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
 
-    def value(self, weights: TokenWeights) -> float:
+    def value(self, weights: TokenWeights, normalized: bool = False) -> float:
         """Return the weighted sum of log-probabilities, minus the text's own if that is known.
 
-        With `mean-probability` the same of probabilities.
+        Args:
+            weights: What a token weighs.
+            normalized: Whether to return the weighted sum of `explained_share` instead.
         """
-        if weights == "mean-probability":
-            assert self.probability is not None  # scores of other weights have another signature
-            return self.probability - (self.alone_probability or 0.0)
+        if normalized:
+            assert self.explained is not None  # the passage was written with `alone`
+            return self.explained / (self.tokens if weights == "mean" else 1)
         given = self.logprob / (self.tokens if weights == "mean" else 1)
         return (
             given
@@ -108,8 +109,7 @@ class LikelihoodReader:
             unlikeliest=tuple((token.token, token.logprob) for token in rarest),
             alone=alone[0].logprob if alone else None,
             alone_tokens=len(alone[0].tokens) if alone else 0,
-            probability=_mean_probability(given),
-            alone_probability=_mean_probability(alone[0]) if alone else None,
+            explained=_explained(given, alone[0]) if alone else None,
             truncated_tokens=given.truncated_tokens,
             usage=sum((answer.usage for answer in (given, *alone)), Usage()),
         )
@@ -129,17 +129,20 @@ class LikelihoodScorer:
         over_references: What becomes of several references.
         over_directions: How both directions under one reference are put together.
         signature: What the scores carry.
+        normalized: Whether a token counts by the share of its surprise that the given text takes
+            away, not by nats.
     """
 
     weights: TokenWeights = "mean"
     over_references: OverReferences = "mean"
     over_directions: Means = "mean"
     signature: str = ""
+    normalized: bool = False
 
     async def __call__(
         self, example: Example, aspect: Aspect, passages: Passages, likelihoods: Likelihoods
     ) -> Score:
-        """Return the score, a signed (log-)probability without a scale.
+        """Return the score, a signed log-probability without a scale.
 
         It has no value if there was no passage.
         """
@@ -162,7 +165,9 @@ class LikelihoodScorer:
         # Directions under each reference first, then references: two kinds of mean do not commute.
         by_reference: dict[int | None, list[float]] = {}
         for item in items:
-            by_reference.setdefault(item.passage.reference, []).append(item.value(self.weights))
+            by_reference.setdefault(item.passage.reference, []).append(
+                item.value(self.weights, self.normalized)
+            )
         together = _harmonic if self.over_directions == "harmonic" else _mean
         values = [together(each) for each in by_reference.values()]
         if self.over_references == "max":
@@ -174,7 +179,7 @@ class LikelihoodScorer:
         piece: Json = {
             "text": passage.question or "(no instruction)",
             "direction": passage.direction,
-            "value": item.value(self.weights),
+            "value": item.value(self.weights, self.normalized),
             "logprob": item.logprob,
             "tokens": item.tokens,
             "unlikeliest": [
@@ -190,8 +195,25 @@ class LikelihoodScorer:
         return piece
 
 
-def _mean_probability(answer: ContinuationResponse) -> float:
-    return _mean(math.exp(token.logprob) for token in answer.tokens)
+def explained_share(given: float, alone: float) -> float:
+    """Return which share of a token's surprise the given text takes away, from -1 to 1.
+
+    The pointwise mutual information of token and given text in units of the token's own
+    information, which bounds it above (normalized PMI, Bouma 2009), with `MIN_SURPRISE` as the
+    smallest unit. Unlike nats, a single rare token that was copied, or missed, cannot outweigh all
+    the others.
+
+    Args:
+        given: Log-probability of the token with the given text.
+        alone: The same without.
+    """
+    return max(-1.0, (given - alone) / max(-alone, MIN_SURPRISE))
+
+
+def _explained(given: ContinuationResponse, alone: ContinuationResponse) -> float:
+    """Return the sum over tokens; matched from the end, since a prompt may join the first one."""
+    pairs = zip(reversed(given.tokens), reversed(alone.tokens), strict=False)
+    return math.fsum(explained_share(one.logprob, other.logprob) for one, other in pairs)
 
 
 def _mean(values: Iterable[float]) -> float:

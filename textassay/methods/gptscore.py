@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -43,8 +43,7 @@ class GPTScoreOptions(PromptOptions):
     seed: int | None = None
     """Draw the `k` demonstrations of each aspect at random with this seed instead."""
     weights: TokenWeights = "mean"
-    """Weight of a token: 1/m (`mean`) or 1 (`sum`). Beyond the paper, `mean-probability`: the mean
-    of the tokens' probabilities instead of their logarithms, so that no single token decides."""
+    """Weight of a token: 1/m (`mean`) or 1 (`sum`)."""
     direction: Directions = "default"
     """Which text is scored given which: `src-hypo`, `ref-hypo`, `hypo-ref`, the mean of the last
     two (`ref-both`) or their harmonic mean (`harmonic`); by default what the table says."""
@@ -56,9 +55,10 @@ class GPTScoreOptions(PromptOptions):
     scored: Scored | None = None
     """Score the text (`output`) or the `Yes` that answers a boolean question (`yes`); by default
     `yes` for tasks that say `asks`."""
-    pmi: bool = False
+    pmi: bool | Literal["normalized"] = False
     """Beyond the paper: take off the text's log-probability without what is given, log p(output |
-    source) - log p(output), so that dull texts are not liked for being likely."""
+    source) - log p(output), so that dull texts are not liked for being likely. `normalized` counts
+    the share of each token's surprise that the source takes away, from -1 to 1, instead of nats."""
 
     @field_validator("direction", mode="before")
     @classmethod
@@ -130,7 +130,7 @@ class GPTScore(PromptMethod):
             combined=qualities.chosen(options.combine, self._task.aspects),
             demonstrations=demonstrations,
             first_reference=self.over_references == "first",
-            alone=options.pmi,
+            alone=bool(options.pmi),
             printed=profile.printed,
         )
         variants = (options.instruction, options.combine, tables, file, self._task.digest)
@@ -164,6 +164,7 @@ class GPTScore(PromptMethod):
             self.over_references,
             "harmonic" if options.direction == "harmonic" else "mean",
             self.signature,
+            normalized=options.pmi == "normalized",
         )
         passages = {"passages": each("passages")}
         return [
@@ -180,7 +181,7 @@ class GPTScore(PromptMethod):
         """
         options = self.options
         # both ask how likely the text is, which a yes/no question does not measure
-        about_texts = options.direction != "default" or options.pmi
+        about_texts = options.direction != "default" or bool(options.pmi)
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
                 f"direction and pmi are about the text's own probability; use "
