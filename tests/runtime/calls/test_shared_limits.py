@@ -13,6 +13,8 @@ from itertools import chain, cycle
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.server import counters, server
 from tests.redis_server import RedisServer, redis_served
@@ -22,7 +24,7 @@ from tests.waiting import eventually
 from textassay import connect
 from textassay.runtime.calls.bucket import WINDOW
 from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
-from textassay.runtime.calls.shared_limits import BEAT, SharedLimiter
+from textassay.runtime.calls.shared_limits import BEAT, SharedLimiter, usable_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.redis_client import RedisUnavailable
@@ -316,6 +318,19 @@ def test_four_limiters_use_up_what_they_reserve(rate: int) -> None:
     assert min(shares.values()) > 0.9 * len(times) / PROCESSES
     assert 0.98 * 10 * rate <= len(times) <= 10 * rate + PROCESSES
     assert fullest(times, 1.0) <= rate + PROCESSES
+
+
+@given(
+    rate=st.sampled_from([0.5, 1, 7, 50, 500, 3000]),
+    processes=st.integers(1, 16),
+    late=st.lists(st.floats(0, 1), min_size=1, max_size=400),
+)
+def test_late_requests_are_no_burst(rate: float, processes: int, late: list[float]) -> None:
+    most = usable_for(rate * 60, processes)
+    assert most > 0
+    begins = [at * WINDOW / 60 / rate for at in range(int(2 * rate) + 2)]
+    times = sorted(begin + share * most for begin, share in zip(begins, cycle(late), strict=False))
+    assert fullest(times, 1.0) <= rate + processes
 
 
 @pytest.mark.asyncio

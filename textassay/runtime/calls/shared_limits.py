@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
-from textassay.runtime.calls.bucket import Pace
+from textassay.runtime.calls.bucket import WINDOW, Pace
 from textassay.runtime.calls.rate_limiter import Limiter, Permit
 from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
 from textassay.runtime.errors import ConfigurationError
@@ -23,9 +23,9 @@ from textassay.runtime.storage.redis_client import RedisUnavailable
 BEAT = 0.25
 """Seconds between two messages to Redis at most, so that shares and pauses are known."""
 
-STALE = 0.025
-"""Seconds after its time for which a reserved time may be used. Later it is lost: used all at once,
-times that an overloaded process has missed would be a burst."""
+STALE = 0.1
+"""Most seconds after its time for which a reserved time may be used. Later it is lost: used all at
+once, times that an overloaded process has missed would be a burst."""
 
 SETTLE = 0.05
 """Seconds after which corrections of tokens are passed on, if nothing else is to be sent."""
@@ -47,6 +47,18 @@ class ReservedTime:
     """On the event loop's clock."""
     tokens: float
     """Tokens that were reserved with it."""
+
+
+def usable_for(rpm: float | None, processes: int) -> float:
+    """Return the seconds after its time for which a reserved time may be used.
+
+    If all of them are late by so much, no second sees more requests than the limit and one for each
+    process: times are reserved slightly below the limit (`bucket.WINDOW`). Without a limit on
+    requests, a block may be late by its own length.
+    """
+    if rpm is None:
+        return BLOCK
+    return min(STALE, (rpm / 60 + processes - 1) * WINDOW / rpm - 1)
 
 
 class OwnPace(Pace):
@@ -98,6 +110,7 @@ class SharedLimiter(Limiter):
         self._last_taken = (-math.inf, 0.0)
         self._share = 0
         self._processes = 1
+        self._stale = usable_for(rpm, 1)
         self._correction = 0.0
         self._unreported_pause = 0.0
         self._apart = False
@@ -166,7 +179,7 @@ class SharedLimiter(Limiter):
             return math.inf
         if not self._is_paced:
             return self._paused_until
-        while self._reserved and self._reserved[0].at < now - STALE:
+        while self._reserved and self._reserved[0].at < now - self._stale:
             # A missed time is lost, but the tokens that were paid with it are given back.
             self._add_correction(-self._reserved.popleft().tokens)
         if self._reserved:
@@ -287,6 +300,7 @@ class SharedLimiter(Limiter):
         if self._apart:
             self._come_together()
         self._share, self._processes = share.in_flight, share.processes
+        self._stale = usable_for(self.rpm, share.processes)
         if share.paused_for:
             self._paused_until = max(self._paused_until, now + share.paused_for)
         # the answer that traveled fastest tells the clocks' difference best
