@@ -1,33 +1,31 @@
 """Finds a quotation in the text that it is said to be from: by rules, without a model.
 
-White space, case, typographic quotation marks and dashes, and punctuation around a quotation do not
-matter; every word and every number does, and so does their order. Part of a word or of a number is
-not found.
+How a passage is typed does not matter (`quote_tokens`), nor does punctuation around it; every word,
+every number and every mark inside does, and so does their order. Part of a word or of a number is
+not found, and an ellipsis may not swallow a negation of what it joins.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
+from textassay.agents.quote_tokens import joined, plain, spellings, stripped, tokens, words_in
 from textassay.runtime.messages import Example
 
 MIN_WORDS = 3
 """Words of a quotation; fewer are found in nearly every text by chance, so they are no evidence,
 unless they are all that the text says."""
 
-# 1,000.5   word   .   so that "10" is not found in "100"
-_TOKEN = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+|[^\w\s]|_")
 # "..."   "[...]"   "(…)": an ellipsis within a quotation
-_GAP = re.compile(r"\s*(?:\[(?:\.{3}|\u2026)\]|\((?:\.{3}|\u2026)\)|\.{3,}|\u2026)\s*")
-_PLAIN = str.maketrans(
-    {
-        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
-        **dict.fromkeys('\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb', '"'),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
-    }
+_GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
+_SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
+_NEGATIONS = frozenset(
+    ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
+     "without", "hardly", "scarcely"]
 )  # fmt: skip
 
 
@@ -44,23 +42,26 @@ class QuoteMatch:
 def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     """Return where a quotation stands, or `None` if no text holds it word for word.
 
-    A quotation with an ellipsis is found if all of its parts stand in one text, in order.
+    A quotation with an ellipsis is found if all of its parts stand in one text, in order, and
+    nothing that the ellipsis leaves out of their sentences negates them.
 
     Args:
         quote: What is said to be quoted.
         texts: Texts by name; the first that holds the quotation counts.
     """
-    parts = [tokens for part in _GAP.split(_plain(quote)) if (tokens := _stripped(_tokens(part)))]
-    if not parts:
+    shown = plain(quote)
+    whole = stripped(tokens(shown))
+    parts = [found for part in _GAP.split(shown) if (found := stripped(tokens(part)))]
+    if not whole or not parts:
         return None
     for where, text in texts.items():
-        source = _tokens(_plain(text))
-        needed = min(MIN_WORDS, sum(map(_is_word, source)))
-        if any(sum(map(_is_word, part)) < needed for part in parts):
-            continue
-        start = _in_order(parts, source)
-        if start is not None:
-            return QuoteMatch(where, start)
+        for spelling in _read(text):
+            # as a whole first: an ellipsis may be the text's own
+            start = _find([whole], *spelling)
+            if start is None and len(parts) > 1:
+                start = _find(parts, *spelling)
+            if start is not None:
+                return QuoteMatch(where, start)
     return None
 
 
@@ -73,39 +74,53 @@ def quotable(example: Example) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text is not None and text.strip()}
 
 
-def _plain(text: str) -> str:
-    # Translated twice: NFKC itself yields such marks (primes out of a quadruple prime).
-    return unicodedata.normalize("NFKC", text.translate(_PLAIN)).translate(_PLAIN).casefold()
+@lru_cache(maxsize=32)  # every question about a text quotes the same few
+def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
+    """Return the spellings of a text: tokens, and whether each is part of a longer word."""
+    return tuple((tokens(shown), joined(shown)) for shown in map(plain, spellings(text)))
 
 
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text)
-
-
-def _is_word(token: str) -> bool:
-    return token[0].isalnum()
-
-
-def _stripped(tokens: list[str]) -> list[str]:
-    """Return tokens without the punctuation around them, which models add."""
-    words = [at for at, token in enumerate(tokens) if _is_word(token)]
-    return tokens[words[0] : words[-1] + 1] if words else []
-
-
-def _in_order(parts: Sequence[list[str]], tokens: Sequence[str]) -> int | None:
-    first, at = None, 0
+def _find(parts: Sequence[list[str]], source: list[str], inside: list[bool]) -> int | None:
+    """Return where the first part stands if all stand in the text, in order."""
+    needed = min(MIN_WORDS, words_in(source))
+    if any(words_in(part) < needed for part in parts):
+        return None
+    # every place where the parts so far may end, with the place where the first of them begins
+    ends: dict[int, int] | None = None
     for part in parts:
-        position = _position(part, tokens, at)
-        if position is None:
+        found = dict[int, int]()
+        for start in _positions(part, source):
+            end = start + len(part)
+            if inside[end - 1] or (start > 0 and inside[start - 1]):
+                continue
+            if ends is None:
+                found[end] = start
+                continue
+            before = (at for at in sorted(ends, reverse=True) if at <= start)
+            near = next((at for at in before if not _negated(source[at:start])), None)
+            if near is not None:
+                found[end] = ends[near]
+        if not found:
             return None
-        first, at = (position if first is None else first), position + len(part)
-    return first
+        ends = found
+    return min((ends or {}).values(), default=None)
 
 
-def _position(part: Sequence[str], tokens: Sequence[str], start: int) -> int | None:
-    """Return where the tokens stand next to each other, from `start` on."""
-    for at in range(start, len(tokens) - len(part) + 1):
+def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:
+    """Yield where the tokens stand next to each other."""
+    for at in range(len(source) - len(part) + 1):
         # Comparing one token first keeps this linear for nearly all texts.
-        if tokens[at] == part[0] and list(tokens[at : at + len(part)]) == list(part):
-            return at
-    return None
+        if source[at] == part[0] and list(source[at : at + len(part)]) == list(part):
+            yield at
+
+
+def _negated(gap: Sequence[str]) -> bool:
+    """Return whether what is left out negates what it stands between.
+
+    Only what belongs to the sentences of the two parts counts, not sentences between them.
+    """
+    ends = [at for at, token in enumerate(gap) if token in _SENTENCE_ENDS]
+    beside = [*gap[: ends[0]], *gap[ends[-1] + 1 :]] if ends else gap
+    # didn't: the tokens are "didn", "'" and "t"
+    shortened = any(pair == ("'", "t") for pair in pairwise(beside))
+    return shortened or not _NEGATIONS.isdisjoint(beside)
