@@ -57,7 +57,21 @@ def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_fir
     assert found["guess"].low <= 0 <= found["guess"].high or found["guess"].gain < 0
     # beside its copy the first juror is hardly missed, which is why one goes at a time
     assert found["first"].gain < found["second"].gain / 2
-    assert found["second"].per_dollar == pytest.approx(found["second"].gain / 2)
+    second = found["second"]
+    assert second.per_dollar == pytest.approx(second.gain / 2)
+    assert second.per_dollar_interval == pytest.approx((second.low / 2, second.high / 2))
+
+
+def test_jurors_are_ordered_by_gain_per_dollar_only_if_each_has_a_price():
+    fitter = Fitter({"fluency": (1, 5)}, 0, 1)
+    rows = [{**row, "metrics": {name: row["metrics"][name] for name in
+                                ("first/fluency", "second/fluency")}} for row in rated()]  # fmt: skip
+    # a local juror costs nothing: neither order by dollars nor a mixture of two units
+    costs = {"first": 0.0, "second": 0.00001}
+    gains = [one.gain for one in worths(table_of(rows), fitter, costs=costs)]
+    assert gains == sorted(gains, reverse=True)
+    dear = max(costs := {"first": 0.001, "second": 0.01}, key=costs.get)
+    assert worths(table_of(rows), fitter, costs=costs)[-1].juror == dear
 
 
 def test_scores_of_no_jury_and_too_few_sources_are_refused():

@@ -40,13 +40,15 @@ def show(
         print_json({"rows": [one.as_dict() for one in found]})
         return
     lines = table(
-        "juror", "gain", "low", "high", "USD per 1,000 texts", "gain per USD", "leave out"
-    )
+        "juror", "gain", "low", "high", "USD per 1,000 texts", "gain per USD", "low", "high",
+        "leave out",
+    )  # fmt: skip
     for one in found:
+        low, high = one.per_dollar_interval or (None, None)
         lines.add_row(
             one.juror, number(one.gain), number(one.low), number(one.high),
             "-" if one.cost is None else f"{1000 * one.cost:.4f}",
-            number(one.per_dollar), "yes" if one.leave_out else "",
+            number(one.per_dollar), number(low), number(high), "yes" if one.leave_out else "",
         )  # fmt: skip
     results().print(lines)
     say(_advice(found))

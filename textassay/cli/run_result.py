@@ -13,6 +13,7 @@ from textassay.cli.exits import UNSCORED
 from textassay.cli.plain_tables import plain_table
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage
+from textassay.runtime.storage.run_files import read_manifest
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
@@ -58,6 +59,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         mean = "-" if aspect["mean"] is None else f"{aspect['mean']:.4f}"
         table.add_row(Text(printable(name)), str(aspect["n"]), mean)
     console.print(table)
+    for line in _cascade(run):
+        console.print(Text(printable(line)))
     usage = summary["usage"]
     cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
     console.print(
@@ -83,6 +86,27 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
             console.print(Text(printable(line)))
         console.print(Text(printable(f"retry the errors with: textassay resume {run.folder}")))
     return UNSCORED
+
+
+def _cascade(run: Run) -> list[str]:
+    """Return per aspect how much of a cascade's texts the cheap juror decided, and the bound."""
+    promised = {} if run.folder is None else read_manifest(run.folder)["method"].get("cascade", {})
+    if not promised:
+        return []
+    decided = dict.fromkeys(promised, 0)
+    judged = dict.fromkeys(promised, 0)
+    for score in run:
+        judged[score.aspect] += 1
+        decided[score.aspect] += any(one.get("decides") for one in score.evidence[:1])
+    return [
+        f"cascade, {aspect}: the first juror decided on {decided[aspect]} of {judged[aspect]}"
+        f" ({one['share']:.0%} of the rated texts)"
+        + ("" if one["bound"] is None else
+           f"; people's rating is further than {one['tolerance']:g} from these on at most"
+           f" {one['bound']:.0%} of the texts of as many new sources, with confidence"
+           f" {one['confidence']:.0%}")
+        for aspect, one in promised.items() if judged[aspect]
+    ]  # fmt: skip
 
 
 def _failed(run: Run) -> str:

@@ -43,7 +43,8 @@ Rate = Callable[[int, AspectTree, Sequence[Aspect]], Awaitable[NodeValues]]
 """Rates a layer's nodes of the tree on all rows, training and held-out."""
 TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
 """Yields the parts of criteria that become a layer."""
-
+Measure = Callable[[str, FeatureTable], object]
+"""Measures importance by an aggregator of that name on some rows, to see whether it can be done."""
 
 KEEP = 4
 """Criteria that are decomposed in a layer of a tree that the model grows, by default."""
@@ -197,11 +198,21 @@ def check_learnable(
     *,
     aggregators: Sequence[str],
     fitter: Fitter,
+    measure: Measure | None = None,
 ) -> None:
     """Fit once to placeholder ratings, so that data that cannot be learned fails before any call.
 
     Whether learning is possible depends on the rows: how many groups there are, how the human
     ratings vary. What the judge says does not come into it.
+
+    Args:
+        people: Rated rows.
+        train: Which rows are learned from, shape (n,).
+        roots: What people rate.
+        aggregators: Names of aggregators.
+        fitter: How they are fitted.
+        measure: How importance is measured, given the name of an aggregator and rows; by default as
+            `align` does.
 
     Raises:
         DataError: The training rows do not allow to learn with the aggregators.
@@ -209,7 +220,10 @@ def check_learnable(
     parts = parts_of(people, train, _stand_ins(people, roots, fitter.seed))
     try:
         choice = choose(aggregators, parts.train, fitter)
-        _rank(choice.chosen, parts.train, fitter, list(roots), "permutation")
+        if measure is None:
+            importance_over_folds(choice.chosen, parts.train, fitter)
+        else:
+            measure(choice.chosen, parts.train)
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.fitting.alignment import check_learnable
+from textassay.fitting.alignment import Measure, check_learnable
 from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
 from textassay.fitting.fit_from_scores import Learning, sides
 from textassay.fitting.given_tree import given_tree
@@ -66,12 +66,16 @@ class CheckedAlignment:
             if self.tree is None
             else self.tree.roots
         )
+        self._check_learnable()
+
+    def _check_learnable(self, measure: Measure | None = None) -> None:
         check_learnable(
             self.people,
             self.train,
             self.roots,
-            aggregators=order.learning.aggregators,
+            aggregators=self.order.learning.aggregators,
             fitter=self.fitter,
+            measure=measure,
         )
 
     def _split(self, learning: Learning) -> Mask:

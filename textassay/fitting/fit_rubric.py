@@ -17,12 +17,13 @@ import numpy as np
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.material import fenced
-from textassay.fitting.alignment import Aligned, NodeValues
+from textassay.fitting.alignment import Aligned, Measure, NodeValues
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning, sides
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.layers import Layers, WatchSession
-from textassay.fitting.rubric import RubricGrowth, Shown, grow_rubric
+from textassay.fitting.rubric import RubricGrowth, Shown, grow_rubric, importance_for
+from textassay.fitting.table import FeatureTable
 from textassay.learning.splits import Codes, Mask
 from textassay.methods.fitted.node_ratings import NodeRatings
 from textassay.methods.hd_eval import SCALE
@@ -69,6 +70,14 @@ class Rubric(Alignment):
         self.examples = [example for example in self.examples if example.id in kept]
         self.people = self.people.rows(used)
         return train[used]
+
+    def _check_learnable(self, measure: Measure | None = None) -> None:
+        # as criteria will be judged: with few labels folds are too small to be measured one by one
+        super()._check_learnable(measure or self._measure)
+
+    def _measure(self, _: str, table: FeatureTable) -> None:
+        for root in self.roots:
+            importance_for(root, table, self.fitter)
 
     def _layers(
         self,

@@ -50,11 +50,21 @@ class Worth:
         """Gain per dollar for a thousand texts; `None` if the cost is not known or 0."""
         return self.gain / (1000 * self.cost) if self.cost else None
 
+    @property
+    def per_dollar_interval(self) -> tuple[float, float] | None:
+        """Interval of `per_dollar`; what a text costs is known, so only the gain is uncertain."""
+        if not self.cost:
+            return None
+        return self.low / (1000 * self.cost), self.high / (1000 * self.cost)
+
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
+        interval = self.per_dollar_interval
         return {
             "juror": self.juror, "gain": self.gain, "low": self.low, "high": self.high,
-            "cost": self.cost, "per_dollar": self.per_dollar, "leave_out": self.leave_out,
+            "cost": self.cost, "per_dollar": self.per_dollar,
+            "per_dollar_ci": None if interval is None else list(interval),
+            "leave_out": self.leave_out,
         }  # fmt: skip
 
 
@@ -66,7 +76,9 @@ def worths(
     costs: Mapping[str, float | None] | None = None,
     confidence: float = 0.95,
 ) -> list[Worth]:
-    """Return what each juror adds, and which to leave out, in the order of the worth.
+    """Return what each juror adds, and which to leave out.
+
+    Ordered by gain per dollar, or by gain if the cost of a juror is not known or 0.
 
     Jurors are left out one at a time, of those whose gain may be 0 the one that
     costs most (or gains least, if costs are not known), until all that are left add something: two
@@ -105,7 +117,13 @@ def worths(
             break
         left = _gains(table, fitter, aggregator, rest, confidence)
     found = [Worth(name, *first[name], known[name], name in out) for name in members]
-    return sorted(found, key=lambda one: (one.leave_out, -(one.per_dollar or one.gain)))
+    priced = all(one.per_dollar is not None for one in found)
+    # a juror without a price cannot be ranked beside others by gain per dollar
+
+    def value(one: Worth) -> float:
+        return one.per_dollar if priced and one.per_dollar is not None else one.gain
+
+    return sorted(found, key=lambda one: (one.leave_out, -value(one)))
 
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:

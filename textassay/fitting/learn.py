@@ -174,6 +174,51 @@ def importance_over_folds(
     return pooled(folds)
 
 
+def cross_fitted_importance(
+    name: str, train: FeatureTable, fitter: Fitter, aspect: str, *, count: int, repeats: int
+) -> Importance:
+    """Measure which features matter for one aspect, from few training rows alone.
+
+    Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
+    of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
+
+    Args:
+        name: Name of the aggregator.
+        train: The training rows.
+        fitter: How it is fitted.
+        aspect: What people rated.
+        count: Number of folds, by source.
+        repeats: Permutations per feature.
+
+    Raises:
+        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
+    """
+    human = train.human[:, train.aspects.index(aspect)]
+    fold = folds(train.groups, count, seed=fitter.seed)
+    masks = [fold == number for number in range(int(fold.max()) + 1)]
+    # without a row of the fold all ratings may be the same, and then nothing but that is learned
+    parts = [
+        (fitter.fit(name, train.rows(~inside), aspect) if np.nanvar(human[~inside]) else None,
+         inside)
+        for inside in masks
+    ]  # fmt: skip
+
+    def predict(features: Floats) -> Floats:
+        predicted = np.empty((len(human), 1))
+        for aggregator, inside in parts:
+            predicted[inside] = (
+                np.nanmean(human[~inside])
+                if aggregator is None
+                else aggregator.predict(features[inside], systems=train.rows(inside).systems)
+            )
+        return predicted
+
+    return permutation_importance(
+        predict, train.features, human, columns=train.names, groups=train.groups.tolist(),
+        repeats=repeats, seed=fitter.seed,
+    )  # fmt: skip
+
+
 def saliency_over_folds(
     name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
 ) -> dict[str, float]:

@@ -18,8 +18,9 @@ import numpy as np
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.alignment import Aligned, NodeValues, parts_of
 from textassay.fitting.curves import correlations
-from textassay.fitting.learn import Fitter, choose, importance_over_folds, predicted_by
+from textassay.fitting.learn import Fitter, choose, cross_fitted_importance, predicted_by
 from textassay.fitting.table import FeatureTable, refuse_leaks
+from textassay.learning import Importance
 from textassay.learning.splits import Mask
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError
@@ -148,7 +149,9 @@ def weed(
 ) -> dict[str, _Verdict]:
     """Return what becomes of each criterion: the least important goes until all others matter.
 
-    One at a time: of two criteria that say the same, each hides the other's importance.
+    One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
+    aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
+    would hide any importance.
 
     Args:
         train: The training rows.
@@ -158,19 +161,36 @@ def weed(
         fitter: How the proxy is fitted.
     """
     verdicts = dict[str, _Verdict]()
-    left = list[Aspect]()
-    for node in criteria:
-        values = {v for v in ratings[node.id].values() if v is not None}
-        if len(values) < 2:
-            reason = "every text has the same rating" if values else "no text has a rating"
-            verdicts[node.id] = _Verdict(None, None, reason)
-        else:
-            left.append(node)
-    # for all criteria of the round together (Bonferroni): of many that say nothing, the interval of
-    # one would miss 0 by chance
+    for root in roots:
+        left = list[Aspect]()
+        for node in criteria:
+            if node.parent != root.id:
+                continue
+            values = {v for v in ratings[node.id].values() if v is not None}
+            if len(values) < 2:
+                reason = "every text has the same rating" if values else "no text has a rating"
+                verdicts[node.id] = _Verdict(None, None, reason)
+            else:
+                left.append(node)
+        verdicts |= _weed_below(root, train, left, ratings, fitter)
+    return verdicts
+
+
+def _weed_below(
+    root: Aspect,
+    train: FeatureTable,
+    criteria: Sequence[Aspect],
+    ratings: NodeValues,
+    fitter: Fitter,
+) -> dict[str, _Verdict]:
+    """Return what becomes of the criteria of one aspect, whose ratings vary."""
+    verdicts = dict[str, _Verdict]()
+    left = list(criteria)
+    # for all criteria of the aspect together (Bonferroni): of many that say nothing, the interval
+    # of one would miss 0 by chance
     confidence = 1 - NOISE / max(1, len(left))
     while left:
-        found = _importance(train, roots, left, ratings, fitter, confidence)
+        found = _importance(train, root, left, ratings, fitter, confidence)
         worst = min(left, key=lambda node: found[node.id][1][0])
         low, high = found[worst.id][1]
         if low > 0:
@@ -183,30 +203,36 @@ def weed(
 
 def _importance(
     train: FeatureTable,
-    roots: Sequence[Aspect],
+    root: Aspect,
     criteria: Sequence[Aspect],
     ratings: NodeValues,
     fitter: Fitter,
     confidence: float,
 ) -> dict[str, tuple[float, tuple[float, float]]]:
-    """Return each criterion's importance for the aspect it was proposed for, with its interval."""
-    names = [node.id for node in (*roots, *criteria)]
-    table = train.with_features({name: ratings[name] for name in names})
+    """Return each criterion's importance for its aspect, with its interval."""
+    table = train.with_features({node.id: ratings[node.id] for node in (root, *criteria)})
     refuse_leaks(table)
     table = table.rows(table.filled)
-    measured = importance_over_folds(PROXY, table, fitter, count=FOLDS, repeats=SHUFFLES)
+    measured = importance_for(root, table, fitter)
     intervals = measured.interval(confidence)
-    targets = {name.casefold(): at for at, name in enumerate(table.aspects)}
-    by_id = {root.id: root.name.casefold() for root in roots}
-    at_name = {name: at for at, name in enumerate(measured.names)}
     found = dict[str, tuple[float, tuple[float, float]]]()
     for node in criteria:
-        at, target = at_name[node.id], targets[by_id[node.parent or ""]]
-        low, high = intervals[at, target]
+        at = measured.names.index(node.id)
+        low, high = intervals[at, 0]
         # without an interval nothing is known to be above 0
         span = (float(low), float(high)) if np.isfinite(low) else (-np.inf, np.inf)
-        found[node.id] = float(measured.mean[at, target]), span
+        found[node.id] = float(measured.mean[at, 0]), span
     return found
+
+
+def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
+    """Return the importance by which criteria of an aspect stay or go.
+
+    Raises:
+        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
+    """
+    [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
+    return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
 
 
 def texts_to_show(

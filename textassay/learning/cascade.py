@@ -71,6 +71,11 @@ class Rule:
     bound: float | None
     share: float
 
+    def promise(self) -> dict[str, Any]:
+        """Return what the rule promises, as JSON values."""
+        names = ("share", "tolerance", "risk", "confidence", "bound")
+        return {name: getattr(self, name) for name in names}
+
     def read(self, score: float) -> Reading:
         """Return how a score is read; one outside the rated range never stands."""
         value = float(np.interp(score, self.scores, self.ratings))

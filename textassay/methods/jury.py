@@ -241,8 +241,11 @@ class Jury(RatingMethod):
         return "fused" if self.options.output == "aspects" else self._jurors[0].how
 
     def describe(self) -> dict[str, Any]:
-        """Return options, task, prompt digest and the jurors."""
-        return super().describe() | {"jurors": list(self._names)}
+        """Return options, task, prompt digest, the jurors, and the bounds of a cascade."""
+        about: dict[str, Any] = {"jurors": list(self._names)}
+        if self._rules is not None:
+            about["cascade"] = {rule.aspect: rule.promise() for rule in self._rules.rules}
+        return super().describe() | about
 
 
 def jurors_of(models: Models) -> tuple[Model, ...]:
