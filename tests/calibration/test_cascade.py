@@ -189,6 +189,29 @@ async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tm
 
 
 @pytest.mark.asyncio
+async def test_a_run_prints_what_share_was_decided_and_the_bound(tmp_path, capsys):
+    from textassay.cli.run_result import print_result
+
+    rows = rated_rows(8)
+    signature = (
+        await evaluate(rows, method="jury", model={"juror": judge("cheap", 0.0)}, task="general",
+                       aspects=["fluency"])
+    ).scores[0].signature  # fmt: skip
+    save([rule_of(signature=signature, edges=(3.5,))], tmp_path / "c")
+    run = await evaluate(
+        rows, method="jury", task="general", aspects=["fluency"], out=tmp_path / "run",
+        model={"juror1": judge("cheap", 0.0), "juror2": judge("strong", 0.0)},
+        options={"escalate": str(tmp_path / "c")},
+    )  # fmt: skip
+    decided = sum(score.evidence[0]["decides"] for score in run.scores)
+    assert 0 < decided < 8
+    print_result(run)
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"cascade, fluency: the first juror decided on {decided} of 8 (50% of the" in told
+    assert "further than 1 from these on at most 10% of the texts of as many new sources" in told
+
+
+@pytest.mark.asyncio
 async def test_a_cascade_of_another_judge_or_with_other_options_is_refused(tmp_path):
     from textassay.methods import build
 

@@ -64,8 +64,8 @@ def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_fir
 
 def test_jurors_are_ordered_by_gain_per_dollar_only_if_each_has_a_price():
     fitter = Fitter({"fluency": (1, 5)}, 0, 1)
-    rows = [{**row, "metrics": {name: row["metrics"][name] for name in
-                                ("first/fluency", "second/fluency")}} for row in rated()]  # fmt: skip
+    names = ("first/fluency", "second/fluency")
+    rows = [{**row, "metrics": {name: row["metrics"][name] for name in names}} for row in rated()]
     # a local juror costs nothing: neither order by dollars nor a mixture of two units
     costs = {"first": 0.0, "second": 0.00001}
     gains = [one.gain for one in worths(table_of(rows), fitter, costs=costs)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cli.harness import textassay
+from tests.fitting.dated import Dated
 from textassay import evaluate
 from textassay.fitting.fit_from_scores import Learning
 from textassay.fitting.fit_rubric import Rubric, RubricOrder, spread
@@ -17,55 +18,6 @@ from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
-
-PROPOSED = (
-    ("Mentions a date", "Length", "Politeness"),
-    ("Ends well", "Politeness", "Rhythm"),
-    ("Shape",),
-)
-"""What the model proposes, round by round; one is proposed again."""
-
-
-class Dated:
-    """Short texts, some of which mention a date, which is what people mostly reward."""
-
-    def __init__(self, n=120, per_group=3, seed=0):
-        rng = np.random.default_rng(seed)
-        self.dated, self.ends = rng.random(n) < 0.5, rng.random(n) < 0.5
-        self.noise = rng.integers(1, 6, size=(n, 6))
-        human = 2 + 1.6 * self.dated + 0.8 * self.ends + 0.3 * rng.normal(size=n)
-        self.rows = [
-            {
-                "id": f"r{i}",
-                "output": f"Text {i}: it happened{' on 3 May' if self.dated[i] else ''}.",
-                "source": f"Source {i // per_group}.",
-                "group": f"g{i // per_group}",
-                "human": {"coherence": round(float(np.clip(human[i], 1, 5)), 2)},
-            }
-            for i in range(n)
-        ]
-        self.rounds, self.shown = 0, []
-
-    def answer(self, request):
-        """Propose criteria, or rate a text on one."""
-        if "Propose criteria" in request.text:
-            self.shown.append(re.findall(r"Text (\d+): ", request.text))
-            names = PROPOSED[min(self.rounds, len(PROPOSED) - 1)]
-            self.rounds += 1
-            return "\n".join(f"{i}. {name}: whether it does." for i, name in enumerate(names, 1))
-        [name] = re.findall(r"on the following metric:\n\n(.+?): ", request.text)
-        at = int(re.findall(r"Text (\d+): ", request.text)[0])
-        if name in ("Mentions a date", "Ends well"):
-            said = 1 + 4 * (self.dated if name == "Mentions a date" else self.ends)[at]
-            # a judge that errs on one text in ten
-            return str(6 - said if self.noise[at, 0] == 1 and at % 2 else said)
-        if name == "Shape":
-            return "3"
-        names = ("coherence", "Length", "Politeness", "Rhythm")
-        return str(self.noise[at, 1 + names.index(name)])
-
-    def model(self):
-        return ScriptedModel(self.answer, name="scripted")
 
 
 def rubric(dated, out, *, model=None, **order):
@@ -115,6 +67,52 @@ async def test_only_training_groups_are_shown_and_few_rows_are_rated(tmp_path):
     shown = [set(map(int, texts)) for texts in dated.shown]
     assert all(len(one) == 5 for one in shown)
     assert set().union(*shown) <= train
+
+
+@pytest.mark.asyncio
+async def test_no_held_out_rating_reaches_any_prompt(tmp_path):
+    """Each rating is a number that no other text has, so that it would be seen in a prompt."""
+    dated = Dated()
+    for at, row in enumerate(dated.rows):
+        row["human"]["coherence"] = round(min(row["human"]["coherence"], 4.9) + at / 10_000, 4)
+    ratings = {row["id"]: f"{row['human']['coherence']:g}" for row in dated.rows}
+    assert len(set(ratings.values())) == len(ratings)
+    model = dated.model()
+    fit = rubric(dated, tmp_path / "ev", model=model, rubric=RubricGrowth(labels=30))
+    train = set(np.array(fit.people.ids)[fit.train])
+    await fit.run()
+    prompts = [request.text for request in model.requests]
+    seen = {
+        id_ for id_, rating in ratings.items() if any(f"rated {rating}\n" in one for one in prompts)
+    }
+    assert seen
+    assert seen <= train
+    held_out = {rating for id_, rating in ratings.items() if id_ not in train}
+    assert not [one for one in prompts if held_out & set(re.findall(r"\d+\.\d+", one))]
+    # 6 rated texts a round, and no request but those for criteria names a rating
+    asked = [one for one in prompts if "Propose criteria" in one]
+    assert {len(re.findall(r"Text \d+, rated ", one)) for one in asked} == {6}
+    assert not [one for one in prompts if ", rated " in one and one not in asked]
+
+
+@pytest.mark.asyncio
+async def test_folds_whose_ratings_are_equal_do_not_stop_a_rubric(tmp_path):
+    """As of 30 summaries, nearly all of which have the best rating of consistency."""
+    dated = Dated(120)
+    for at, row in enumerate(dated.rows):
+        row["human"] = {"coherence": row["human"]["coherence"], "consistency": 5.0 - (at % 15 == 0)}
+    answer = dated.answer
+
+    def other(request):
+        if "consistency" not in request.text:
+            return answer(request)
+        return "1. Tone: how it sounds." if "Propose" in request.text else "4"
+
+    dated.answer = other
+    fit = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(labels=30, rounds=1))
+    assert np.ptp(fit.people.human[fit.train], axis=0)[1] > 0
+    found = await fit.run()
+    assert "coherence/mentions-a-date" in found.evaluator.features
 
 
 @pytest.mark.asyncio
