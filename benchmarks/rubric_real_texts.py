@@ -214,37 +214,45 @@ def _by_jury(
 
 def agreement(predicted: Floats, human: Floats) -> Floats:
     """Return r and rho, averaged over the aspects; shapes (n, aspects)."""
-    filled = np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
+    filled = _filled(predicted)
     pairs = ((filled, human), (rankdata(filled, axis=0), rankdata(human, axis=0)))
-    return np.array([_correlation(x, y).mean() for x, y in pairs])
-
-
-def _correlation(x: Floats, y: Floats) -> Floats:
-    x, y = x - x.mean(axis=0), y - y.mean(axis=0)
-    size = np.sqrt((x * x).sum(axis=0) * (y * y).sum(axis=0))
-    return np.asarray((x * y).sum(axis=0) / np.where(size > 0, size, np.inf))
+    alike = np.ones((1, len(human)))
+    return np.array([_weighted(x, y, alike)[0] for x, y in pairs])
 
 
 def ahead_by(found: Sequence[Measured], arm: str) -> Floats:
     """Return the interval of the rubric's lead in r and rho, shape (2, 2): low and high of each.
 
-    Documents are drawn with replacement, the same draw for every seed.
+    Documents are drawn with replacement, the same draw for every seed. Ranks are those among all
+    rows of a seed, so that a draw is a weighting of documents.
     """
     names = sorted({name for one in found for name in one.documents})
     rng = np.random.default_rng(0)
-    codes = [np.searchsorted(names, one.documents) for one in found]
-    leads = []
-    for _ in range(DRAWS):
-        times = np.bincount(rng.integers(len(names), size=len(names)), minlength=len(names))
-        by_seed = []
-        for one, code in zip(found, codes, strict=True):
-            rows = np.repeat(np.arange(len(code)), times[code])
-            ours, theirs = (
-                agreement(one.by_arm[name][rows], one.human[rows]) for name in ("rubric", arm)
-            )
-            by_seed.append(ours - theirs)
-        leads.append(np.mean(by_seed, axis=0))
+    drawn = rng.integers(len(names), size=(DRAWS, len(names)))
+    times = np.stack([np.bincount(draw, minlength=len(names)) for draw in drawn]).astype(float)
+    leads = np.zeros((DRAWS, 2))
+    for one in found:
+        rows = times[:, np.searchsorted(names, one.documents)]
+        for at, ranked in enumerate((False, True)):
+            people = rankdata(one.human, axis=0) if ranked else one.human
+            for name, sign in (("rubric", 1), (arm, -1)):
+                values = _filled(one.by_arm[name])
+                values = rankdata(values, axis=0) if ranked else values
+                leads[:, at] += sign * _weighted(values, people, rows) / len(found)
     return np.percentile(leads, [2.5, 97.5], axis=0).T
+
+
+def _filled(predicted: Floats) -> Floats:
+    return np.where(np.isnan(predicted), np.nanmean(predicted, axis=0), predicted)
+
+
+def _weighted(x: Floats, y: Floats, weights: Floats) -> Floats:
+    """Return the correlation under each row of weights, averaged over the columns."""
+    total = weights.sum(axis=1, keepdims=True)
+    means = [weights @ values / total for values in (x, y, x * x, y * y, x * y)]
+    spread = (means[2] - means[0] ** 2) * (means[3] - means[1] ** 2)
+    found = (means[4] - means[0] * means[1]) / np.sqrt(np.where(spread > 0, spread, np.inf))
+    return np.asarray(found.mean(axis=1))
 
 
 def report(one: Benchmark, labels: int, found: Sequence[Measured]) -> None:

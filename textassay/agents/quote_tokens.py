@@ -99,7 +99,7 @@ def words_in(found: Sequence[str]) -> float:
 
 def is_word(token: str) -> bool:
     """Return whether a token is a word or a number."""
-    return token[0].isalnum() or (len(token) > 1 and token[-1].isdigit())
+    return any(map(str.isalnum, token))
 
 
 def stripped(found: list[str]) -> list[str]:
@@ -115,7 +115,7 @@ def stripped(found: list[str]) -> list[str]:
 
 
 def _counts(token: str, beside: list[str]) -> bool:
-    numbers = any(one[-1].isdigit() for one in beside)
+    numbers = any(char.isdigit() for one in beside for char in one)
     symbol = token in "%\u2030\u00b0" or unicodedata.category(token) == "Sc"
     return numbers and (symbol or token in _BESIDE_NUMBERS)
 
