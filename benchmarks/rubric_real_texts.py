@@ -26,8 +26,9 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -270,12 +271,12 @@ def report(one: Benchmark, labels: int, found: Sequence[Measured]) -> None:
             )
         print(line, flush=True)
     kinds = {criterion.name: criterion.kind for criterion in one.pool}
+    kept, proposed = (
+        Counter(kinds[name.split("/", 1)[1]] for names in lists for name in names)
+        for lists in ([each.kept for each in found], [each.proposed for each in found])
+    )
     for kind in ("judge", "text", "noise"):
-        kept, proposed = (
-            sum(kinds[name.split("/", 1)[1]] == kind for each in found for name in names(each))
-            for names in (lambda each: each.kept, lambda each: each.proposed)
-        )
-        print(f"  criteria from {kind}: {kept} of {proposed} stayed")
+        print(f"  criteria from {kind}: {kept[kind]} of {proposed[kind]} stayed")
     common = Counter(name for each in found for name in each.kept).most_common(8)
     print("  kept: " + (", ".join(f"{name} {count}" for name, count in common) or "none"))
     dated = [f"{aspect}/{PLANTED}" for aspect in ("coherence", "relevance")]
@@ -308,8 +309,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    made = {"summeval": summeval, "topical-chat": topical_chat,
-            "planted": lambda folder: summeval(folder, planted=True)}  # fmt: skip
+    made: dict[str, Callable[[Path], Benchmark]] = {
+        "summeval": summeval,
+        "topical-chat": topical_chat,
+        "planted": partial(summeval, planted=True),
+    }
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
     parser.add_argument("--on", nargs="+", choices=list(made), default=list(made))
     parser.add_argument("--labels", type=int, nargs="+", default=[30, 80])
