@@ -7,18 +7,17 @@
 
 from __future__ import annotations
 
-import inspect
+import json
 import re
 import shutil
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import click
 import typer.main
+from docs_python import python
 
-import textassay
 from textassay.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +34,9 @@ def main(out: Path) -> None:
     (out / "index.md").write_text(within_site(readme), encoding="utf-8")
     (out / "reference" / "cli.md").write_text(command_line(), encoding="utf-8")
     (out / "reference" / "python.md").write_text(python(), encoding="utf-8")
+    notebook = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
+    (out / "tutorial.md").write_text(tutorial(notebook), encoding="utf-8")
+    shutil.copy(ROOT / "docs" / "site.css", out / "site.css")
 
 
 def within_site(readme: str) -> str:
@@ -42,8 +44,8 @@ def within_site(readme: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         text, target = found[1], found[2]
-        if target.startswith("docs/") and (ROOT / target).suffix == ".md":
-            return f"[{text}]({target.removeprefix('docs/')})"
+        if target.startswith("docs/") and (ROOT / target).suffix in (".md", ".ipynb"):
+            return f"[{text}]({Path(target).with_suffix('.md').name})"
         return found[0] if re.match("https?:|#", target) else text
 
     relative = re.sub(r'(\bsrc="|\]\()docs/images/', r"\1images/", readme)
@@ -77,39 +79,16 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("\\[", "[").replace("<", "&lt;")
 
 
-def python() -> str:
-    """Return every public name with its signature and docstring, module by module."""
-    parts = ["# Python", *_names(textassay)]
-    for name in textassay.__all__:
-        module = getattr(textassay, name)
-        if isinstance(module, ModuleType):
-            parts += [f"## textassay.{name}", _docstring(module), *_names(module)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _names(module: ModuleType) -> list[str]:
-    parts = []
-    for name in getattr(module, "__all__", ()):
-        value = getattr(module, name)
-        if isinstance(value, ModuleType) or not callable(value):
-            continue
-        parts += [
-            f"### {module.__name__}.{name}",
-            f"```text\n{_signature(name, value)}\n```",
-            _docstring(value),
-        ]
-    return parts
-
-
-def _signature(name: str, value: Any) -> str:
-    try:
-        return f"{name}{inspect.signature(value)}"
-    except (TypeError, ValueError):
-        return name
-
-
-def _docstring(value: Any) -> str:
-    return f"```text\n{inspect.getdoc(value) or ''}\n```"
+def tutorial(notebook: str) -> str:
+    """Return a notebook as a page: its texts, and its cells as blocks of code."""
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(notebook)["cells"]]
+    parts = [text if kind == "markdown" else f"```python\n{text}\n```" for kind, text in cells]
+    title, *rest = parts
+    note = (
+        "This page is the notebook `docs/tutorial.ipynb` of the repository. Open that in "
+        "JupyterLab to run it; it needs no key and no network."
+    )
+    return "\n\n".join([title, note, *rest]) + "\n"
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ offline."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -47,6 +48,21 @@ def test_the_reference_has_every_command_and_name(site):
     for name in ("textassay.evaluate", "textassay.Run", "textassay.calibration.estimate_means"):
         assert f"### {name}\n" in names
     assert textassay.evaluate.__doc__.splitlines()[0] in names
+    # signatures are read as they are called: no line runs off the page, no inner machinery
+    blocks = re.findall(r"```python\n(.*?)\n```", names, re.DOTALL)
+    long = [line for block in blocks for line in block.splitlines() if len(line) > 120]
+    assert long == []
+    assert not re.search(r"Annotated|ForwardRef|object at 0x|NoneType", "".join(blocks))
+
+
+def test_the_tutorial_is_a_page(site):
+    """Each cell of the notebook, in order; its code runs in the test of the notebook."""
+    page = (site / "build" / "docs" / "tutorial.md").read_text("utf-8")
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text("utf-8"))["cells"]
+    places = [page.index("".join(cell["source"])) for cell in cells]
+    assert places == sorted(places)
+    assert page.count("```python\n") == sum(cell["cell_type"] == "code" for cell in cells)
+    assert "[Tutorial notebook](tutorial.md)" in (site / "build/docs/index.md").read_text("utf-8")
 
 
 @pytest.mark.skipif(

@@ -1,0 +1,147 @@
+"""Writes the reference of the Python names: a signature that can be read, and its docstring.
+
+Docstrings are in Google style; their sections become lists.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import textassay
+
+WIDTH = 80
+"""Characters of a signature above which each parameter gets a line of its own."""
+MAX_DEFAULT = 50
+"""Characters of a default that is written out."""
+_SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|References|Example|Examples|Note):")
+_ENTRY = re.compile(r"(\*{0,2}[\w.]+)(?: \([^)]*\))?: (.*)")
+
+
+def python() -> str:
+    """Return every public name with its signature and docstring, module by module."""
+    parts = ["# Python", "## textassay", docstring(textassay), *_names(textassay)]
+    for name in textassay.__all__:
+        module = getattr(textassay, name)
+        if isinstance(module, ModuleType):
+            parts += [f"## textassay.{name}", docstring(module), *_names(module)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _names(module: ModuleType) -> list[str]:
+    parts = []
+    for name in getattr(module, "__all__", ()):
+        value = getattr(module, name)
+        if isinstance(value, ModuleType) or not callable(value):
+            continue
+        parts += [
+            f"### {module.__name__}.{name}",
+            f"```python\n{signature(name, value)}\n```",
+            docstring(value),
+        ]
+    return parts
+
+
+def signature(name: str, value: Any) -> str:
+    """Return a call as it is written, on several lines if one would be too long."""
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return name
+    given, star = [], False
+    for one in found.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and not star:
+            given.append("*")
+        star = star or one.kind in (one.KEYWORD_ONLY, one.VAR_POSITIONAL)
+        given.append(_parameter(one))
+    returned = found.return_annotation
+    end = "" if inspect.isclass(value) or returned is found.empty else f" -> {_type(returned)}"
+    line = f"{name}({', '.join(given)}){end}"
+    if len(line) <= WIDTH or not given:
+        return line
+    return "\n".join([f"{name}(", *(f"    {one}," for one in given), f"){end}"])
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    text = stars + one.name
+    if one.annotation is not one.empty:
+        text += f": {_type(one.annotation)}"
+    if one.default is one.empty:
+        return text
+    default = repr(one.default)
+    # objects without a repr of their own would show an address, which differs from build to build
+    default = "..." if default.startswith("<") or len(default) > MAX_DEFAULT else default
+    return f"{text} = {default}" if ":" in text else f"{text}={default}"
+
+
+def _type(annotation: Any) -> str:
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    # limits of a field are the docstring's to tell; the type behind them is what one passes
+    while "Annotated[" in text:
+        begin = re.search(r"(?:typing\.)?Annotated\[", text)
+        if begin is None:
+            break
+        inner = list(_split(text[begin.end() :]))
+        text = text[: begin.start()] + inner[0] + text[begin.end() + len(inner[1]) :]
+    text = re.sub(r"ForwardRef\('([^']*)'[^)]*\)", r"\1", text).replace("NoneType", "None")
+    text = re.sub(r"(?:typing\.)?Optional\[([\w.]+)\]", r"\1 | None", text)
+    return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])", "", text)
+
+
+def _split(rest: str) -> Iterator[str]:
+    """Yield the first argument of an opened bracket, and all up to where the bracket closes."""
+    depth, first = 1, ""
+    for at, character in enumerate(rest):
+        depth += (character in "[(") - (character in "])")
+        if not first and (depth == 0 or (depth == 1 and character == ",")):
+            first = rest[:at]
+        if depth == 0:
+            yield first
+            yield rest[: at + 1]
+            return
+
+
+def docstring(value: Any) -> str:
+    """Return a docstring as Markdown: paragraphs, doctests as code, sections as lists."""
+    blocks = re.split(r"\n\s*\n", inspect.getdoc(value) or "")
+    return "\n\n".join(part for block in blocks for part in _block(block))
+
+
+def _block(block: str) -> Iterator[str]:
+    lines = block.splitlines()
+    if lines and lines[0].startswith(">>>"):
+        yield f"```python\n{block}\n```"
+    elif lines and (lines[0].startswith("    ") or lines[0].startswith("| ")):
+        yield f"```text\n{textwrap.dedent(block)}\n```"
+    elif lines and (found := _SECTION.fullmatch(lines[0].strip())):
+        yield f"**{found[1]}**"
+        yield "\n".join(_entries(lines[1:]))
+    else:
+        yield _escaped(" ".join(line.strip() for line in lines))
+
+
+def _entries(lines: list[str]) -> Iterator[str]:
+    """Yield the entries of a section as items of a list; deeper lines continue an entry."""
+    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    entries: list[str] = []
+    for line in lines:
+        if len(line) - len(line.lstrip()) > indent and entries:
+            entries[-1] += " " + line.strip()
+        else:
+            entries.append(line.strip())
+    for entry in entries:
+        found = _ENTRY.fullmatch(entry)
+        yield f"- `{found[1]}`: {_escaped(found[2])}" if found else f"- {_escaped(entry)}"
+
+
+def _escaped(text: str) -> str:
+    """Return text whose marks outside of backticks mean themselves in Markdown."""
+    parts = re.split(r"(`+[^`]*`+)", text)
+    return "".join(
+        part if at % 2 else re.sub(r"([*_\[\]<>|])", r"\\\1", part) for at, part in enumerate(parts)
+    )
