@@ -67,8 +67,7 @@ def signature(name: str, value: Any) -> str:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-    text = stars + one.name
+    text = str(one.replace(annotation=one.empty, default=one.empty))  # stars included
     if one.annotation is not one.empty:
         text += f": {_type(one.annotation)}"
     if one.default is one.empty:

@@ -189,8 +189,19 @@
       const change = at("change", row);
       made.append(element("span", "other-value n", figure(other, 2)), element("span", `change n${at("flip", row) ? " flag" : ""}`, change === null ? "–" : `${at("flip", row) ? "⇄ " : ""}${signed(change)}`));
     }
+    made.setAttribute("aria-label", spoken(row)); // bare numbers are told apart by their columns alone
     made.addEventListener("click", () => pick(row, true));
     return made;
+  }
+  function spoken(row) {
+    const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
+    const value = at("value", row), human = at("human", row), gap = at("gap", row), other = at("other", row), change = at("change", row);
+    const parts = [columns.ids[example], columns.systems[columns.system[example]], `${aspect.name} ${value === null ? columns.outcomes[columns.outcome[row]] : figure(value, 2)}`];
+    if (columns.size && human !== null) parts.push(`people ${figure(human, 2)}`);
+    if (columns.size && gap !== null) parts.push(`apart ${signed(gap)}`);
+    if (columns.other && other !== null) parts.push(`other run ${figure(other, 2)}`);
+    if (columns.other && change !== null) parts.push(`change ${signed(change)}${at("flip", row) ? ", flips" : ""}`);
+    return parts.filter(Boolean).join(", ");
   }
 
   // ---- one score ----
