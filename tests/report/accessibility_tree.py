@@ -23,18 +23,17 @@ class Element:
 
 
 def tree(driver: Any) -> list[Element]:
-    """All nodes of the page but those that are hidden from screen readers, in order."""
+    """All nodes of the page; one that screen readers pass by has no role, and may have children."""
     nodes = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     return [
         Element(
             node["nodeId"],
-            str(node["role"]["value"]),
+            "" if node["ignored"] else str(node["role"]["value"]),
             str(node.get("name", {}).get("value", "")),
             {one["name"]: one["value"].get("value") for one in node.get("properties", ())},
             tuple(node.get("childIds", ())),
         )
         for node in nodes
-        if not node["ignored"]
     ]
 
 
