@@ -71,4 +71,3 @@ def faults(elements: list[Element]) -> list[str]:
                 found.append(f"heading {one.name!r} skips a level")
             level = one.properties["level"]
     return found
-

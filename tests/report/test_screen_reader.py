@@ -66,7 +66,7 @@ def test_the_annotation_page(tmp_path, browser):
         assert [one.name for one in choices] == ["1", "2", "3", "4", "5", "Cannot judge"]
         assert [one.name for one in choices if one.properties["checked"] == "true"] == ["4"]
         browser.switch_to.active_element.send_keys("y")
-        browser.find_element("id", "n2").send_keys("50")
+        browser.find_element("name", "n2").send_keys("50")
         browser.find_element("id", "next").click()
         wait_for(browser, "document.getElementById('saved').textContent === 'All saved'")
         assert status(browser) == "All saved"
