@@ -4,7 +4,7 @@ No model is asked.
 
     python -m benchmarks.learning_recorded --data FOLDER [--on summeval topical-chat ...]
     [--fractions 0.25 0.5]
-        [--aggregators auto avg ...] [--seeds 5] [--known-systems]
+        [--aggregators auto avg ...] [--seeds 5] [--known-systems] [--known-sources]
 
 FOLDER holds `summeval/summeval.jsonl.gz` and the like, rows with `group`, `human` and recorded
 `metrics` (the environment variable TEXTASSAY_DATA names it, too). Splits are by source document or
@@ -13,6 +13,9 @@ aspects and over seeds; the lowest r of a seed; how far r lies above that of the
 the same split, on average, and the lowest and highest of a seed; and the single aspects. The last
 line is the single feature that agrees best on the training rows, of those that bear the aspect's
 name where some do. Beside textassay's aggregators there are those of `benchmarks/learning_arms.py`.
+
+With known systems or sources, the means of the features over all rows of a row's system or source
+may take part; each aggregator then has a line without them, and one for each further kind.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +33,7 @@ from numpy.typing import NDArray
 
 from benchmarks.learning_arms import ARMS
 from benchmarks.learning_data import SETS, Floats, Recorded, read
-from textassay.learning import AGGREGATORS, Aggregator, split_rows
+from textassay.learning import AGGREGATORS, Aggregator, Pool, split_rows
 from textassay.meta import pearson, spearman
 from textassay.runtime.errors import DataError
 
@@ -48,26 +53,51 @@ def agreement(predicted: Floats, human: Floats) -> Floats:
     )
 
 
-def learnt(data: Recorded, name: str, known_systems: bool = False) -> Predict:
-    """Return predictions of the held-out rows by one aggregator."""
+def learnt(data: Recorded, name: str, known: Sequence[str] = ()) -> Predict:
+    """Return predictions of the held-out rows by one aggregator.
 
-    def of(rows: NDArray[np.bool_]) -> list[str | None] | None:
-        return [data.systems[i] for i in np.flatnonzero(rows)] if known_systems else None
+    Args:
+        data: What to learn from.
+        name: Name of the aggregator.
+        known: Whose means may take part: `systems`, `sources`, or both.
+    """
+    return predictions(data, name, known)[-1]
 
-    def predict(train: NDArray[np.bool_], seed: int) -> Floats:
-        aggregator = Aggregator(name, seed=seed).fit(
-            data.features[train],
-            data.human[train],
-            groups=data.groups[train].tolist(),
+
+def predictions(data: Recorded, name: str, known: Sequence[str]) -> list[Predict]:
+    """Return predictions without means, and with each further kind of them, from the same fits."""
+    labels: dict[str, list[str | None]] = {
+        "systems": data.systems,
+        "sources": data.groups.astype(str).tolist(),
+    }
+    nobody: list[str | None] = [None] * len(data.systems)
+    pool = Pool(data.features, *(labels[k] if k in known else nobody for k in labels))
+
+    def of(kinds: Sequence[str], rows: NDArray[np.bool_]) -> dict[str, list[str | None]]:
+        return {kind: list(compress(labels[kind], rows)) for kind in kinds}
+
+    @cache
+    def fitted(train: bytes, seed: int) -> Aggregator:
+        rows = np.frombuffer(train, bool)
+        return Aggregator(name, seed=seed).fit(
+            data.features[rows],
+            data.human[rows],
+            groups=data.groups[rows].tolist(),
             feature_names=data.feature_names,
             target_names=data.aspects,
             aspect_names=data.rated,
-            systems=of(train),
-            pool=(data.features, data.systems) if known_systems else None,
+            pool=pool,
+            **of(known, rows),
         )
-        return aggregator.predict(data.features[~train], systems=of(~train))
 
-    return predict
+    def with_means_of(kinds: Sequence[str]) -> Predict:
+        def predict(train: NDArray[np.bool_], seed: int) -> Floats:
+            aggregator = fitted(train.tobytes(), seed)
+            return aggregator.predict(data.features[~train], **of(kinds, ~train))
+
+        return predict
+
+    return [with_means_of(known[:count]) for count in range(len(known) + 1)]
 
 
 def best_single(data: Recorded) -> Predict:
@@ -103,7 +133,7 @@ def told(data: Recorded, label: str, values: Floats, first: Floats | None, secon
     """Return one line."""
     r, rho = values.mean(axis=(0, 1))
     by_seed = values.mean(axis=1)[:, 0]
-    line = f"  {label:13s} {r:.3f}/{rho:.3f}  lowest {by_seed.min():.3f}"
+    line = f"  {label:24s} {r:.3f}/{rho:.3f}  lowest {by_seed.min():.3f}"
     if first is not None:
         above = by_seed - first.mean(axis=1)[:, 0]
         line += f"  {above.mean():+.3f} ({above.min():+.3f} to {above.max():+.3f})"
@@ -116,7 +146,7 @@ def told(data: Recorded, label: str, values: Floats, first: Floats | None, secon
 
 
 def report(
-    data: Recorded, names: list[str], fraction: float, seeds: int, known_systems: bool
+    data: Recorded, names: list[str], fraction: float, seeds: int, known: Sequence[str]
 ) -> None:
     """Print a block of lines: one for each aggregator, then the best single feature."""
     sizes = [int(split_rows(data.groups, fraction, seed=seed).sum()) for seed in range(seeds)]
@@ -125,14 +155,19 @@ def report(
         f" ({min(sizes)}-{max(sizes)})"
     )
     first: Floats | None = None
-    arms = {name: learnt(data, name, known_systems) for name in names}
+    labels = ["".join(f" + {kind}" for kind in known[:count]) for count in range(len(known) + 1)]
+    arms = {
+        name + label: predict
+        for name in names
+        for label, predict in zip(labels, predictions(data, name, known), strict=True)
+    }
     arms |= {"best single": best_single(data)}
     for label, predict in arms.items():
         start = time.perf_counter()
         try:
             values = measured(data, predict, fraction, seeds)
         except DataError as error:
-            print(f"  {label:13s} {error}", flush=True)
+            print(f"  {label:24s} {error}", flush=True)
             continue
         print(told(data, label, values, first, (time.perf_counter() - start) / seeds), flush=True)
         first = values if first is None and label == names[0] else first
@@ -158,14 +193,19 @@ def main() -> None:
     parser.add_argument(
         "--known-systems", action="store_true", help="the means of systems may take part"
     )
+    parser.add_argument(
+        "--known-sources", action="store_true", help="the means of sources may take part"
+    )
     arguments = parser.parse_args()
     if arguments.data is None:
         parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
     AGGREGATORS.update(ARMS)
+    flags = {"systems": arguments.known_systems, "sources": arguments.known_sources}
+    known = [kind for kind, given in flags.items() if given]
     for name in arguments.on:
         data = read(Path(arguments.data), SETS[name])
         for fraction in arguments.fractions:
-            report(data, arguments.aggregators, fraction, arguments.seeds, arguments.known_systems)
+            report(data, arguments.aggregators, fraction, arguments.seeds, known)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
         [--seeds 5]
 
 FOLDER as for `benchmarks.learning_recorded`. A size from 1 on counts rows, a smaller one is a share
-of them; rows come in whole sources, at least two. Printed is Pearson's r over the held-out rows,
+of them; rows come in whole sources, at least two, and a share of fewer than 24 rows is skipped.
+Printed is Pearson's r over the held-out rows,
 averaged over aspects and seeds; then the rival that is farthest ahead of `auto`, if any, by how
 much, and the 95 % interval of that over the seeds (Student's t, paired): `*` if it excludes 0.
 """
@@ -26,6 +27,8 @@ from textassay.learning.splits import Codes, Mask
 from textassay.runtime.errors import DataError
 
 RIVALS = ("ridge", "forest", "best single", "avg")
+MIN_ROWS = 24
+"""Rows below which a size is skipped: the first size, 25 rows, stands for it."""
 
 
 def whole_sources(groups: Codes, size: float, seed: int) -> Mask:
@@ -85,13 +88,15 @@ def main() -> None:
         arms = {one: learnt(data, one) for one in ("auto", "ridge", "forest", "avg")}
         arms["best single"] = best_single(data)
         for size in arguments.sizes:
+            rows = int(whole_sources(data.groups, size, 0).sum())
+            if rows < MIN_ROWS:
+                continue
             found = {
                 arm: np.array([mean_r(data, f, size, seed) for seed in range(arguments.seeds)])
                 for arm, f in arms.items()
             }
-            rows = int(whole_sources(data.groups, size, 0).sum())
             figures = " | ".join(f"{np.nanmean(found[arm]):.3f}" for arm in ("auto", *RIVALS))
-            print(f"| {name} | {rows} | {figures} | {farthest_ahead(found)} |", flush=True)
+            print(f"| {data.name} | {rows} | {figures} | {farthest_ahead(found)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -193,7 +193,8 @@ def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds
     errors = report["aggregators"]["cross_validated_error"]
     assert set(errors) == set(names)
     assert report["aggregators"]["chosen"] == min(errors, key=errors.get) == "ridge"
-    assert set(report["held_out"]["aspects"]["charm"]["agreement"]) == {
+    # means of sources are used or not, which has tests of its own
+    assert {*report["held_out"]["aspects"]["charm"]["agreement"]} - {"evaluator with pool"} == {
         "evaluator", "best single", "avg", "corrw", "tree"
     }  # fmt: skip
 
@@ -534,6 +535,51 @@ def test_new_systems_leave_out_systems_and_pool_the_texts_to_judge(tmp_path):
     assert status == 2
     assert "--new-systems" in said
     assert fit(data, tmp_path / "h", "--method", "hd-eval", "-m", "x/y", "--new-systems")[0] == 2
+
+
+def test_a_pool_compares_texts_with_the_others_about_their_source(tmp_path):
+    """Judges rate all texts about a source too high or too low; people do not."""
+    rng = np.random.default_rng(0)
+
+    def rows(sources):
+        for source in sources:
+            shift = 1.5 * rng.normal()
+            for text in range(6):
+                rating = float(np.clip(3 + rng.normal(), 1, 5))
+                yield {
+                    "id": f"{source}-{text}",
+                    "output": f"text {text}",
+                    "source": f"source {source}",
+                    "human": {"quality": rating},
+                    "metrics": {f"j{j}": rating + shift + 0.5 * rng.normal() for j in range(2)},
+                }
+
+    data = write(tmp_path / "data.jsonl", list(rows(range(40))))
+    new = write(tmp_path / "new.jsonl", judged := list(rows(range(40, 60))))
+    status, said = fit(data, tmp_path / "ev", "--features", "j*", "--aggregator", "ridge")
+    assert status == 0, said
+    assert "quality: the means of 20 sources take part where a pool of texts is given" in said
+    report = json.loads((tmp_path / "ev" / "report.json").read_text())
+    agreement = report["held_out"]["aspects"]["quality"]["agreement"]
+    assert agreement["evaluator with pool"]["pearson"] > agreement["evaluator"]["pearson"] + 0.1
+    ratings = [row["human"]["quality"] for row in judged]
+
+    def run_with(**options):
+        method = str(tmp_path / "ev")
+        run = evaluate_sync(str(new), method=method, aspects=["quality"], options=options)
+        return {score.id: score for score in run}
+
+    def r(scores):
+        return np.corrcoef([scores[row["id"]].value for row in judged], ratings)[0, 1]
+
+    alone, pooled = run_with(), run_with(pool=str(new))
+    assert r(pooled) > r(alone) + 0.1
+    score = pooled["40-0"]
+    assert sum(one["contribution"] for one in score.evidence) == pytest.approx(score.value)
+    assert any(one["text"] == "(means of the source)" for one in score.evidence)
+    # without a pool a text is judged as if there were no others
+    [single] = evaluate_sync(judged[:1], method=str(tmp_path / "ev"))
+    assert single.value == alone["40-0"].value
 
 
 def rated_by_one_each(texts=240, raters=8):

@@ -230,7 +230,7 @@ def test_boosting_may_bend_where_no_direction_is_clear():
     [
         (lambda d: d["aspects"][0]["predictor"].update(intercept=9.0), "edited or damaged"),
         (lambda d: d.pop("digest"), "edited or damaged"),
-        (lambda d: d.update(format=3), "format 3"),
+        (lambda d: d.update(format=4), "format 4"),
         (lambda d: d.pop("format"), "format None"),
     ],
 )

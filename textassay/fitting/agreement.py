@@ -27,7 +27,7 @@ from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
 from textassay.runtime.model import Json
 
-EVALUATOR, SINGLE = "evaluator", "best single"
+EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"
 SIGNIFICANT = 0.05
 _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 
@@ -35,6 +35,10 @@ _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     """Return agreement by aspect, and its mean over the aspects."""
     predicted = {name: predicted_by(one, test) for name, one in choice.fitted.items()}
+    if choice.aggregator.pools_sources:
+        predicted[POOLED] = choice.aggregator.predict(
+            test.features, systems=test.systems, sources=test.sources
+        )
     aspects: Json = {}
     for column, aspect in enumerate(test.aspects):
         predictions = {EVALUATOR: predicted[choice.chosen][:, column]}

@@ -49,8 +49,22 @@ class Fitter:
     threads: int
     new_systems: bool = False
 
-    def fit(self, name: str, table: FeatureTable, aspect: str | None = None) -> Aggregator:
+    def fit(
+        self,
+        name: str,
+        table: FeatureTable,
+        aspect: str | None = None,
+        *,
+        with_sources: bool = False,
+    ) -> Aggregator:
         """Return an aggregator for all aspects of the table, or for one.
+
+        Args:
+            name: Name of the aggregator.
+            table: Rows to learn from.
+            aspect: The one aspect to learn; all by default.
+            with_sources: Whether to learn from means of sources, too, which predictions then take
+                only where sources are passed.
 
         Raises:
             DataError: The rows do not allow it.
@@ -69,6 +83,7 @@ class Fitter:
             target_names=targets,
             aspect_names=table.all_aspects,
             systems=table.systems,
+            sources=table.sources if with_sources else None,
             pool=table.pool,
             new_systems=self.new_systems,
         )
@@ -110,13 +125,14 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
     names = list(dict.fromkeys(names))
     # nothing to choose, so no cross-validation is paid for
     if len(names) == 1:
-        return Choice(names[0], {names[0]: fitter.fit(names[0], train)}, {}, {})
-    fitted: dict[str, Aggregator] = {}
+        fitted = {names[0]: fitter.fit(names[0], train, with_sources=True)}
+        return Choice(names[0], fitted, {}, {})
+    fitted = {}
     errors: dict[str, float] = {}
     failed: dict[str, str] = {}
     for name in names:
         try:
-            fitted[name] = fitter.fit(name, train)
+            fitted[name] = fitter.fit(name, train, with_sources=True)
             errors[name] = _error_over_folds(
                 name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
             )
@@ -132,7 +148,10 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
 
 
 def predicted_by(aggregator: Aggregator, table: FeatureTable) -> Floats:
-    """Return the predictions of a table's rows, shape (n, targets)."""
+    """Return the predictions of a table's rows, shape (n, targets).
+
+    Sources are not passed: `score` has the other texts about a source only if it is given a pool.
+    """
     return aggregator.predict(table.features, systems=table.systems)
 
 

@@ -5,7 +5,6 @@ Texts are not kept.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -14,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from textassay.learning import find_leaks, group_codes
+from textassay.learning.beside import Pool
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
 from textassay.meta.score_files import Recorded
-from textassay.methods.fitted.features import matching_names, row_of
+from textassay.methods.fitted.features import matching_names, row_of, source_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -43,7 +43,10 @@ class FeatureTable:
         systems: System that wrote each row's text, length n.
         all_aspects: Names of all aspects that the data have ratings of.
         raters: Name of the rater of each row's rating, length n; `None` if the row names nobody.
-        pool: Features and systems of all rows, of which these are a part; `None` for all of them.
+        sources: Label of each row's source, length n; `None` for rows without one, or if means of
+            sources have no use, as for features that a model is asked for.
+        pool: Features, systems and sources of all rows, of which these are a part; `None` for all
+            of them.
     """
 
     ids: tuple[str, ...]
@@ -59,7 +62,8 @@ class FeatureTable:
     systems: tuple[str | None, ...]
     all_aspects: tuple[str, ...]
     raters: tuple[str | None, ...]
-    pool: tuple[Floats, tuple[str | None, ...]] | None = None
+    sources: tuple[str | None, ...]
+    pool: Pool | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
@@ -71,7 +75,8 @@ class FeatureTable:
             groups=self.groups[chosen],
             systems=tuple(compress(self.systems, chosen)),
             raters=tuple(compress(self.raters, chosen)),
-            pool=self.pool or (self.features, self.systems),
+            sources=tuple(compress(self.sources, chosen)),
+            pool=self.pool or Pool(self.features, self.systems, self.sources),
             annotators={name: values[chosen] for name, values in self.annotators.items()},
         )
 
@@ -85,6 +90,7 @@ class FeatureTable:
             groups=np.concatenate([self.groups, other.groups]),
             systems=self.systems + other.systems,
             raters=self.raters + other.raters,
+            sources=self.sources + other.sources,
             annotators={
                 name: np.concatenate([values, other.annotators[name]])
                 for name, values in self.annotators.items()
@@ -98,7 +104,11 @@ class FeatureTable:
             self,
             features=np.ascontiguousarray(self.features[:, columns]),
             names=tuple(names),
-            pool=None if self.pool is None else (self.pool[0][:, columns], self.pool[1]),
+            pool=(
+                None
+                if self.pool is None
+                else self.pool._replace(features=self.pool.features[:, columns])
+            ),
         )
 
     def with_features(self, features: Mapping[str, Mapping[str, float | None]]) -> FeatureTable:
@@ -111,6 +121,8 @@ class FeatureTable:
             self,
             features=np.ascontiguousarray(np.array(columns, float).T),
             names=tuple(features),
+            # a model is asked about one text at a time: no other text is there to compare with
+            sources=(None,) * len(self.ids),
             # means of systems over the old features say nothing about the new ones
             pool=None,
         )
@@ -223,18 +235,10 @@ class _Rows:
         )
 
     def _source(self, example: Example) -> str | None:
-        if example.group is not None:
-            self._by.add("group")
-            # prefixed, so that a group can never equal the digest of a source
-            return f"group {example.group}"
-        if example.source:
-            self._by.add("source")
-            return (
-                "source "
-                # a digest instead of the text, so that long sources do not stay in memory
-                + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
-            )
-        return None
+        label = source_of(example)
+        if label is not None:
+            self._by.add("group" if example.group is not None else "source")
+        return label
 
     def table(self, info: DataInfo, *, by_row: bool) -> FeatureTable:
         scored = {id_ for values in self._scores.values() for id_ in values}
@@ -270,6 +274,7 @@ class _Rows:
             systems=tuple(self._systems),
             all_aspects=tuple(info.human),
             raters=tuple(self._raters),
+            sources=tuple(self._groups),
         )
 
     @property

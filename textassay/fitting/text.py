@@ -49,7 +49,7 @@ def _head(report: Json) -> str:
         )
         lines.append(f"error over folds of the training rows, 1 being that of the mean: {errors}")
     lines += [f"could not be fitted: {name}: {why}" for name, why in chosen["failed"].items()]
-    lines += _systems(report["aspects"])
+    lines += _means(report["aspects"])
     sparse = [
         f"{name} {one['coverage']:.0%}"
         for name, one in report["features"].items()
@@ -61,18 +61,20 @@ def _head(report: Json) -> str:
     return "\n".join(lines)
 
 
-def _systems(aspects: Json) -> list[str]:
-    """Return what the means of systems do, a line for each aspect that they were tried for."""
+def _means(aspects: Json) -> list[str]:
+    """Return what means of systems and sources do, a line for each aspect and kind tried."""
     lines = []
     for aspect, one in aspects.items():
-        if (systems := one["learning"].get("systems")) is None:
-            continue
-        errors, used = systems["held_out_error"], "" if systems["used"] else "do not "
-        lines.append(
-            f"{aspect}: the means of {systems['known']} systems {used}take part; error over folds"
-            f" that leave out {systems['left_out']}: {errors['without']:.3f} without,"
-            f" {errors['with']:.3f} with"
-        )
+        for kind in ("systems", "sources"):
+            if (means := one["learning"].get(kind)) is None:
+                continue
+            errors, used = means["held_out_error"], "" if means["used"] else "do not "
+            given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
+            lines.append(
+                f"{aspect}: the means of {means['known']} {kind} {used}take part{given}; error over"
+                f" folds that leave out {means['left_out']}: {errors['without']:.3f} without,"
+                f" {errors['with']:.3f} with"
+            )
     return lines
 
 

@@ -19,6 +19,7 @@ from textassay.learning.attribution import (
     pooled,
     sampled_shapley,
 )
+from textassay.learning.beside import Pool
 from textassay.learning.checks import find_leaks
 from textassay.learning.learners import AGGREGATORS, JOINT, NAMES
 from textassay.learning.naming import features_for
@@ -31,6 +32,7 @@ __all__ = [
     "Aggregator",
     "Contributions",
     "Importance",
+    "Pool",
     "Sampled",
     "explain",
     "features_for",

@@ -6,7 +6,7 @@ Knows arrays and names; nothing of examples, runs or models. One protocol for al
 scikit-learn's language.
 
 Features are kept within bounds that come from the training rows (`standardizer`), and the means of
-a row's system take part if that helps (`systems`, `pooling`).
+a row's system and source take part if that helps (`systems`, `sources`, `pooling`).
 
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
 without any feature is not learned from, and its prediction is NaN. A row without a rating for an
@@ -27,19 +27,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.learning.aspect import LearnedAspect
+from textassay.learning.beside import Beside, Pool
 from textassay.learning.checks import find_leaks, matrix, names_of, without_features
 from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, TrainingRows
+from textassay.learning.sources import SourceMeans
 from textassay.learning.splits import Mask, group_codes
 from textassay.learning.standardizer import Standardizer
 from textassay.learning.systems import SystemMeans, Systems
-from textassay.learning.training import (
-    Explaining,
-    Floats,
-)
+from textassay.learning.training import Explaining, Floats
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 
-FORMAT = 2
-"""Version of what `to_dict` returns; 1 has neither bounds of features nor means of systems."""
+FORMAT = 3
+"""Version of what `to_dict` returns at most; 1 has neither bounds of features nor means of systems,
+2 no distances from the means of sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Contributions:
         baseline: Where every prediction starts, shape (targets,).
             `baseline + values.sum(axis=2) + systems` is the prediction before it is kept on the
             scale.
-        systems: What the means of the row's system contribute, shape (n, targets); 0 if they
-            take no part.
+        systems: What the means of the row's system and source contribute, shape (n, targets); 0 if
+            they take no part.
     """
 
     values: Floats
@@ -101,7 +101,8 @@ class Aggregator:
         target_names: Sequence[str] | None = None,
         aspect_names: Iterable[str] | None = None,
         systems: Systems | None = None,
-        pool: tuple[Floats, Systems] | None = None,
+        sources: Systems | None = None,
+        pool: Pool | tuple[Floats, Systems] | None = None,
         new_systems: bool = False,
     ) -> Self:
         """Learn from rated rows.
@@ -120,7 +121,10 @@ class Aggregator:
             systems: System that wrote each row's text, length n, `None` if unknown. The means of
                 the features over a system's rows take part in predictions if that lowers the
                 error of rows that are left out, for systems of at least 10 rows.
-            pool: Features and systems of all rows whose features count in the means of systems,
+            sources: Source of each row, length n, `None` if unknown. How far features lie from the
+                mean of their source takes part in predictions if that lowers the error, for
+                sources of at least 5 rows.
+            pool: Features, systems and sources of all rows whose features count in these means,
                 such as unrated rows to judge; the training rows by default.
             new_systems: Whether rows of systems without ratings are to be judged: then systems are
                 left out as well as groups to see whether means help.
@@ -146,15 +150,10 @@ class Aggregator:
         self.leaks_ = find_leaks(x, y, self.features_, self.targets_)
         named = {*self.targets_, *(aspect_names or ())}
         self.new_systems = new_systems
-        self._systems = None
-        of_rows: Systems = [None] * len(x) if systems is None else list(systems)
-        _require_length("systems", len(of_rows), len(x))
-        if systems is not None and self.name not in UNPOOLED:
-            pooled, labels = (x, of_rows) if pool is None else pool
-            self._systems = SystemMeans.learn(
-                self._standardizer(matrix(pooled, "pooled features"), keep_gaps=True), labels
-            )
-        rows = TrainingRows(self._standardizer(x), filled, codes, of_rows)
+        of_rows, about = self._labels(systems, len(x)), self._labels(sources, len(x))
+        pooled = Pool(x, of_rows, about) if pool is None else Pool(*pool)
+        self._learn_means(pooled, systems=systems is not None, sources=sources is not None)
+        rows = TrainingRows(self._standardizer(x), filled, codes, of_rows, about)
         learner = AspectLearner(
             self.name,
             self.features_,
@@ -162,6 +161,7 @@ class Aggregator:
             seed=self.seed,
             threads=self.threads,
             systems=self._systems,
+            sources=self._sources,
             new_systems=new_systems,
         )
         self._aspects = learner.learn(self.targets_, rows, y, named)
@@ -179,6 +179,7 @@ class Aggregator:
         features: ArrayLike | Sequence[Sequence[float | None]],
         *,
         systems: Systems | None = None,
+        sources: Systems | None = None,
         clip: bool = True,
     ) -> Floats:
         """Return predicted ratings, shape (n, targets); NaN if a row has no feature at all.
@@ -188,6 +189,7 @@ class Aggregator:
                 none.
             systems: System that wrote each row's text; those that the aggregator does not know, and
                 `None`, are predicted from the row's features alone.
+            sources: Source of each row; likewise.
             clip: Keep predictions on the scale; without, they are what `contributions` add up to.
 
         Raises:
@@ -195,13 +197,10 @@ class Aggregator:
             DataError: The number of columns is another one than in training.
         """
         z, empty = self._standardize(features)
-        known, beside = self._beside(z, systems)
+        rows = self._beside(z, systems, sources)
         predicted = np.empty((len(z), len(self.targets_)))
         for column, aspect in enumerate(self._fitted()):
-            values = aspect.predictor.predict(z)
-            if aspect.pooled is not None and known.any():
-                values[known] = aspect.pooled.predict(beside)
-            values = aspect.mean + aspect.sd * values
+            values = aspect.predict(rows)
             predicted[:, column] = np.clip(values, *aspect.limits) if clip else values
         # the features' means would give every such row the same number, which nothing was measured
         # for
@@ -226,24 +225,42 @@ class Aggregator:
         """Whether the means of systems take part in the prediction of any aspect."""
         return any(aspect.pooled is not None for aspect in self._fitted())
 
+    def pools_systems_for(self, target: str) -> bool:
+        """Whether the means of systems take part in the prediction of one aspect."""
+        return self._fitted()[self.targets_.index(target)].pooled is not None
+
+    @property
+    def pools_sources(self) -> bool:
+        """Whether the distance from the mean of a row's source takes part in any prediction."""
+        return any(aspect.centered is not None for aspect in self._fitted())
+
     def with_systems(
         self, features: ArrayLike | Sequence[Sequence[float | None]], systems: Systems
     ) -> Aggregator:
-        """Return the aggregator with the means of further systems, from rows to judge.
+        """Return the aggregator with the means of further systems: `with_pool` without sources."""
+        return self.with_pool(Pool(matrix(features, "features"), systems))
 
-        Systems that are known keep their means. Only an aggregator that was fitted with
-        `new_systems` takes further ones; any other is returned as it is.
+    def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
+        """Return the aggregator with the means of further systems and sources, from rows to judge.
+
+        Systems that are known keep their means, and only an aggregator that was fitted with
+        `new_systems` takes further ones. Sources are those of the pool alone.
 
         Raises:
             ConfigurationError: Not fitted yet.
         """
-        self._fitted()
-        if self._systems is None or not self.new_systems or not self.pools_systems:
+        pool = Pool(*pool)
+        systems = self.pools_systems and self.new_systems
+        sources = self.pools_sources and pool.sources is not None
+        if not systems and not sources:
             return self
-        z = self._standardizer(matrix(features, "features"), keep_gaps=True)
-        # a copy: one fitted aggregator may serve several runs, each with systems of its own
+        z = self._standardizer(matrix(pool.features, "features"), keep_gaps=True)
+        # a copy: one fitted aggregator may serve several runs, each with a pool of its own
         made = copy(self)
-        made._systems = self._systems.extended(z, systems)
+        if systems and self._systems is not None:
+            made._systems = self._systems.extended(z, pool.systems)
+        if self._sources is not None and pool.sources is not None:
+            made._sources = self._sources.over(z, pool.sources)
         return made
 
     @property
@@ -256,6 +273,7 @@ class Aggregator:
         features: ArrayLike | Sequence[Sequence[float | None]],
         *,
         systems: Systems | None = None,
+        sources: Systems | None = None,
     ) -> Contributions:
         """Return exact Shapley values of every prediction.
 
@@ -267,33 +285,25 @@ class Aggregator:
             DataError: The number of columns is another one than in training.
         """
         z, empty = self._standardize(features)
-        known, beside = self._beside(z, systems)
-        width, targets = z.shape[1], len(self.targets_)
-        values, bases = np.empty((len(z), targets, width)), np.empty(targets)
-        systems_part = np.zeros((len(z), targets))
-        for column, aspect in enumerate(self._fitted()):
-            if not isinstance(aspect.predictor, Explaining):
-                raise CapabilityError(
-                    f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
-                )
-            contributions, baseline = aspect.predictor.contributions(z)
-            if isinstance(aspect.pooled, Explaining) and known.any():
-                both, start = aspect.pooled.contributions(beside)
-                contributions = np.array(contributions)
-                contributions[known] = both[:, :width]
-                # rows of systems start elsewhere; the difference is the system's doing
-                systems_part[known, column] = aspect.sd * (
-                    both[:, width:].sum(axis=1) + start - baseline
-                )
-            values[:, column] = aspect.sd * contributions
-            bases[column] = aspect.mean + aspect.sd * baseline
-        values[empty], systems_part[empty] = np.nan, np.nan
-        return Contributions(values=values, baseline=bases, systems=systems_part)
+        rows = self._beside(z, systems, sources)
+        if not self.explains_exactly:
+            raise CapabilityError(
+                f"aggregator {self.name!r} has no exact contributions; use sampled_shapley"
+            )
+        parts = [aspect.contributions(rows) for aspect in self._fitted()]
+        values = np.stack([one.features for one in parts], axis=1)
+        means = np.stack([one.means for one in parts], axis=1)
+        values[empty], means[empty] = np.nan, np.nan
+        return Contributions(values, np.array([one.baseline for one in parts]), means)
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values from which `from_dict` restores bit-equal predictions."""
+        # older versions read what does not need this one
+        sources = (
+            {"sources": self._sources.to_dict()} if self._sources and self.pools_sources else {}
+        )
         content = {
-            "format": FORMAT,
+            "format": FORMAT if sources else FORMAT - 1,
             "name": self.name,
             "seed": self.seed,
             "scales": {
@@ -303,6 +313,7 @@ class Aggregator:
             **self._standardizer.to_dict(),
             "new_systems": self.new_systems,
             "systems": None if self._systems is None else self._systems.to_dict(),
+            **sources,
             "leaks": [list(pair) for pair in self.leaks_],
             "aspects": [
                 {"name": name, **aspect.to_dict()}
@@ -343,20 +354,31 @@ class Aggregator:
         made.new_systems = bool(content.get("new_systems", False))
         known = content.get("systems")
         made._systems = None if known is None else SystemMeans.from_dict(known)
+        about = content.get("sources")
+        made._sources = None if about is None else SourceMeans.from_dict(about)
         made._aspects = [LearnedAspect.from_dict(aspect) for aspect in content["aspects"]]
         return made
 
-    def _beside(self, z: Floats, systems: Systems | None) -> tuple[Mask, Floats]:
-        """Return which rows have a known system, and those rows with its means beside them."""
-        if systems is None or self._systems is None:
-            return np.zeros(len(z), bool), np.empty((0, 2 * z.shape[1]))
-        if len(systems) != len(z):
-            raise DataError(
-                f"systems must be as long as the features, not {len(systems)} and {len(z)}"
-            )
-        known = self._systems.known(systems)
-        names = [name for name in systems if name in self._systems.means]
-        return known, self._systems.beside(z[known], names)
+    def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
+        """Learn the means of systems and of sources, as far as rows have such labels."""
+        self._systems, self._sources = None, None
+        if self.name in UNPOOLED or not (systems or sources):
+            return
+        z = self._standardizer(matrix(pool.features, "pooled features"), keep_gaps=True)
+        if systems:
+            self._systems = SystemMeans.learn(z, pool.systems)
+        if sources and pool.sources is not None:
+            self._sources = SourceMeans.learn(z, pool.sources)
+
+    def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> Beside:
+        system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))
+        return Beside(z, self._systems, self._sources, system_of, source_of)
+
+    def _labels(self, given: Systems | None, rows: int) -> Systems:
+        if given is None:
+            return [None] * rows
+        _require_length("systems and sources", len(given), rows)
+        return list(given)
 
     def _standardize(
         self, features: ArrayLike | Sequence[Sequence[float | None]]

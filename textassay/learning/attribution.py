@@ -229,6 +229,7 @@ def explain(
     background: Floats,
     *,
     systems: Systems | None = None,
+    sources: Systems | None = None,
     samples: int = 64,
     seed: int = 0,
 ) -> Contributions:
@@ -239,17 +240,18 @@ def explain(
         features: Rows to explain, shape (n, features).
         background: Training rows; used if values are sampled.
         systems: System of each row, as `Aggregator.predict` takes them.
+        sources: Source of each row; likewise.
         samples: Passes if values are sampled.
         seed: Seed if values are sampled.
     """
     if aggregator.explains_exactly:
-        return aggregator.contributions(features, systems=systems)
+        return aggregator.contributions(features, systems=systems, sources=sources)
 
     def unclipped(rows: Floats) -> Floats:
         return aggregator.predict(rows, clip=False)
 
     sampled = sampled_shapley(unclipped, features, background, samples=samples, seed=seed)
-    # what has no exact contributions takes no means of systems
+    # what has no exact contributions takes no means
     return Contributions(sampled.values, sampled.baseline, np.zeros(sampled.values.shape[:2]))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from textassay.learning.aspect import LearnedAspect
 from textassay.learning.auto import learn_auto
 from textassay.learning.averages import learn_avg, learn_corrw
+from textassay.learning.beside import Beside
 from textassay.learning.checks import limits_of
 from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
 from textassay.learning.kernel import learn_kernel
@@ -21,6 +22,7 @@ from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
 from textassay.learning.mlp import learn_joint_mlp, learn_mlp
 from textassay.learning.naming import features_for
 from textassay.learning.pooling import compare_pooling
+from textassay.learning.sources import MIN_GAIN, MIN_SOURCES, SourceMeans
 from textassay.learning.splits import Codes, Mask, group_codes
 from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
 from textassay.learning.training import (
@@ -75,12 +77,14 @@ class TrainingRows:
         filled: Which rows have any feature, length n.
         groups: Code of each row's group.
         systems: System that wrote each row's text, `None` if unknown.
+        sources: Source of each row, `None` if unknown.
     """
 
     features: Floats
     filled: Mask
     groups: Codes
     systems: Systems
+    sources: Systems
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ class AspectLearner:
         seed: Seed of everything random.
         threads: Threads that training may use.
         systems: Means of systems that may take part; `None` for none.
+        sources: Means of sources that may take part; `None` for none.
         new_systems: Whether rows of systems without ratings are to be judged.
     """
 
@@ -103,6 +108,7 @@ class AspectLearner:
     seed: int
     threads: int
     systems: SystemMeans | None
+    sources: SourceMeans | None
     new_systems: bool
 
     def learn(
@@ -146,13 +152,22 @@ class AspectLearner:
         )
         try:
             learned = AGGREGATORS[self.name](training)
-            pooled, facts = self._learn_pooled(
-                training, [rows.systems[i] for i in np.flatnonzero(used).tolist()]
+            at = np.flatnonzero(used).tolist()
+            beside = Beside(
+                training.features,
+                self.systems,
+                self.sources,
+                [rows.systems[row] for row in at],
+                [rows.sources[row] for row in at],
             )
+            means = self._learn_pooled(training, beside)
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        made = LearnedAspect(learned.predictor, mean, sd, limits, {**notes, **facts}, pooled)
+        notes |= means.notes
+        made = LearnedAspect(
+            learned.predictor, mean, sd, limits, notes, means.pooled, means.centered
+        )
         self._refuse_constant(made, training.features, name)
         return made
 
@@ -206,28 +221,63 @@ class AspectLearner:
                 f" {len(features)} rows; use 'avg' or 'ridge', or more rows"
             )
 
-    def _learn_pooled(
-        self, training: Training, systems: Systems
-    ) -> tuple[Predictor | None, dict[str, Any]]:
-        """Learn with the means of systems if they help.
+    def _learn_pooled(self, training: Training, rows: Beside) -> _Pooled:
+        """Learn with the means of systems, then with those of sources, each only if they help."""
+        pooled = self._compare(training, rows, system=True, source=False)
+        system = pooled is not None and pooled.helps
+        centered = self._compare(training, rows, system=system, source=True)
+        notes = {
+            name: one.notes
+            for name, one in (("systems", pooled), ("sources", centered))
+            if one is not None
+        }
+        learned = [
+            AGGREGATORS[self.name](one.beside).predictor if one is not None and one.helps else None
+            for one in (pooled, centered)
+        ]
+        return _Pooled(learned[0], learned[1], notes)
 
-        Return the predictor and what was decided.
-        """
-        if self.systems is None:
-            return None, {}
-        known = self.systems.known(systems)
-        of_known = [name for name in systems if name in self.systems.means]
+    def _compare(
+        self, training: Training, rows: Beside, *, system: bool, source: bool
+    ) -> _Tried | None:
+        """Compare learning without and with means; `None` if too few rows have them."""
+        known = rows.known(system=system, source=source)
+        systems = [rows.system_of[row] for row in np.flatnonzero(known).tolist()]
+        groups = len(np.unique(training.groups[known]))
         # with two systems their means are a label of the system, and any difference between them
         # fits
-        if len(set(of_known)) < MIN_SYSTEMS or len(np.unique(training.groups[known])) < 2:
-            return None, {}
-        rows = training.rows(known)
-        beside = replace(
-            rows,
-            features=self.systems.beside(rows.features, of_known),
-            # the means of a feature belong to the aspect that the feature belongs to
-            own=np.concatenate([rows.own, rows.own]),
+        if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
+            return None
+        chosen = training.rows(known)
+        # the means of a feature belong to the aspect that the feature belongs to
+        without, beside = (
+            replace(chosen, features=x, own=np.tile(chosen.own, x.shape[1] // len(chosen.own)))
+            for x in (
+                rows.rows(known, system=system and source, source=False),
+                rows.rows(known, system=system, source=source),
+            )
         )
-        comparison = compare_pooling(rows, beside, group_codes(of_known), new=self.new_systems)
-        facts = {"systems": comparison.as_dict(len(set(of_known)), new=self.new_systems)}
-        return (AGGREGATORS[self.name](beside).predictor if comparison.helps else None), facts
+        new = self.new_systems and system
+        comparison = compare_pooling(
+            without, beside, group_codes(systems), new=new, least_gain=MIN_GAIN if source else 0.0
+        )
+        count = groups if source else len(set(systems))
+        return _Tried(comparison.helps, beside, comparison.as_dict(count, new=new))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """Training rows with means beside their features, and whether these help."""
+
+    helps: bool
+    beside: Training
+    notes: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pooled:
+    """Predictors that know the means of systems and of sources, and what was decided."""
+
+    pooled: Predictor | None
+    centered: Predictor | None
+    notes: dict[str, Any]

@@ -1,8 +1,8 @@
-"""Whether the means of a row's system help to predict its rating.
+"""Whether the means of a row's system or source help to predict its rating.
 
 Decided on rows that are left out.
 
-Knows training rows with and without their system's means beside them. If the systems to be
+Knows training rows with and without such means beside them. If the systems to be
 judged are those of the training rows, sources are left out; if they are new, systems and sources
 are, since what is learned of few systems need not hold for the next one.
 """
@@ -53,6 +53,7 @@ def compare_pooling(
     systems: Codes,
     *,
     new: bool,
+    least_gain: float = 0.0,
     learner: Learner = learn_ridge,
 ) -> Compared:
     """Compare learning without and with the means of systems, by ridge regression on both.
@@ -62,6 +63,7 @@ def compare_pooling(
         beside: The same rows with means beside their features.
         systems: Code of each row's system, shape (n,).
         new: Whether rows of other systems are to be judged.
+        least_gain: Share by which the error must fall.
         learner: What is compared.
 
     Raises:
@@ -77,8 +79,9 @@ def compare_pooling(
     # rows of one system are wrong together when it is new, so they count as one observation
     held_out = HeldOut(replace(without, groups=systems) if new else without, predicted, {})
     errors = held_out.errors()
+    falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
     clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
-    return Compared(clearly if new else errors[WITH] < errors[WITHOUT], errors)
+    return Compared(clearly if new else falls, errors)
 
 
 def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:

@@ -12,7 +12,7 @@ Multilevel/Hierarchical Models", 2006, section 12.2).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,22 +39,27 @@ class SystemMeans:
             means of n rows are shrunk by n * ratio / (n * ratio + 1).
         scales: What shrunken means are multiplied with to have standard deviation 1 over the
             systems of training; 0 for features in which systems do not differ.
+        min_rows: Rows of a system below which it has no means.
     """
 
     means: Mapping[str, Floats]
     rows: Mapping[str, int]
     ratios: Floats
     scales: Floats
+    min_rows: int = MIN_ROWS
 
     @classmethod
-    def learn(cls, features: Floats, systems: Systems) -> SystemMeans | None:
+    def learn(
+        cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS
+    ) -> SystemMeans | None:
         """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
 
         Args:
             features: Standardized, shape (n, features); NaN for gaps.
             systems: System of each row, `None` for rows without one.
+            min_rows: Rows that a system must have, if not 10.
         """
-        by_system = _by_system(features, systems)
+        by_system = _by_system(features, systems, min_rows)
         if len(by_system) < MIN_SYSTEMS:
             return None
         means = np.array([_mean(rows) for rows in by_system.values()])
@@ -75,30 +80,27 @@ class SystemMeans:
         # them out
         spread = (means * weights / (weights + 1)).std(axis=0)
         scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-        return cls({}, {}, ratios, scales).extended(features, systems)
+        return cls({}, {}, ratios, scales, min_rows).extended(features, systems)
 
     def extended(self, features: Floats, systems: Systems) -> SystemMeans:
         """Return these means and those of systems that are not among them and have enough rows."""
         means, rows = dict(self.means), dict(self.rows)
-        for name, own in _by_system(features, systems).items():
+        for name, own in _by_system(features, systems, self.min_rows).items():
             if name not in means:
                 weight = (~np.isnan(own)).sum(axis=0) * self.ratios
                 means[name] = self.scales * _mean(own) * weight / (weight + 1)
                 rows[name] = len(own)
-        return SystemMeans(means, rows, self.ratios, self.scales)
+        return replace(self, means=means, rows=rows)
 
     def known(self, systems: Systems) -> Mask:
         """Return which rows have a system with means, shape (n,)."""
         return np.array([name in self.means for name in systems], bool)
 
-    def beside(self, features: Floats, systems: Systems) -> Floats:
-        """Return features with their system's means beside them, shape (n, 2 * features).
-
-        0 if it has none.
-        """
-        nothing = np.zeros(features.shape[1])
+    def of(self, systems: Systems) -> Floats:
+        """Return the means of each row's system, shape (n, features); 0 if it has none."""
+        nothing = np.zeros(len(self.ratios))
         means = [nothing if name is None else self.means.get(name, nothing) for name in systems]
-        return np.hstack([features, np.array(means, float).reshape(features.shape)])
+        return np.array(means, float).reshape(len(systems), len(nothing))
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -123,12 +125,12 @@ class SystemMeans:
         )
 
 
-def _by_system(features: Floats, systems: Systems) -> dict[str, Floats]:
+def _by_system(features: Floats, systems: Systems, min_rows: int) -> dict[str, Floats]:
     at: dict[str, list[int]] = {}
     for row, name in enumerate(systems):
         if name is not None and not np.isnan(features[row]).all():
             at.setdefault(name, []).append(row)
-    return {name: features[rows] for name, rows in at.items() if len(rows) >= MIN_ROWS}
+    return {name: features[rows] for name, rows in at.items() if len(rows) >= min_rows}
 
 
 def _mean(rows: Floats) -> Floats:

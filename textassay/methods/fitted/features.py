@@ -7,6 +7,7 @@ as `NAME=FILE`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -101,6 +102,19 @@ def row_of(
             for name in features
         ]
     return [nan if value is None else value for value in values]
+
+
+def source_of(example: Example) -> str | None:
+    """Return a label of what the text is about: its group, or a digest of its source."""
+    if example.group is not None:
+        # prefixed, so that a group can never equal the digest of a source
+        return f"group {example.group}"
+    if example.source:
+        # a digest instead of the text, so that long sources do not stay in memory
+        return (
+            "source " + hashlib.sha256(example.source.encode("utf-8", "surrogatepass")).hexdigest()
+        )
+    return None
 
 
 def _stem(path: str) -> str:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from textassay.learning import Aggregator, explain
+from textassay.learning import Aggregator, Pool, explain
 from textassay.learning.training import Floats
 from textassay.methods.fitted.batched import Batched
 from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
-from textassay.methods.fitted.features import read_files, row_of
+from textassay.methods.fitted.features import read_files, row_of, source_of
 from textassay.methods.method import CheckedOptions
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
@@ -32,8 +32,8 @@ from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, 
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
-FeatureRow = tuple[Sequence[float], str | None]
-"""Features in order, and the system that wrote the text."""
+FeatureRow = tuple[Sequence[float], str | None, str | None]
+"""Features in order, the system that wrote the text, and the label of its source."""
 
 _PERMUTATIONS = 16
 """Walks behind a contribution that must be sampled."""
@@ -55,8 +55,8 @@ class LearnedOptions(EvidenceOptions):
     """Files of scores, or run folders, that hold features beside the data's `metrics`: `FILE` or
     `NAME=FILE`."""
     pool: str | None = None
-    """File of all texts to judge, whose features count in the means of systems that
-    the evaluator does not know; for evaluators fitted with `new_systems`."""
+    """File of all texts to judge, whose features count in the means of their sources and, for
+    evaluators fitted with `new_systems`, of systems that the evaluator does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class _Verdict:
         clipped: To what each feature was clipped, NaN if it was not, shape (features,).
         contributions: Shape (targets, features).
         baseline: Where predictions start, shape (targets,).
-        by_system: Contribution of the means of the row's system, shape (targets,).
+        by_means: Contribution of the means of the row's system and source, shape (targets,).
     """
 
     raw: Floats
     clipped: Floats
     contributions: Floats | None = None
     baseline: Floats | None = None
-    by_system: Floats | None = None
+    by_means: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,8 @@ class FittedScorer:
         # everybody
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
-        verdict = await self._verdict((features, example.system))
+        source = source_of(example) if self.aggregator.pools_sources else None
+        verdict = await self._verdict((features, example.system, source))
         rater = rater_of(example)
         severity = self._severities.get(rater or "", {})
         return [
@@ -144,21 +145,19 @@ class FittedScorer:
         ]
 
     def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
-        features, systems = (
-            np.array([row for row, _ in rows], float),
-            [system for _, system in rows],
-        )
+        features = np.array([row for row, _, _ in rows], float)
+        labels = {"systems": [row[1] for row in rows], "sources": [row[2] for row in rows]}
         # unclipped, because contributions add up to this; what clipping cuts is listed as evidence
-        raw = self.aggregator.predict(features, systems=systems, clip=False)
+        raw = self.aggregator.predict(features, **labels, clip=False)
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:
             return [_Verdict(*one) for one in zip(raw, clipped, strict=True)]
         explanation = explain(
-            self.aggregator, features, self._background, systems=systems, samples=_PERMUTATIONS
+            self.aggregator, features, self._background, **labels, samples=_PERMUTATIONS
         )
         return [
-            _Verdict(one, limits, contributions, explanation.baseline, by_system)
-            for one, limits, contributions, by_system in zip(
+            _Verdict(one, limits, contributions, explanation.baseline, by_means)
+            for one, limits, contributions, by_means in zip(
                 raw, clipped, explanation.values, explanation.systems, strict=True
             )
         ]
@@ -168,7 +167,7 @@ class FittedScorer:
         features = row.features
         assert verdict.contributions is not None  # it was asked for
         assert verdict.baseline is not None
-        assert verdict.by_system is not None
+        assert verdict.by_means is not None
         contributions, baseline, cut = (
             verdict.contributions[at].tolist(),
             float(verdict.baseline[at]),
@@ -186,8 +185,10 @@ class FittedScorer:
             | ({} if math.isnan(verdict.clipped[i]) else {"clipped_to": float(verdict.clipped[i])})
             for i in shown
         ]
-        if by_system := float(verdict.by_system[at]):
-            evidence.append({"text": f"(system {row.system})", "contribution": by_system})
+        if by_means := float(verdict.by_means[at]):
+            pooled = self.aggregator.pools_systems_for(self.aggregator.targets_[at])
+            text = f"(system {row.system})" if pooled else "(means of the source)"
+            evidence.append({"text": text, "contribution": by_means})
         if row.severity:
             evidence.append({"text": f"(rater {row.rater})", "contribution": -row.severity})
         # the rest is summed rather than dropped, so that the evidence still adds up to the value
@@ -233,7 +234,7 @@ class FittedMethod:
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
         if self.options.pool is not None:
             # the means depend on the other texts, so scores over another pool are not comparable
-            self.signature += f"|pool:{self._pool_systems(Path(self.options.pool))[:12]}"
+            self.signature += f"|pool:{self._take_pool(Path(self.options.pool))[:12]}"
         nodes = [Node("scores", self._judge, example="input.example", aspects="input.aspects")]
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
@@ -241,26 +242,32 @@ class FittedMethod:
         features = row_of(example, self._evaluator.features, self._scores)
         return await self._verdicts.scores(example, aspects, features, self.signature)
 
-    def _pool_systems(self, path: Path) -> str:
-        """Learn the means of new systems from the texts in a file; return the file's digest.
+    def _take_pool(self, path: Path) -> str:
+        """Compute the means of sources and new systems over a file's texts; return its digest.
 
         Raises:
-            ConfigurationError: The evaluator was not fitted for new systems.
+            ConfigurationError: The evaluator uses no such means.
             DataError: The file cannot be read.
         """
         aggregator = self._verdicts.aggregator
-        if not aggregator.new_systems:
+        if not aggregator.new_systems and not aggregator.pools_sources:
             raise ConfigurationError(
-                f"{option('pool', 'FILE')} is for evaluators that were fitted for new systems; fit "
-                f"again with {parameter('new_systems')}, or leave it out"
+                f"{option('pool', 'FILE')} is for evaluators that use the means of sources or were"
+                f" fitted for new systems; fit again with {parameter('new_systems')}, or leave it"
+                " out"
             )
         examples = Examples(path)
         rows = [
-            (row_of(example, self._evaluator.features, self._scores), example.system)
+            (
+                row_of(example, self._evaluator.features, self._scores),
+                example.system,
+                source_of(example),
+            )
             for example in examples
         ]
-        features, systems = [row for row, _ in rows], [system for _, system in rows]
-        self._verdicts.aggregator = aggregator.with_systems(features, systems)
+        features, systems, sources = (list(column) for column in zip(*rows, strict=True))
+        pool = Pool(np.array(features, float), systems, sources)
+        self._verdicts.aggregator = aggregator.with_pool(pool)
         return examples.check().digest
 
     def check_data(self, info: DataInfo) -> None:
