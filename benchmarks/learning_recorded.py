@@ -73,8 +73,8 @@ def predictions(data: Recorded, name: str, known: Sequence[str]) -> list[Predict
     nobody: list[str | None] = [None] * len(data.systems)
     pool = Pool(data.features, *(labels[k] if k in known else nobody for k in labels))
 
-    def of(kinds: Sequence[str], rows: NDArray[np.bool_]) -> dict[str, list[str | None]]:
-        return {kind: list(compress(labels[kind], rows)) for kind in kinds}
+    def of(kind: str, kinds: Sequence[str], rows: NDArray[np.bool_]) -> list[str | None] | None:
+        return list(compress(labels[kind], rows)) if kind in kinds else None
 
     @cache
     def fitted(train: bytes, seed: int) -> Aggregator:
@@ -86,14 +86,19 @@ def predictions(data: Recorded, name: str, known: Sequence[str]) -> list[Predict
             feature_names=data.feature_names,
             target_names=data.aspects,
             aspect_names=data.rated,
+            systems=of("systems", known, rows),
+            sources=of("sources", known, rows),
             pool=pool,
-            **of(known, rows),
         )
 
     def with_means_of(kinds: Sequence[str]) -> Predict:
         def predict(train: NDArray[np.bool_], seed: int) -> Floats:
             aggregator = fitted(train.tobytes(), seed)
-            return aggregator.predict(data.features[~train], **of(kinds, ~train))
+            return aggregator.predict(
+                data.features[~train],
+                systems=of("systems", kinds, ~train),
+                sources=of("sources", kinds, ~train),
+            )
 
         return predict
 

@@ -146,14 +146,19 @@ class FittedScorer:
 
     def _of_rows(self, rows: Sequence[FeatureRow]) -> list[_Verdict]:
         features = np.array([row for row, _, _ in rows], float)
-        labels = {"systems": [row[1] for row in rows], "sources": [row[2] for row in rows]}
+        systems, sources = [row[1] for row in rows], [row[2] for row in rows]
         # unclipped, because contributions add up to this; what clipping cuts is listed as evidence
-        raw = self.aggregator.predict(features, **labels, clip=False)
+        raw = self.aggregator.predict(features, systems=systems, sources=sources, clip=False)
         clipped = self.aggregator.clipped(features)
         if not self._options.explain:
             return [_Verdict(*one) for one in zip(raw, clipped, strict=True)]
         explanation = explain(
-            self.aggregator, features, self._background, **labels, samples=_PERMUTATIONS
+            self.aggregator,
+            features,
+            self._background,
+            systems=systems,
+            sources=sources,
+            samples=_PERMUTATIONS,
         )
         return [
             _Verdict(one, limits, contributions, explanation.baseline, by_means)
