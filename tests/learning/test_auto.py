@@ -1,12 +1,15 @@
 """How `auto` chooses."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.learning_data import SETS, read
 from benchmarks.learning_recorded import best_single, learnt, measured
+from benchmarks.learning_table import mean_r
 from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
 from textassay.learning import Aggregator
@@ -65,6 +68,23 @@ def test_metrics_that_fall_as_quality_rises_are_blended_no_worse_than_by_ridge()
     ours = over_seeds("newsroom", auto, 0.1)
     regression = over_seeds("newsroom", lambda data: learnt(data, "ridge"), 0.1)
     assert (ours - regression)[:, 0].mean() > -0.01
+
+
+def test_from_25_rows_neither_ridge_nor_the_best_single_metric_is_ahead_beyond_noise():
+    """BAGEL's quality, whose metrics say next to nothing: five draws of whole sources."""
+    data = recorded("bagel")
+    at = data.aspects.index("quality")
+    data = replace(data, human=data.human[:, [at]], aspects=["quality"])
+    arms = {"auto": auto(data), "ridge": learnt(data, "ridge"), "best single": best_single(data)}
+    found = {
+        name: np.array([mean_r(data, predict, 25, seed) for seed in range(5)])
+        for name, predict in arms.items()
+    }
+    for name in ("ridge", "best single"):
+        behind = found[name] - found["auto"]
+        low = behind.mean() - stats.t.ppf(0.975, 4) * stats.sem(behind)
+        assert low < 0, name
+        assert behind.mean() < 0.05, name
 
 
 def test_the_choice_is_told_with_every_error():

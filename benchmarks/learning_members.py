@@ -1,0 +1,179 @@
+"""What each member of `auto`'s blend is worth, and what members would add that it does not have.
+
+    python -m benchmarks.learning_members --data FOLDER [--on bagel newsroom ...] [--sizes 25 0.1]
+        [--seeds 5]
+
+Every member predicts the held-out rows, and by cross-validation the training rows, once; all blends
+are made of these predictions. Printed is by how much Pearson's r over the held-out rows, averaged
+over aspects and cells (data set and size), rises with `auto` as it is over each other blend, with
+the 95 % interval over seeds (Student's t, paired). Members that were tried and are no part of it:
+
+- `avg`, the plain average;
+- `toward average`: ridge regression whose weights shrink toward equal ones instead of 0;
+- `joint`: ridge regression on the mean of all aspects' ratings, plus one on the aspect's distance
+  from it, each with a penalty of its own: weights shrink toward those of the average aspect.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.learning_data import SETS, Floats, Recorded, read
+from benchmarks.learning_recorded import agreement
+from benchmarks.learning_table import MIN_ROWS, whole_sources
+from textassay.learning import features_for
+from textassay.learning.auto import CANDIDATES, HeldOut, cross_validate
+from textassay.learning.averages import learn_avg
+from textassay.learning.checks import without_features
+from textassay.learning.linear import Linear, learn_ridge
+from textassay.learning.splits import Codes, Mask
+from textassay.learning.standardizer import Standardizer
+from textassay.learning.training import Learned, Training
+from textassay.runtime.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Training):
+    """Training rows with the mean of their standardized ratings over all aspects."""
+
+    average: Floats = None  # type: ignore[assignment]
+
+    def rows(self, chosen: Mask | Codes) -> Together:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            features=self.features[chosen],
+            target=self.target[chosen],
+            groups=self.groups[chosen],
+            average=self.average[chosen],
+        )
+
+
+def learn_joint(training: Training) -> Learned:
+    """Ridge regression on the average aspect and on the distance from it."""
+    assert isinstance(training, Together)
+    parts = [
+        learn_ridge(training.with_target(target)).predictor
+        for target in (training.average, training.target - training.average)
+    ]
+    return Learned(_sum_of([part for part in parts if isinstance(part, Linear)]), {})
+
+
+def learn_toward_average(training: Training) -> Learned:
+    """Ridge regression on what the plain average leaves over."""
+    average = learn_avg(training).predictor
+    assert isinstance(average, Linear)
+    rest = training.target - average.predict(training.features)
+    other = learn_ridge(training.with_target(rest)).predictor
+    assert isinstance(other, Linear)
+    return Learned(_sum_of([average, other]), {})
+
+
+def _sum_of(parts: list[Linear]) -> Linear:
+    weights = np.sum([part.weights for part in parts], axis=0)
+    return Linear(weights, sum(part.intercept for part in parts))
+
+
+TRIED = {**CANDIDATES, "avg": learn_avg, "toward average": learn_toward_average}
+BLENDS: Mapping[str, tuple[str, ...]] = {
+    "auto": tuple(CANDIDATES),
+    **{f"without {one}": tuple(c for c in CANDIDATES if c != one) for one in CANDIDATES},
+    **{f"with {one}": (*CANDIDATES, one) for one in ("avg", "toward average", "joint")},
+}
+
+
+def blended(data: Recorded, train: Mask, seed: int) -> dict[str, float]:
+    """Return r over the held-out rows by blend, averaged over the aspects."""
+    x = data.features[train]
+    filled = ~without_features(x)
+    standardize = Standardizer.learn(x[filled])
+    spread = np.nanstd(data.human[train], axis=0)
+    ratings = (data.human[train] - np.nanmean(data.human[train], axis=0)) / np.where(
+        spread > 0, spread, np.nan
+    )
+    found: dict[str, list[float]] = {name: [] for name in BLENDS}
+    for column, aspect in enumerate(data.aspects):
+        used = filled & ~np.isnan(ratings[:, column])
+        target = ratings[used, column]
+        if len(target) < 5 or target.min() == target.max():
+            continue
+        rows = Together(
+            standardize(x)[used],
+            (target - target.mean()) / target.std(),
+            data.groups[train][used],
+            features_for(aspect, data.feature_names, {*data.aspects, *data.rated}),
+            seed,
+            average=np.nanmean(ratings[used], axis=1),
+        )
+        for name, predicted in _blends(rows, standardize(data.features[~train])).items():
+            human = data.human[~train][:, [column]]
+            found[name].append(float(agreement(predicted[:, None], human)[0, 0]))
+    return {name: float(np.nanmean(values)) for name, values in found.items()}
+
+
+def _blends(rows: Together, new: Floats) -> dict[str, Floats]:
+    tried = dict(TRIED)
+    if rows.average.std() > 0 and not np.allclose(rows.average, rows.target):
+        tried["joint"] = learn_joint
+    held_out = cross_validate(rows, tried)
+    predicted: dict[str, Floats] = {}
+    for name in list(held_out.squared):
+        try:
+            predicted[name] = tried[name](rows).predictor.predict(new)
+        except DataError as error:
+            held_out.drop(name, str(error))
+    return {
+        blend: np.sum(
+            [weight * predicted[name] for name, weight in _weights(held_out, members).items()],
+            axis=0,
+        )
+        for blend, members in BLENDS.items()
+    }
+
+
+def _weights(held_out: HeldOut, members: tuple[str, ...]) -> dict[str, float]:
+    chosen = copy(held_out)
+    chosen.squared = {k: v for k, v in held_out.squared.items() if k in members}
+    return chosen.weights()
+
+
+def main() -> None:
+    """Print a line for each blend."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
+    parser.add_argument("--on", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--sizes", type=float, nargs="+", default=[25, 0.05, 0.1, 0.25, 0.5])
+    parser.add_argument("--seeds", type=int, default=5)
+    arguments = parser.parse_args()
+    if arguments.data is None:
+        parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
+    warnings.filterwarnings("ignore", message="Mean of empty slice", category=RuntimeWarning)
+    cells: list[list[dict[str, float]]] = []
+    for name in arguments.on:
+        data = read(Path(arguments.data), SETS[name])
+        for size in arguments.sizes:
+            if whole_sources(data.groups, size, 0).sum() < MIN_ROWS:
+                continue
+            splits = (whole_sources(data.groups, size, seed) for seed in range(arguments.seeds))
+            cells.append([blended(data, train, seed) for seed, train in enumerate(splits)])
+    print(f"{len(cells)} cells, {arguments.seeds} seeds")
+    for blend in list(BLENDS)[1:]:
+        ahead = np.array([[one["auto"] - one[blend] for one in cell] for cell in cells])
+        by_seed = np.nanmean(ahead, axis=0)
+        half = stats.t.ppf(0.975, len(by_seed) - 1) * stats.sem(by_seed)
+        print(f"auto is ahead of auto {blend} by {by_seed.mean():+.4f} ± {half:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
