@@ -29,7 +29,7 @@ from scipy import stats
 
 from benchmarks.learning_data import SETS, Floats, Recorded, read
 from benchmarks.learning_recorded import agreement
-from benchmarks.learning_table import MIN_ROWS, whole_sources
+from benchmarks.learning_table import DISTINCT, MIN_ROWS, whole_sources
 from textassay.learning import features_for
 from textassay.learning.auto import CANDIDATES, HeldOut, cross_validate
 from textassay.learning.averages import learn_avg
@@ -152,7 +152,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
-    parser.add_argument("--on", nargs="+", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--on", nargs="+", default=DISTINCT, choices=list(SETS))
     parser.add_argument("--sizes", type=float, nargs="+", default=[25, 0.05, 0.1, 0.25, 0.5])
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
