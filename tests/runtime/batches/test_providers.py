@@ -132,6 +132,7 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         top_p=0.9,
         max_tokens=7,
         stop=("END",),
+        json_schema={"type": "object"},
     )
     async with serve_providers() as server:
         for name in PROVIDERS:
@@ -146,6 +147,7 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         "stop_sequences": ["END"],
         "system": "Be strict.",
         "messages": [{"role": "user", "content": "Rate it"}],
+        "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
     }
     assert gemini == {
         "systemInstruction": {"parts": [{"text": "Be strict."}]},
@@ -155,6 +157,8 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
             "topP": 0.9,
             "maxOutputTokens": 7,
             "stopSequences": ["END"],
+            "responseMimeType": "application/json",
+            "responseJsonSchema": {"type": "object"},
         },
     }
     assert together == {
@@ -167,6 +171,10 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         "top_p": 0.9,
         "max_tokens": 7,
         "stop": ["END"],
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
+        },
     }
 
 
@@ -174,7 +182,7 @@ async def test_what_the_apis_lack_is_refused_before_anything_is_submitted(tmp_pa
     (request,) = asked(1)
     async with serve_providers() as server:
         anthropic, gemini = (provider_of(name, server) for name in list(PROVIDERS)[:2])
-        for lacking in ({"n": 2}, {"seed": 1}, {"json_schema": {"type": "object"}}):
+        for lacking in ({"n": 2}, {"seed": 1}):
             with pytest.raises(CapabilityError, match="Anthropic"):
                 anthropic.group(request.model_copy(update=lacking))
         with pytest.raises(CapabilityError, match="plain prompts"):

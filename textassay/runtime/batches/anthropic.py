@@ -73,7 +73,6 @@ class AnthropicBatches:
         lacking = {
             f"several samples ({parameter('n', '1')})": request.n > 1,
             "log-probabilities": request.logprobs is not None,
-            "a JSON schema": request.json_schema is not None,
             "a seed": request.seed is not None,
             "plain prompts": request.prompt is not None,
         }
@@ -102,6 +101,11 @@ class AnthropicBatches:
             params["top_p"] = request.top_p
         if request.stop:
             params["stop_sequences"] = list(request.stop)
+        if request.json_schema is not None:
+            # models without structured outputs refuse it, which is the row's error
+            params["output_config"] = {
+                "format": {"type": "json_schema", "schema": request.json_schema}
+            }
         return orjson.dumps({"custom_id": key, "params": params | request.extra})
 
     async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
