@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-in
 # Tests start many processes, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser
+.PHONY: help demo test test-all check pythons wheel extras lint types bench examples lock clean docs browser cluster
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -70,6 +70,13 @@ test-all: .venv/llamacpp .venv/extras  ## build llama.cpp, install torch, and ru
 
 check: lint types docs demo extras test pythons wheel  ## all that .ci/run runs
 
+.venv/ray: requirements/ray.lock .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/ray.lock
+	touch $@
+
+cluster: .venv/ray  ## run the tests of --cluster, on Ray nodes on this machine
+	$(BIN)/python -m pytest tests/cluster
+
 pythons: .venv/dev  ## run the core tests on every other Python from 3.11 to 3.14 that is installed
 	$(BIN)/python scripts/pythons.py
 
@@ -108,6 +115,7 @@ lock: .venv/made  ## renew the lock files
 	$(LOCK) -c requirements/core.lock --group docs pyproject.toml -o requirements/docs.lock
 	$(LOCK) -c requirements/dev.lock requirements/extras.in -o requirements/extras.lock
 	$(LOCK) --extra llamacpp pyproject.toml -o requirements/llamacpp.lock
+	$(LOCK) -c requirements/dev.lock --extra ray pyproject.toml -o requirements/ray.lock
 
 clean:  ## remove the environment and caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -20,10 +20,11 @@ def config(path: Path, *endpoints: str, **more: object) -> Path:
     return path
 
 
-def scored(data: Path, file: Path, out: Path, *more: object) -> int:
+def scored(data: Path, file: Path, out: Path, *more: object, says: str = "") -> int:
     method = ("--method", "llm-score", "--aspects", "fluency")
     done = textassay("score", data, *method, "--config", file, "--out", out, *more)
     assert "Traceback" not in done.err
+    assert says in done.err
     return done.code
 
 
@@ -76,7 +77,8 @@ def test_a_wrong_key_at_one_endpoint_does_not_stop_the_run(tmp_path: Path) -> No
     data = write_examples(tmp_path / "data.jsonl", 6)
     with served(require_key="another") as closed, served() as opened:
         file = config(tmp_path / "judge.toml", *(f'api_base = "{s.url}"' for s in (closed, opened)))
-        assert scored(data, file, tmp_path / "run") == 0
+        says = "warning: endpoint 1 failed with"
+        assert scored(data, file, tmp_path / "run", says=says) == 0
         assert opened.counters.ok == 6
 
 

@@ -27,9 +27,11 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cluster():
     """A head without CPUs, as in production, and two nodes."""
-    pytest.importorskip("ray", reason="Ray is not installed")
+    pytest.importorskip("ray", reason="Ray is not installed (make cluster)")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        # Ray gives up on a process that takes 30 s to start, as it can on a busy machine
+        environment.setenv("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "250")
         from ray.cluster_utils import Cluster
 
         with socket.socket() as free:

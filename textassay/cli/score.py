@@ -41,6 +41,9 @@ LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
+_SHOWN_WARNINGS = ("textassay.runtime.calls.shared_limits", "textassay.runtime.calls.endpoints")
+"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint."""
+
 
 @dataclass(frozen=True)
 class ScoreCommand:
@@ -248,8 +251,7 @@ async def run_order(
                 began = True
                 if watch is not None:
                     watch(lambda: session.engine.progress)
-                # a lost Redis is a warning of the library and must reach the user of the command
-                with logged_warnings("textassay.runtime.calls.shared_limits"):
+                with logged_warnings(*_SHOWN_WARNINGS):
                     async with show_progress(lambda: session.engine.progress, order.progress):
                         return await finish(session)
     except UnknownName as error:

@@ -20,8 +20,9 @@ from textassay.runtime.errors import (
     TextassayError,
     quoted,
 )
-from textassay.runtime.messages import Aspect, Score, Usage
+from textassay.runtime.messages import Aspect, Usage
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.encoded_score import EncodedScore
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
@@ -143,7 +144,7 @@ class Report:
     progress: Progress
     part: Part
     """The part of the limits that it keeps to."""
-    scores: list[Score] = field(default_factory=list)
+    scores: list[EncodedScore] = field(default_factory=list)
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
     spent: float = 0.0

@@ -29,8 +29,8 @@ from textassay.evaluation.session import Session, open_session, workers_of
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.messages import Score
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
+from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.run_files import ANSWERS
 from textassay.version import __version__
 
@@ -77,7 +77,7 @@ class Worker:
         self._session: Session | None = None
         self._recording: Recording | None = None
         self._running: asyncio.Task[None] | None = None
-        self._scores: list[Score] = []
+        self._scores: list[EncodedScore] = []
         self._last = NO_PROGRESS
         self._spent = 0.0
         self._part = Part()
@@ -159,7 +159,8 @@ class Worker:
                 opened.set_result(_opened(session, job))
                 async with aclosing(session.engine.scores()) as scores:
                     async for score in scores:
-                        self._scores.append(score)
+                        # encoded here: the process that writes has all workers to serve
+                        self._scores.append(EncodedScore.of(score))
                         if len(self._scores) >= self._report_at:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()

@@ -44,6 +44,9 @@ _RESTED = (ServerFailed, ConnectionFailed, NothingListening, TimedOut, FatalMode
 _ELSEWHERE = (ServerFailed, ConnectionFailed, NothingListening, RateLimited, FatalModelError)
 """Failures that no provider bills, after which another endpoint is asked at once."""
 
+_CERTAIN = (NothingListening, FatalModelError)
+"""Failures after which a second one need not be seen to call the endpoint down."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -64,6 +67,7 @@ class EndpointState:
         self.credit = 0.0
         """Credit of the smooth weighted round robin."""
         self._failed_in_a_row = 0
+        self._is_reported = False
         self._rested_until = float("-inf")
 
     def is_cooling_down(self, now: float) -> bool:
@@ -91,6 +95,9 @@ class EndpointState:
         """Count an answer."""
         self.answered += 1
         self._failed_in_a_row = 0
+        if self._is_reported:
+            self._is_reported = False
+            _log.warning("endpoint %d answers again", self.number)
 
     def failed(self, now: float, error: ModelError) -> None:
         """Rest it after a failure; calls that were in flight together count as one."""
@@ -100,8 +107,14 @@ class EndpointState:
         # The exponent is bounded, since a float overflows after a thousand failures in a row.
         rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
         self._rested_until = now + rest
-        _log.warning(
-            "endpoint %d failed with %s; it is rested for %g s",
+        # Once per outage, and not for one error among many answers, after which it rests all the
+        # same.
+        is_down = self._failed_in_a_row > 1 or isinstance(error, _CERTAIN)
+        is_new = is_down and not self._is_reported
+        self._is_reported = self._is_reported or is_down
+        _log.log(
+            logging.WARNING if is_new else logging.DEBUG,
+            "endpoint %d failed with %s; it is rested for %g s, and for longer if it fails again",
             self.number,
             type(error).__name__,
             rest,

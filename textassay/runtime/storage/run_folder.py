@@ -26,6 +26,7 @@ import filelock
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score
 from textassay.runtime.resource import AsyncResource
+from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.files import write_json, write_text
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_access import (
@@ -162,7 +163,7 @@ class RunFolder(AsyncResource):
         self.manifest = complete
         self._open_journal()
 
-    async def append(self, scores: Iterable[Score]) -> None:
+    async def append(self, scores: Iterable[Score | EncodedScore]) -> None:
         """Append scores next to each other; return once a killed process could not lose them.
 
         A canceled `append` still waits for that: `CancelledError` means that the scores are
@@ -174,8 +175,9 @@ class RunFolder(AsyncResource):
         if self._journal is None:
             raise RuntimeError("write_manifest comes before append, and append before close")
         scores = tuple(scores)
+        rows = [s.row if isinstance(s, EncodedScore) else score_row(s) for s in scores]
         try:
-            await self._journal.append(*map(score_row, scores))
+            await self._journal.append(*rows)
         except asyncio.CancelledError:
             self._count(scores)
             raise
@@ -301,7 +303,7 @@ class RunFolder(AsyncResource):
         except StorageError as error:
             raise not_writable(self.path, error) from error
 
-    def _count(self, scores: Iterable[Score]) -> None:
+    def _count(self, scores: Iterable[Score | EncodedScore]) -> None:
         for score in scores:
             self.tally.add(score)
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import blake2b
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
+
+if TYPE_CHECKING:
+    from textassay.runtime.storage.encoded_score import EncodedScore
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -73,7 +76,7 @@ class RunSummary:
         self._paid = UsageTotal()
         self._cost: ExactSum | None = ExactSum()
 
-    def add(self, score: Score) -> None:
+    def add(self, score: Score | EncodedScore) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
         key = pair_digest(score.id, score.aspect) if self.remember else b""
         before = self._last.get(key)
@@ -136,7 +139,7 @@ class RunSummary:
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
-    def pay(self, usage: Usage) -> None:
+    def pay(self, usage: Usage | UsageTotal) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
