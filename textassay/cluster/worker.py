@@ -31,7 +31,7 @@ from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
 from textassay.runtime.storage.encoded_score import EncodedScore
-from textassay.runtime.storage.run_files import ANSWERS
+from textassay.runtime.storage.run_files import ANSWERS, encoded
 from textassay.version import __version__
 
 REPORT_SECONDS = 0.25
@@ -160,7 +160,7 @@ class Worker:
                 async with aclosing(session.engine.scores()) as scores:
                     async for score in scores:
                         # encoded here: the process that writes has all workers to serve
-                        self._scores.append(EncodedScore.of(score))
+                        self._scores.append(encoded(score))
                         if len(self._scores) >= self._report_at:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()

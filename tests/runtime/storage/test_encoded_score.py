@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from textassay.runtime.messages import Score, Usage
-from textassay.runtime.storage.encoded_score import EncodedScore
-from textassay.runtime.storage.run_files import SCORES
+from textassay.runtime.storage.run_files import SCORES, encoded
 from textassay.runtime.storage.run_folder import RunFolder
 
 PAID = Usage(calls=2, cached_calls=1, prompt_tokens=9, completion_tokens=3, cost=0.25)
@@ -23,8 +22,8 @@ SCORES_MADE = (
 
 @pytest.mark.asyncio
 async def test_it_is_written_and_counted_as_the_score(tmp_path: Path) -> None:
-    sent = pickle.loads(pickle.dumps([EncodedScore.of(score) for score in SCORES_MADE]))
-    assert tuple(encoded.score for encoded in sent) == SCORES_MADE
+    sent = pickle.loads(pickle.dumps([encoded(score) for score in SCORES_MADE]))
+    assert tuple(each.score for each in sent) == SCORES_MADE
     written, summaries = [], []
     for name, scores in (("scores", SCORES_MADE), ("encoded", sent)):
         folder = RunFolder.create(tmp_path / name)

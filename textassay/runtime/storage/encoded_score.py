@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from textassay.runtime.messages import Outcome, Score, ScoreError, UsageTotal
-from textassay.runtime.storage.run_files import score_row
 
 
 class EncodedScore(NamedTuple):
@@ -21,19 +20,7 @@ class EncodedScore(NamedTuple):
     error: ScoreError | None
     usage: UsageTotal
     row: bytes
-    """What `score_row` returned."""
-
-    @classmethod
-    def of(cls, score: Score) -> EncodedScore:
-        """Encode a score.
-
-        Raises:
-            TypeError: As `score_row`.
-        """
-        usage = UsageTotal()
-        usage.add(score.usage)
-        row = score_row(score)
-        return cls(score.id, score.aspect, score.value, score.outcome, score.error, usage, row)
+    """The line, without the line break."""
 
     @property
     def score(self) -> Score:

@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.messages import Score, ScoreError, Usage, UsageTotal
+from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
@@ -46,6 +47,25 @@ def score_row(score: Score) -> bytes:
         TypeError: Its value or evidence holds something that is not JSON.
     """
     return encode(score, default=_fields)
+
+
+def encoded(score: Score) -> EncodedScore:
+    """Return a score with its line, for another process to write.
+
+    Raises:
+        TypeError: As `score_row`.
+    """
+    usage = UsageTotal()
+    usage.add(score.usage)
+    return EncodedScore(
+        id=score.id,
+        aspect=score.aspect,
+        value=score.value,
+        outcome=score.outcome,
+        error=score.error,
+        usage=usage,
+        row=score_row(score),
+    )
 
 
 def _fields(value: Any) -> Any:

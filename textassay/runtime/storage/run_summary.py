@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
-
-if TYPE_CHECKING:
-    from textassay.runtime.storage.encoded_score import EncodedScore
+from textassay.runtime.storage.encoded_score import EncodedScore
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
