@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
@@ -46,6 +47,15 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
 sys.addaudithook(keep_off_the_network)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Collect the files of one folder one after the other, in whatever order they were named.
+
+    pytest 9.1 loses the fixtures of `tests/cli` if another folder's file stands between two of its
+    own on the command line (pytest-dev/pytest#14997).
+    """
+    config.args.sort(key=lambda name: name.partition("::")[0].rpartition("/")[0])
 
 
 @pytest_asyncio.fixture

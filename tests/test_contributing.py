@@ -32,6 +32,12 @@ def defined(source: str, **given: Any) -> dict[str, Any]:
     return names
 
 
+async def test_no_line_of_code_is_too_long_for_the_linter():
+    lines = [line for one in BLOCKS if one.language == "python" for line in one.text.splitlines()]
+    assert lines
+    assert [line for line in lines if len(line) > 100] == []
+
+
 async def test_the_method_passes_its_test(tmp_path, monkeypatch):
     prompt = tmp_path / "my_score.jinja"
     prompt.write_text(block("_material.jinja", "jinja"), encoding="utf-8")

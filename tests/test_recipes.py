@@ -8,6 +8,7 @@ Methods have a test of their own, `tests/methods/test_adding_a_method.py`.
 from __future__ import annotations
 
 import inspect
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,17 @@ def fail_if_incomplete(what: str, lacks: list[str]) -> None:
 def test_a_built_in_tool_is_complete(kind: str) -> None:
     """Whatever the recipe for a tool lists is there."""
     fail_if_incomplete(f"the tool {kind!r}", lacks_of_tool(kind, KINDS[kind]))
+
+
+def test_every_tool_in_a_file_is_registered() -> None:
+    """A file without its line in `KINDS` would otherwise pass every test."""
+    of_kind = re.compile(r'(?m)^    kind(?:: ClassVar\[str\])? = "(\w+)"')
+    files = sorted((ROOT / "textassay/tools").glob("*.py"))
+    kinds = {kind: file.name for file in files for kind in of_kind.findall(file.read_text("utf-8"))}
+    assert {"nli", "bleu", "readability"} <= kinds.keys()
+    # `rouge` is registered as `rouge1`, `rouge2`, ...
+    unknown = {k: file for k, file in kinds.items() if not any(one.startswith(k) for one in KINDS)}
+    assert not unknown, f"textassay/tools/registry.py: no line in KINDS for {unknown}"
 
 
 @pytest.mark.parametrize("prefix", BACKENDS)

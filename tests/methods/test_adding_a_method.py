@@ -12,6 +12,7 @@ import pytest
 
 import textassay.methods
 from textassay.methods import METHODS, PromptMethod
+from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +85,15 @@ def test_a_built_in_method_is_complete(name: str) -> None:
     if lacks:
         listed = "\n".join(f"  {what}" for what in lacks)
         pytest.fail(f"the method {name!r} lacks {len(lacks)} things:\n{listed}", pytrace=False)
+
+
+def test_every_method_in_a_file_is_registered() -> None:
+    """A file without its line in `METHODS` would otherwise pass every test."""
+    files = sorted((ROOT / "textassay/methods").glob("*.py"))
+    named = {n: file.name for file in files
+             for n in re.findall(r'(?m)^    name = "([^"]+)"', file.read_text(encoding="utf-8"))}  # fmt: skip
+    unknown = {name: file for name, file in named.items() if name not in {*METHODS, TOOLS}}
+    assert not unknown, f"textassay/methods/by_name.py: no line in METHODS for {unknown}"
 
 
 def test_one_message_lists_all_that_a_new_method_lacks() -> None:
