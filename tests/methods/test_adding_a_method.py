@@ -90,8 +90,8 @@ def test_a_built_in_method_is_complete(name: str) -> None:
 def test_every_method_in_a_file_is_registered() -> None:
     """A file without its line in `METHODS` would otherwise pass every test."""
     files = sorted((ROOT / "textassay/methods").glob("*.py"))
-    named = {n: file.name for file in files
-             for n in re.findall(r'(?m)^    name = "([^"]+)"', file.read_text(encoding="utf-8"))}  # fmt: skip
+    of_class = re.compile(r'(?m)^    name = "([^"]+)"')
+    named = {name: file.name for file in files for name in of_class.findall(file.read_text("utf-8"))}
     unknown = {name: file for name, file in named.items() if name not in {*METHODS, TOOLS}}
     assert not unknown, f"textassay/methods/by_name.py: no line in METHODS for {unknown}"
 
