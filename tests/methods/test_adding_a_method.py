@@ -91,8 +91,8 @@ def test_every_method_in_a_file_is_registered() -> None:
     """A file without its line in `METHODS` would otherwise pass every test."""
     files = sorted((ROOT / "textassay/methods").glob("*.py"))
     of_class = re.compile(r'(?m)^    name = "([^"]+)"')
-    named = {name: file.name for file in files for name in of_class.findall(file.read_text("utf-8"))}
-    unknown = {name: file for name, file in named.items() if name not in {*METHODS, TOOLS}}
+    named = {n: path.name for path in files for n in of_class.findall(path.read_text("utf-8"))}
+    unknown = {name: path for name, path in named.items() if name not in {*METHODS, TOOLS}}
     assert not unknown, f"textassay/methods/by_name.py: no line in METHODS for {unknown}"
 
 

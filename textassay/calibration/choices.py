@@ -62,7 +62,7 @@ def systems_of(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
     return pairs_by_id
 
 
-def read_choices(scores: str | Path, known: Mapping[str, ComparedPair]) -> dict[str, Choices]:
+def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> dict[str, Choices]:
     """Read a run of comparisons, aspect by aspect; ids that are not known are left out.
 
     Raises:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from textassay.calibration.bradley_terry import Comparisons, fit_strengths
-from textassay.calibration.choices import Choices, ComparedPair, read_choices, systems_of
+from textassay.calibration.choices import Choices, ComparedPair, read_comparisons, systems_of
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
@@ -159,7 +159,7 @@ def rank_systems(
             not among them.
     """
     known = systems_of(pairs)
-    judged = read_choices(scores, known)
+    judged = read_comparisons(scores, known)
     names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in names:
         if name not in judged:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from textassay.cli.demo.report import chance, verdict
-from textassay.cli.demo.tables import agreement_table, heading, treatments_table
+from textassay.cli.demo.tables import heading, task_agreement_table, treatments_table
 from textassay.cli.plain_tables import indented
 from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
 from textassay.demo.recipes import FITTED, RECIPES
@@ -36,7 +36,7 @@ def comparison(task: str, judges: dict[str, float | None], n: int = 30) -> TaskC
 def test_every_row_is_one_line_of_80_columns(task):
     """The longest name, the most aspects, marks behind all numbers."""
     found = comparison(task, {recipe.name: -0.31 for recipe in RECIPES} | {FITTED: -0.25})
-    lines = drawn(indented(agreement_table(found)))
+    lines = drawn(indented(task_agreement_table(found)))
     assert max(map(len, lines)) <= 80
     assert len(lines) == 1 + 1 + len(RECIPES) + 1
     assert all(heading(aspect) in lines[0] for aspect in found.aspects)
@@ -46,7 +46,7 @@ def test_every_row_is_one_line_of_80_columns(task):
 def test_marks_stand_where_a_judge_is_not_above_the_best_trivial_measure():
     """At its size is not above it; what is undefined is a dash, and marked too."""
     found = comparison("data-to-text", {"good": 0.51, "even": 0.5, "none": None})
-    trivial, good, even, none = drawn(agreement_table(found))[1:]
+    trivial, good, even, none = drawn(task_agreement_table(found))[1:]
     assert trivial.split() == ["length", "-0.50", "-0.50", "-0.50"]
     assert good.split() == ["good", "0.51", "0.51", "0.51"]
     assert even.split() == ["even", *["0.50", "x"] * 3]
@@ -66,7 +66,7 @@ def test_an_aspect_that_is_not_judged_has_no_mark():
 
 def test_rows_that_lack_scores_tell_how_many_there_are():
     found = comparison("data-to-text", {"half": 0.6}, n=15)
-    assert "half (n 15)" in drawn(agreement_table(found))[-1]
+    assert "half (n 15)" in drawn(task_agreement_table(found))[-1]
 
 
 def test_words_name_who_wins_where_and_who_nowhere():

@@ -16,7 +16,7 @@ from rich.text import Text
 from textassay.cli.console import printable
 from textassay.cli.demo.decisions import decisions
 from textassay.cli.demo.evidence import evidence
-from textassay.cli.demo.tables import NOT_ABOVE, agreement_table, treatments_table
+from textassay.cli.demo.tables import NOT_ABOVE, task_agreement_table, treatments_table
 from textassay.cli.plain_tables import indented, plain_table
 from textassay.demo.comparison import TaskComparison
 from textassay.demo.decisions import Decided
@@ -104,7 +104,7 @@ def _agreement(comparison: TaskComparison) -> list[RenderableType]:
     words = Text(f"{verdict([comparison])} {by_chance}")
     return [
         Text(what, style="bold"),
-        indented(agreement_table(comparison)),
+        indented(task_agreement_table(comparison)),
         indented(words),
         Text(),
     ]

@@ -31,7 +31,7 @@ def treatments_table(treatments: Treatments, units: dict[str, str]) -> Table:
     return table
 
 
-def agreement_table(comparison: TaskComparison) -> Table:
+def task_agreement_table(comparison: TaskComparison) -> Table:
     """Draw a table of Spearman's rho of trivial measures and judges.
 
     Each judge is compared with the best trivial measure.

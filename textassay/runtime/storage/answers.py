@@ -38,7 +38,7 @@ from textassay.runtime.storage.shard import (
     ShardReader,
     checksum,
     connect_read_only,
-    refuse_links,
+    refuse_linked_shards,
     unusable,
 )
 
@@ -178,7 +178,7 @@ class ShardWriter:
         Raises:
             StorageError: It is damaged or cannot be written.
         """
-        refuse_links(self._folder)
+        refuse_linked_shards(self._folder)
         try:
             _check_settings(self._folder)
             self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)

@@ -25,7 +25,7 @@ from textassay.runtime.storage.shard import (
     DATABASE,
     ShardReader,
     files_of,
-    refuse_links,
+    refuse_linked_shards,
     size_on_disk,
 )
 
@@ -253,7 +253,7 @@ def clear(folder: str | Path) -> StoreInfo:
     with locked(folder), ExitStack() as stack:
         shards = cache_shards(folder)
         for shard in shards:
-            refuse_links(shard)
+            refuse_linked_shards(shard)
         # Holding the folder's lock keeps newcomers out; each shard's lock shows that no writer is
         # left.
         locks = [_lock(lock) for lock in sorted(folder.glob("shard-*.lock"))]

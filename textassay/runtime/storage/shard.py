@@ -42,7 +42,7 @@ class ShardReader:
             StorageError: It is damaged or cannot be read.
         """
         self.file = folder / DATABASE
-        refuse_links(folder)
+        refuse_linked_shards(folder)
         try:
             self._connection = connect_read_only(self.file)
             try:
@@ -145,7 +145,7 @@ def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any)
     return None
 
 
-def refuse_links(folder: Path) -> None:
+def refuse_linked_shards(folder: Path) -> None:
     """Refuse a shard with links or pipes in place of its files, which would lead elsewhere or hang.
 
     Raises:
