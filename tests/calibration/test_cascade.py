@@ -156,12 +156,12 @@ async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tm
         "--tolerance", "0.5", "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
-    told = json.loads(done.out)
-    [row] = told["rows"]
+    shown = json.loads(done.out)
+    [row] = shown["rows"]
     assert 0.2 < row["share"] < 0.6
     assert row["bound"] <= 0.2
     assert row["pearson"]["cheap"] < row["pearson"]["cascade"]
-    costs = told["costs"]
+    costs = shown["costs"]
     assert costs["cascade"] == pytest.approx(1e-6 + (1 - row["share"]) * 1e-4)
     cheap, strong = judge("cheap", 1e-6), judge("strong", 1e-4)
     run = await evaluate(

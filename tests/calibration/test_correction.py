@@ -33,11 +33,11 @@ def test_reference_packages_agree_where_they_are_installed():
     for _ in range(5):
         scores = rng.normal(size=200)
         ratings = scores * 0.6 + rng.normal(size=200)
-        told = reference.ppi_estimate(scores, ratings[:50], np.arange(50))
+        shown = reference.ppi_estimate(scores, ratings[:50], np.arange(50))
         rated = np.where(np.arange(200) < 50, ratings, np.nan)
         found = correct_mean(scores, rated, np.arange(200))
-        assert found.corrected.value == pytest.approx(told.point, abs=1e-9)
-        assert found.weight == pytest.approx(told.lambda_, abs=1e-9)
+        assert found.corrected.value == pytest.approx(shown.point, abs=1e-9)
+        assert found.weight == pytest.approx(shown.lambda_, abs=1e-9)
 
 
 def test_points_are_those_of_ppi_python_where_it_is_installed():
@@ -154,6 +154,6 @@ def test_sources_may_be_rated_in_part():
         ratings = quality + np.repeat(rng.normal(size=60), 4)
         scores = quality + rng.normal(0, 0.5, 240)
         rated = np.where(rng.random(240) < 0.4, ratings, np.nan)
-        told = correct_mean(scores, rated, groups).corrected.estimate(0.95)
-        held += told.low <= 0 <= told.high
+        shown = correct_mean(scores, rated, groups).corrected.estimate(0.95)
+        held += shown.low <= 0 <= shown.high
     assert 0.92 <= held / 200 <= 0.985

@@ -24,7 +24,7 @@ def story(tmp_path_factory):
     return folder
 
 
-def told(found):
+def shown(found):
     return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
 
 
@@ -32,7 +32,7 @@ def test_the_estimates_are_those_of_the_page(story):
     """Judge only, labels only, corrected, and what a label is worth; each as printed."""
     done = textassay("estimate", story / "scores.jsonl", story / "rated.jsonl", "--json")
     for row in json.loads(done.out)["rows"]:
-        three = [told(row[name]) for name in ("judge_only", "labels_only", "corrected")]
+        three = [shown(row[name]) for name in ("judge_only", "labels_only", "corrected")]
         assert " | ".join([row["aspect"], *three, f"{row['worth']:.2f}"]) in PAGE
 
 
@@ -47,5 +47,5 @@ def test_the_stand_in_table_is_that_of_the_page(story):
         cells = [cell.strip() for cell in lines[row["score"]].strip("|").split("|")]
         wanted = [row["omega"], row["rho"], constant["value"], constant["omega"], constant["rho"]]
         assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in wanted]
-        assert cells[6] == told(row["over_constant"]).replace("0.", ".")
+        assert cells[6] == shown(row["over_constant"]).replace("0.", ".")
         assert cells[7] == ("yes" if row["may_stand_in"] else "no")

@@ -72,7 +72,7 @@ def judged(
         return done, row, server.counters.requests
 
 
-def told(row: dict[str, Any]) -> str:
+def shown(row: dict[str, Any]) -> str:
     """All that a score tells of answers."""
     return json.dumps([row["evidence"], row["error"], row["explanation"]], ensure_ascii=False)
 
@@ -152,12 +152,12 @@ def test_ratings_that_nobody_asked_for(tmp_path):
     ):
         done, row, _ = judged(tmp_path / f"{method}-1", method, extra, *flags)
         assert (done.code, row["value"]) == (0, 4)
-        assert "it was not requested" in told(row)
-        assert "Humour" in told(row)
+        assert "it was not requested" in shown(row)
+        assert "Humour" in shown(row)
         only = {"joint": "Humour: 1\nWit: 5", "fusion": "Humour\nScore: 1\n\nWit\nScore: 5"}
         done, row, _ = judged(tmp_path / f"{method}-2", method, only, *flags)
         assert (done.code, row["value"], row["outcome"]) == (1, None, "invalid")
-        assert "Wit" in told(row)
+        assert "Wit" in shown(row)
 
 
 RATING = {"hd-eval": ("--set", "tree=model"), "coascore": (), "fusion-eval": ("--tools", "chrf")}
@@ -179,7 +179,7 @@ def test_answers_without_a_rating(tmp_path, method, said, outcome, kind):
     done, row, _ = judged(tmp_path, method, {"rating": said, "joint": said, "fusion": said}, *flags)
     assert done.code == 1
     assert (row["value"], row["outcome"]) == (None, outcome)
-    assert said in told(row)
+    assert said in shown(row)
 
 
 TREES = {

@@ -50,9 +50,9 @@ def test_unusable_data_name_file_line_and_field(tmp_path, run, content, message)
     """Every kind of bad row is told apart."""
     data = tmp_path / "bad.jsonl"
     data.write_bytes(content if isinstance(content, bytes) else content.encode())
-    told = refused(data, run, *MODEL)
-    assert told.startswith(f"error: {data}")
-    assert re.search(message, told)
+    shown = refused(data, run, *MODEL)
+    assert shown.startswith(f"error: {data}")
+    assert re.search(message, shown)
 
 
 def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
@@ -142,9 +142,9 @@ def test_models_that_cannot_be_used_are_named(data, run, flags, message):
 
 def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run):
     """The error names the way out, and there is no silent fallback."""
-    told = refused(data, run, "--model", "anthropic/claude-haiku-4-5", method="g-eval")
-    assert "sends no log-probabilities" in told
-    assert "--n 20" in told
+    shown = refused(data, run, "--model", "anthropic/claude-haiku-4-5", method="g-eval")
+    assert "sends no log-probabilities" in shown
+    assert "--n 20" in shown
 
 
 def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
@@ -191,9 +191,9 @@ def test_a_task_file_that_does_not_fit_is_named_with_its_key(data, run, tmp_path
     """An aspect without a definition, a scale upside down, a number that is none."""
     task = tmp_path / "task.toml"
     task.write_text(f'name = "t"\nintro = "A joke."\n[[aspects]]\n{aspect}\n')
-    told = refused(data, run, *MODEL, "--task", task)
-    assert str(task) in told
-    assert message in told
+    shown = refused(data, run, *MODEL, "--task", task)
+    assert str(task) in shown
+    assert message in shown
 
 
 @pytest.mark.parametrize(

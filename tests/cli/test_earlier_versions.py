@@ -45,9 +45,9 @@ def test_a_run_is_read(earlier: Path) -> None:
 
 def test_its_agreement_is_measured(earlier: Path) -> None:
     """`meta` takes the run as it does those of today."""
-    told = textassay("meta", earlier / "run", earlier / "data.jsonl", "--bootstrap", 0, "--json")
-    assert told.code == 0, told.err
-    (row,) = json.loads(told.out)["rows"]
+    shown = textassay("meta", earlier / "run", earlier / "data.jsonl", "--bootstrap", 0, "--json")
+    assert shown.code == 0, shown.err
+    (row,) = json.loads(shown.out)["rows"]
     assert row["n"] == 6
 
 

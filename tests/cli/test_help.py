@@ -35,13 +35,13 @@ def test_every_setting_is_a_flag_or_a_key_of_set():
 @pytest.mark.parametrize("command", ["score", "resume", "fit"])
 def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
     """Name, value and help are the setting's."""
-    told = words(textassay(command, "--help").out)
+    shown = words(textassay(command, "--help").out)
     for name in FLAGGED:
         flag, field = flag_of(name), Settings.model_fields[name]
         assert isinstance(flag, Flag)
-        assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in told
-        assert flag.panel in told
-        assert " ".join((field.description or "").split()).split(". ")[0].rstrip(".") in told
+        assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in shown
+        assert flag.panel in shown
+        assert " ".join((field.description or "").split()).split(". ")[0].rstrip(".") in shown
 
 
 def options(command):
@@ -77,13 +77,13 @@ def test_a_flag_of_the_settings_reaches_the_run(server, data, run):
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_has_groups_examples_and_exit_statuses(flag):
     """No type of Python leaks, and nothing is cut."""
-    told = textassay("score", flag)
-    assert told.code == 0
-    assert "textassay score data.jsonl --method g-eval" in words(told.out)
+    shown = textassay("score", flag)
+    assert shown.code == 0
+    assert "textassay score data.jsonl --method g-eval" in words(shown.out)
     for panel in ("Judging", "Server", "Limits and budget", "Cache"):
-        assert f"─ {panel} ─" in told.out
-    assert "3 stopped early" in words(told.out)
-    assert not re.search(r"<(bool|int|float|list)", told.out)
+        assert f"─ {panel} ─" in shown.out
+    assert "3 stopped early" in words(shown.out)
+    assert not re.search(r"<(bool|int|float|list)", shown.out)
 
 
 def test_no_command_lists_many_flags_by_hand():

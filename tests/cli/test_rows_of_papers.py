@@ -74,8 +74,8 @@ def test_corrw_asks_the_direct_evaluator_about_rated_and_judged_examples(recorde
     assert len(ids) == 12  # the three are among the twelve
     weights = json.loads((run / "weights.json").read_text())["aspects"]["coherence"]
     assert set(weights["correlations"]) == {"rougeL", "coverage", "direct"}
-    told = rows_of(run)[0]["evidence"]
-    assert {one["text"]: one["correlation"] for one in told} == weights["correlations"]
+    shown = rows_of(run)[0]["evidence"]
+    assert {one["text"]: one["correlation"] for one in shown} == weights["correlations"]
 
 
 def test_a_published_tree_is_rated_and_nothing_is_taken_apart(recorded, tmp_path):

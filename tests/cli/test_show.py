@@ -41,8 +41,8 @@ def test_hostile_text_cannot_steer_the_terminal(tmp_path):
     data = write_data(
         tmp_path / "d.jsonl", [{"id": "a", "output": evil, "source": evil, "system": evil}]
     )
-    told = [score("a", explanation=evil, evidence=({"text": evil, "value": 1.0},))]
-    run = write_run(tmp_path / "run", told, data)
+    shown = [score("a", explanation=evil, evidence=({"text": evil, "value": 1.0},))]
+    run = write_run(tmp_path / "run", shown, data)
     for arguments in (["show", run], ["show", run, "a"]):
         done = textassay(*arguments)
         assert done.code == 0

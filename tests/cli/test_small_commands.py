@@ -58,10 +58,10 @@ def test_version_and_help_go_to_standard_output():
     """Exit 0; every command is listed."""
     version = textassay("--version")
     assert (version.code, version.out) == (0, f"textassay {package.__version__}\n")
-    told = textassay("--help")
-    assert told.code == 0
+    shown = textassay("--help")
+    assert shown.code == 0
     for command in ("score", "resume", "meta", "graph", "cache"):
-        assert command in told.out
+        assert command in shown.out
 
 
 NODES = {
@@ -163,5 +163,5 @@ def test_only_the_command_line_changes_how_garbage_is_collected():
         "print(gc.get_threshold()[0] > before[0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    told = done.stdout.split()
-    assert (told[0], told[-1]) == ("True", "True")
+    shown = done.stdout.split()
+    assert (shown[0], shown[-1]) == ("True", "True")

@@ -98,9 +98,9 @@ def test_as_json_it_says_what_was_won():
     found = compare_with_ratings(
         "any", examples(), {"length": recorded([1] * 6)}, {"judge": {"quality": recorded(RATINGS)}}
     )
-    told = found.as_dict()
-    assert (told["examples"], told["groups"], told["level"]) == (6, 2, "dataset")
-    assert told["lines"] == [
+    shown = found.as_dict()
+    assert (shown["examples"], shown["groups"], shown["level"]) == (6, 2, "dataset")
+    assert shown["lines"] == [
         {"name": "length", "trivial": True, "n": 6, "spearman": {"quality": None}},
         {
             "name": "judge",

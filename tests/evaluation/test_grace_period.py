@@ -39,7 +39,7 @@ def engine(slow: float, ended: list[str]) -> EvaluationEngine:
     return EvaluationEngine(EXAMPLES, method, workers=3)  # type: ignore[arg-type]
 
 
-async def told(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:
+async def shown(engine: EvaluationEngine) -> tuple[list[str], BaseException | None, float]:
     """Return the ids of the scores, what ended the run, and its seconds."""
     loop = asyncio.get_running_loop()
     began, seen, error = loop.time(), [], None
@@ -55,7 +55,7 @@ async def told(engine: EvaluationEngine) -> tuple[list[str], BaseException | Non
 def test_examples_in_work_get_some_time(slow: float, finished: bool) -> None:
     """What ends within the grace period is a score; what does not is given up, without a score."""
     ended: list[str] = []
-    seen, error, seconds = run_virtual(told(engine(slow, ended)))
+    seen, error, seconds = run_virtual(shown(engine(slow, ended)))
     assert seen == (["quick", "slow"] if finished else ["quick"])
     assert ended == ["quick", "slow"]
     assert isinstance(error, AuthenticationFailed)
@@ -67,7 +67,7 @@ def test_a_cancellation_by_the_caller_stays_one() -> None:
 
     async def main() -> None:
         ended: list[str] = []
-        run = asyncio.create_task(told(engine(10_000.0, ended)))
+        run = asyncio.create_task(shown(engine(10_000.0, ended)))
         await asyncio.sleep(5)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):

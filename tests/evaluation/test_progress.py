@@ -44,11 +44,11 @@ def test_the_line_tells_what_matters():
         usage=Usage(calls=21, cached_calls=4, cost=0.0123),
         failures={"RateLimited": 7},
     )
-    told = (
+    shown = (
         "20/100 | 2.0/s | 0:40 left | 21 calls + 4 cached | $0.0123 | 1 error | 2 invalid | "
         "RateLimited x7"
     )
-    assert line(now) == told
+    assert line(now) == shown
     assert "took 0:10" in line(at(done=100))
 
 

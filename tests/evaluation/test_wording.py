@@ -46,9 +46,9 @@ async def test_each_reads_its_own_names(tmp_path, wanted, here, typed):
     flags = [part for name, value in wanted.items() for part in (f"--{name}", value)]
     data = write_examples(tmp_path / "data.jsonl", 1)
     command = ("score", data, "--method", "llm-score", *flags, "--dry-run")
-    told = (await asyncio.to_thread(textassay, *command)).err  # it has a loop of its own
-    assert typed in told
-    assert here not in told
+    shown = (await asyncio.to_thread(textassay, *command)).err  # it has a loop of its own
+    assert typed in shown
+    assert here not in shown
 
 
 def test_a_key_that_is_not_set_is_named_as_the_parameter():

@@ -93,8 +93,8 @@ async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
     assert {(s.outcome, s.how, s.scale) for s in scores} == {("scored", "fused", (1, 5))}
     assert sum(score.usage.calls for score in scores) == 40 * len(found.evaluator.features)
     for score in scores:
-        told = {one["text"]: one for one in score.evidence}
-        assert told["coherence/order/opening"]["value"] in (1, 2, 3, 4, 5)
+        shown = {one["text"]: one for one in score.evidence}
+        assert shown["coherence/order/opening"]["value"] in (1, 2, 3, 4, 5)
         assert sum(one["contribution"] for one in score.evidence) == pytest.approx(
             score.value, abs=1e-9
         )
@@ -271,9 +271,9 @@ async def test_the_report_tells_layers_and_ablations(tmp_path):
     assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
     assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
     assert table["nothing"] > table["aggregator"] + 0.1
-    told = text_of(json.loads(json.dumps(found.report)))
-    assert "layer 2: 8 criteria, aggregator ridge" in told
-    assert "coherence/order" in told
+    shown = text_of(json.loads(json.dumps(found.report)))
+    assert "layer 2: 8 criteria, aggregator ridge" in shown
+    assert "coherence/order" in shown
 
 
 @pytest.mark.asyncio

@@ -46,9 +46,9 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
     assert third["criteria"][-1]["reason"] == "every text has the same rating"
     kept = {row["criterion"]: row["ci"] for row in third["criteria"] if row["kept"]}
     assert all(low > 0 for low, _ in kept.values())
-    told = text_of(found.report)
-    assert "coherence/shape: every text has the same rating" in told
-    assert "nothing new helps: the rubric is finished" in told
+    message = text_of(found.report)
+    assert "coherence/shape: every text has the same rating" in message
+    assert "nothing new helps: the rubric is finished" in message
     pearson = found.report["held_out"]["mean"]
     assert pearson["evaluator"]["pearson"] > 0.7
     run = await evaluate(dated.rows[:6], method=str(tmp_path / "ev"), model=dated.model())

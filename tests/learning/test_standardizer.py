@@ -45,9 +45,9 @@ def test_a_value_beyond_training_counts_as_the_bound(name):
     beyond, at = x[:6].copy(), x[:6].copy()
     beyond[:, 0], at[:, 0] = 1e6, 5.0
     assert (aggregator.predict(beyond, clip=False) == aggregator.predict(at, clip=False)).all()
-    told = aggregator.clipped(beyond)
-    assert (told[:, 0] == 5.0).all()
-    assert np.isnan(told[:, 1:]).all()
+    shown = aggregator.clipped(beyond)
+    assert (shown[:, 0] == 5.0).all()
+    assert np.isnan(shown[:, 1:]).all()
     assert np.isnan(aggregator.clipped(x)).all()
 
 

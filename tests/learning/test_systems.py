@@ -100,11 +100,11 @@ def test_means_are_shrunk_by_how_few_rows_there_are():
 def test_contributions_and_json_hold_the_systems_part(name):
     aggregator, (x, _, _, systems) = fitted(name), made()
     rows = (x[:9], [*systems[:6], None, "new", systems[0]])
-    told = explain(aggregator, rows[0], x, systems=rows[1])
+    shown = explain(aggregator, rows[0], x, systems=rows[1])
     raw = aggregator.predict(rows[0], systems=rows[1], clip=False)
-    assert np.abs(told.baseline + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
-    assert (told.systems[6:8] == 0).all()
-    assert (told.systems[:6] != 0).all()
+    assert np.abs(shown.baseline + shown.values.sum(axis=2) + shown.systems - raw).max() < 1e-9
+    assert (shown.systems[6:8] == 0).all()
+    assert (shown.systems[:6] != 0).all()
     again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
     assert (again.predict(rows[0], systems=rows[1], clip=False) == raw).all()
 

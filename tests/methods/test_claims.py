@@ -153,8 +153,8 @@ def test_what_is_judged():
 def test_a_long_source_is_narrowed_to_the_windows_closest_to_the_claim():
     filler = [f"Line {i} is about the weather in town number {i}." for i in range(400)]
     facts = ["The zeppelin landed at noon.", "Its pilot was Ada Quill."]
-    told = [*filler[:120], facts[0], *filler[120:333], facts[1], *filler[333:]]
-    example = Example(output="x", source=" ".join(told))
+    message = [*filler[:120], facts[0], *filler[120:333], facts[1], *filler[333:]]
+    example = Example(output="x", source=" ".join(message))
     shown = narrow(example, "Ada Quill flew the zeppelin.", window=60, most=2).source
     assert all(fact in shown for fact in facts)
     assert shown.index(facts[0]) < shown.index(GAP) < shown.index(facts[1])

@@ -125,15 +125,15 @@ def published_words(task: str):
                 if pair[0].lower() != (own[1] or own[2]).lower()
             ]
             return "\n".join(
-                f"{i}. {name}: {told}"
-                for i, (name, told) in enumerate(kept[: int(wanted[1])], start=1)
+                f"{i}. {name}: {shown}"
+                for i, (name, shown) in enumerate(kept[: int(wanted[1])], start=1)
             )
         if "Write the evaluation steps" in prompt:
             return "\n".join(f"{i}. {step}" for i, step in enumerate(steps, start=1))
         if served := re.findall(r"(?m)^- (.+): \[names of assistant evaluators", prompt):
             lines = [f"- {name}: chrf, coverage" for name in served]
-            told = [f"{i}. {step}" for i, step in enumerate(planned, start=1)]
-            return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *told])
+            shown = [f"{i}. {step}" for i, step in enumerate(planned, start=1)]
+            return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *shown])
         if "one line for each aspect" in prompt:
             rated = re.findall(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ", prompt)
             return "\n".join(f"{name}: {high}" for name, _, high in rated)
@@ -164,10 +164,10 @@ async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, cal
         prompt = body["messages"][-1]["content"]
         if "numbered list" not in prompt:
             return "3"
-        sides = [f"{i}. Side {i} of {zlib.crc32(prompt.encode()):x}: {told}" for i in range(1, 5)]
+        sides = [f"{i}. Side {i} of {zlib.crc32(prompt.encode()):x}: {shown}" for i in range(1, 5)]
         return "\n".join(sides)
 
-    told = "whether the translation does well in what is meant by it, as far as a reader can tell."
+    shown = "whether the translation does well in what is meant by it, as far as a reader can tell."
     server = await mock_server(reply=reply)
     heard = Heard(server)
     options = {"tree": "model", "depth": depth, "children": 4}

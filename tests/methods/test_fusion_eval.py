@@ -445,9 +445,9 @@ async def test_corrw_weighs_tools_by_their_correlation_with_people(rated):
     # 6 of 10 words; 4 of 10 turned round; 0.2
     expected = (lengths * 0.6 + lengths * 0.6 + weak_r * 0.2) / (2 * lengths + weak_r)
     assert score.value == pytest.approx(expected)
-    told = json.loads(method.artifacts()["weights.json"])
-    assert told["aspects"]["coherence"]["rated"] == 4
-    assert told["aspects"]["coherence"]["correlations"]["long"] == pytest.approx(lengths)
+    shown = json.loads(method.artifacts()["weights.json"])
+    assert shown["aspects"]["coherence"]["rated"] == 4
+    assert shown["aspects"]["coherence"]["correlations"]["long"] == pytest.approx(lengths)
 
 
 async def test_corrw_weighs_the_direct_evaluator_too_and_learns_once(rated):

@@ -38,8 +38,8 @@ async def test_the_mean_of_the_jurors_with_each_as_evidence():
     assert (fluency.aspect, coherence.aspect) == ("fluency", "coherence")
     assert (fluency.value, fluency.how) == (pytest.approx(8 / 3), "fused")
     assert fluency.spread == pytest.approx(1.69967, abs=1e-4)
-    told = [(piece["text"], piece["value"]) for piece in fluency.evidence]
-    assert told == [("model-1", 1), ("model-2", 2), ("model-3", 5)]
+    shown = [(piece["text"], piece["value"]) for piece in fluency.evidence]
+    assert shown == [("model-1", 1), ("model-2", 2), ("model-3", 5)]
     assert (fluency.usage.calls, coherence.usage.calls) == (3, 3)
     assert "|model:lab/model-1+lab/model-2+lab/model-3|" in fluency.signature
 

@@ -150,8 +150,8 @@ async def test_llmbars_recorded_counts_come_out_exactly():
                 counts[2] + all(found),
                 counts[3] + (values[0] == values[1]),
             ]
-        told = [
+        shown = [
             int(wanted[key].split(" / ")[0])
             for key in ("correct_False", "correct_True", "correct_both", "equal")
         ]
-        assert counts == told, name
+        assert counts == shown, name

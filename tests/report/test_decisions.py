@@ -51,7 +51,7 @@ def words(files):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
 
 
-def told(value, low, high):
+def shown(value, low, high):
     return figure(value) + ("" if low is None else f" {figure(low)} to {figure(high)}")
 
 
@@ -63,10 +63,10 @@ def test_estimates_are_those_of_the_command(files, words):
     assert len(found["rows"]) == 5
     for row in found["rows"]:
         for name in ("judge_only", "labels_only", "corrected"):
-            assert told(**row[name]) in words, (row["system"], name)
+            assert shown(**row[name]) in words, (row["system"], name)
         assert f"{row['rated']} of {row['n']} {figure(row['worth'], 2)}" in words
     for row in found["differences"]:
-        assert f"{row['a']} {row['b']} {told(row['value'], row['low'], row['high'])}" in words
+        assert f"{row['a']} {row['b']} {shown(row['value'], row['low'], row['high'])}" in words
 
 
 def test_comparison_is_that_of_the_command(files, words):
@@ -75,7 +75,7 @@ def test_comparison_is_that_of_the_command(files, words):
     found = json.loads(textassay("compare", a, b, data, "--json").out)
     (row,) = found["rows"]
     means = f"{row['n']} {row['groups']} {figure(row['a'])} {figure(row['b'])}"
-    assert f"coherence {means} {told(row['difference'], row['low'], row['high'])}" in words
+    assert f"coherence {means} {shown(row['difference'], row['low'], row['high'])}" in words
     assert f"{row['wins']} {row['ties']} {row['losses']}" in words
     assert found["agreement"]
     for one in found["agreement"]:

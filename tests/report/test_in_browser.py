@@ -67,12 +67,12 @@ def test_hostile_texts_are_shown_as_text(tmp_path, browser):
             for name, text in HOSTILE.items()
         ],
     )  # fmt: skip
-    told = [
+    message = [
         score(f"{name} <b>", explanation=text,
             evidence=({"text": text, "p_yes": 0.5, "answer": text[:30]},))
         for name, text in HOSTILE.items()
     ]  # fmt: skip
-    write_report([write_run(tmp_path / "run", told, data)], tmp_path / "report.html")
+    write_report([write_run(tmp_path / "run", message, data)], tmp_path / "report.html")
     requested(browser), complaints(browser)
     open_file(browser, tmp_path / "report.html")
     for name in HOSTILE:

@@ -277,9 +277,9 @@ def test_convert_writes_a_file_and_tells_of_its_checksum(tmp_path, capsys):
     out = tmp_path / "qags_xsum.jsonl"
     command = ["convert", "qags_xsum", str(file), "--out", str(out)]
     assert main(command) == 0
-    told = capsys.readouterr().err
-    assert "another version of the file" in told
-    assert "1 rows" in told
+    message = capsys.readouterr().err
+    assert "another version of the file" in message
+    assert "1 rows" in message
     assert Examples(out).check().human == {"consistency": 1, "factuality": 1}
     assert main(command) == 2
     assert "there already" in capsys.readouterr().err

@@ -75,14 +75,14 @@ async def test_scores_are_events_without_texts(exported):
     run = await evaluate(ROWS, **wanted)
     first, second = (one.log_record for one in records.get_finished_logs())
     assert {first.event_name, second.event_name} == {"gen_ai.evaluation.result"}
-    told = {one.attributes["textassay.example.id"]: one for one in (first, second)}
-    assert told["a"].attributes["gen_ai.evaluation.name"] == "coherence"
-    assert told["a"].attributes["gen_ai.evaluation.score.value"] == 4
-    assert told["a"].attributes["textassay.signature"] == run.scores[0].signature
-    assert tuple(told["a"].attributes["textassay.scale"]) == run.scores[0].scale
-    assert format(told["a"].span_id, "016x") == PARENT.split("-")[2]
+    shown = {one.attributes["textassay.example.id"]: one for one in (first, second)}
+    assert shown["a"].attributes["gen_ai.evaluation.name"] == "coherence"
+    assert shown["a"].attributes["gen_ai.evaluation.score.value"] == 4
+    assert shown["a"].attributes["textassay.signature"] == run.scores[0].signature
+    assert tuple(shown["a"].attributes["textassay.scale"]) == run.scores[0].scale
+    assert format(shown["a"].span_id, "016x") == PARENT.split("-")[2]
     (root,) = (span for span in spans.get_finished_spans() if span.parent is None)
-    assert told["b"].span_id == root.context.span_id
+    assert shown["b"].span_id == root.context.span_id
     everything = [str(dict(s.attributes)) for s in spans.get_finished_spans()]
     everything += [str(dict(one.attributes)) for one in (first, second)]
     assert SECRET not in " ".join(everything)

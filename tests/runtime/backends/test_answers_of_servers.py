@@ -151,14 +151,14 @@ async def test_half_a_surrogate_is_replaced_and_read_once(kind, build):
     assert response.samples[0].text == "4 \ufffd and \\ud83d and \U0001f600"
 
 
-@pytest.mark.parametrize("told", [2**63, -1, 1e300, "many", True, None, {}])
-async def test_usage_that_cannot_be_is_unknown(told, build):
+@pytest.mark.parametrize("shown", [2**63, -1, 1e300, "many", True, None, {}])
+async def test_usage_that_cannot_be_is_unknown(shown, build):
     """An answer is read all the same; nothing absurd reaches a run folder."""
-    payload = {**CHAT, "usage": {"prompt_tokens": told, "completion_tokens": 1}}
+    payload = {**CHAT, "usage": {"prompt_tokens": shown, "completion_tokens": 1}}
     async with serving(answering(payload)) as url:
         usage = (await build("direct", url, price=(1.0, 1.0)).generate(ASK)).usage
     assert usage.prompt_tokens == 0
-    assert usage.cost == (pytest.approx(1e-6) if told is None else None)
+    assert usage.cost == (pytest.approx(1e-6) if shown is None else None)
 
 
 @pytest.mark.parametrize("given", [0.5, 800.0, "x", None, True])

@@ -48,9 +48,9 @@ async def test_making_a_model_does_not_import_litellm():
 )
 async def test_abilities_by_provider(name, n, logprobs, seed, json_schema):
     """As litellm lists them; what it lists but does not know of the model is left open."""
-    told = LiteLLMModel(name).capabilities
-    assert (told.n, told.logprobs, told.choices, told.seed) == (n, logprobs, logprobs, seed)
-    assert told.json_schema is json_schema
+    shown = LiteLLMModel(name).capabilities
+    assert (shown.n, shown.logprobs, shown.choices, shown.seed) == (n, logprobs, logprobs, seed)
+    assert shown.json_schema is json_schema
 
 
 async def test_prices_come_from_the_table_where_none_is_given():
@@ -131,9 +131,9 @@ async def test_a_missing_key_is_told_at_once(name, monkeypatch):
     for variable in ("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     model = LiteLLMModel(name)
-    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*api_key_env=NAME") as told:
+    with pytest.raises(errors.AuthenticationFailed, match=r"no key: .*api_key_env=NAME") as shown:
         await model.generate(ASK)
-    assert "Traceback" not in str(told.value)
+    assert "Traceback" not in str(shown.value)
     await model.aclose()
 
 

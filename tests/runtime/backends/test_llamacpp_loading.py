@@ -39,14 +39,14 @@ print("after", os.environ.get("GOMP_SPINCOUNT"))
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "shown"),
     [
         ({}, "GOMP_SPINCOUNT = '3000'"),
         ({"GOMP_SPINCOUNT": "77"}, "GOMP_SPINCOUNT = '77'"),
         ({"OMP_WAIT_POLICY": "ACTIVE"}, "OMP_WAIT_POLICY = 'ACTIVE'"),
     ],
 )
-def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, told):
+def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, shown):
     """libgomp itself says what it read; the variable is gone afterwards unless the user had set
     it."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("GOMP_", "OMP_"))}
@@ -59,7 +59,7 @@ def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, told):
     )
     if "GOMP_SPINCOUNT" not in done.stderr:
         pytest.skip("llama.cpp was built without libgomp")
-    assert told in done.stderr
+    assert shown in done.stderr
     assert f"after {chosen.get('GOMP_SPINCOUNT')}" in done.stdout
 
 
@@ -155,7 +155,7 @@ def test_settings_of_throughput_mode_reach_the_identity(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "shown"),
     [
         ({"flash_attention": True}, "flash_attention needs mode='throughput'"),
         ({"sequences": 4}, "sequences needs mode='throughput'"),
@@ -163,8 +163,8 @@ def test_settings_of_throughput_mode_reach_the_identity(tmp_path):
         ({"batch": 8}, "batch must be 36 to 8192"),
     ],
 )
-def test_what_would_have_no_effect_or_break_a_promise_is_refused(options, told):
-    with pytest.raises(ConfigurationError, match=told):
+def test_what_would_have_no_effect_or_break_a_promise_is_refused(options, shown):
+    with pytest.raises(ConfigurationError, match=shown):
         LlamaCppModel("llamacpp/x", "x.gguf", **options)
 
 

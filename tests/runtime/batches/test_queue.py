@@ -94,12 +94,12 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
             for _ in range(8):
                 at, after = rng.randint(1, 5), rng.random() < 0.5
                 put = rng.choice([None, None, rng.randint(1, len(requests))])
-                told = await session(folder, server, requests, note=at, after=after, put=put)
-                if not any(isinstance(answer, Killed) for answer in told):
+                shown = await session(folder, server, requests, note=at, after=after, put=put)
+                if not any(isinstance(answer, Killed) for answer in shown):
                     break
                 deaths += 1
-            told = await session(folder, server, requests)
-            assert all(answer.samples for answer in told)
+            shown = await session(folder, server, requests)
+            assert all(answer.samples for answer in shown)
             assert sum(server.billed.values()) - before == len(requests)
         assert len(server.batches) == round_number
 
@@ -107,15 +107,15 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
 async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_path):
     """By our tag, on a later page of the provider's list."""
     async with serve_batches() as server:
-        told = await session(tmp_path, server, asked(3), note=3)
-        assert all(isinstance(answer, Killed) for answer in told)
+        shown = await session(tmp_path, server, asked(3), note=3)
+        assert all(isinstance(answer, Killed) for answer in shown)
         (name,) = server.batches
         newer = {
             f"other-{i}": {"id": f"other-{i}", "created_at": 5e9, "metadata": {}} for i in range(5)
         }
         server.batches.update(newer)
-        told = await session(tmp_path, server, asked(3))
-        assert all(answer.samples for answer in told)
+        shown = await session(tmp_path, server, asked(3))
+        assert all(answer.samples for answer in shown)
         assert set(server.batches) == {name, *newer}
 
 
@@ -136,9 +136,9 @@ async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, 
     """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a
     hang."""
     async with serve_batches(faults) as server:
-        told = await session(tmp_path, server, asked(10))
-        assert sum(isinstance(answer, ModelError) for answer in told) == bad
-        assert sum(not isinstance(answer, BaseException) for answer in told) == 10 - bad
+        shown = await session(tmp_path, server, asked(10))
+        assert sum(isinstance(answer, ModelError) for answer in shown) == bad
+        assert sum(not isinstance(answer, BaseException) for answer in shown) == 10 - bad
         assert sum(server.billed.values()) == billed
         assert max(server.billed.values(), default=1) == 1
         assert not (tmp_path / "batches").exists()

@@ -51,12 +51,12 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize(("line", "told"), BAD_LINES.items())
-def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: str, told: str) -> None:
+@pytest.mark.parametrize(("line", "shown"), BAD_LINES.items())
+def test_a_bad_line_is_named_with_its_field(tmp_path: Path, line: str, shown: str) -> None:
     """File, line, field, and what is wrong, in one short message."""
     path = saved(tmp_path, f'{{"id": "ok", "output": "fine"}}\n{line}\n')
     message = complaint(path)
-    assert message.startswith(f"{path}, {told}")
+    assert message.startswith(f"{path}, {shown}")
     assert len(message) < len(str(path)) + 300
 
 
@@ -71,7 +71,7 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "shown"),
     [
         (
             "output,human.c\nx,good\n",
@@ -94,13 +94,13 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
         ("", "contains no examples"),
     ],
 )
-def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, told: str) -> None:
+def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, shown: str) -> None:
     """Rows are named by the line they start on."""
-    assert told in complaint(saved(tmp_path, content, "data.csv"))
+    assert shown in complaint(saved(tmp_path, content, "data.csv"))
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "shown"),
     [
         ([], "list: contains no examples"),
         ([3], "list, row 1: is a number, not an object with fields"),
@@ -141,9 +141,9 @@ def test_a_bad_csv_file_is_named_with_its_line(tmp_path: Path, content: str, tol
         (pd.DataFrame({"output": ["x", None]}), "DataFrame, row 2, field 'output': is missing"),
     ],
 )
-def test_what_holds_no_examples_is_refused(source: Any, told: str) -> None:
+def test_what_holds_no_examples_is_refused(source: Any, shown: str) -> None:
     """Tables and lists are named by their type, rows counted from 1."""
-    assert told in complaint(source)
+    assert shown in complaint(source)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
@@ -183,12 +183,12 @@ def test_equal_ids_are_refused_with_both_lines(tmp_path: Path) -> None:
 )
 def test_equal_content_without_ids_is_refused(row: dict[str, Any]) -> None:
     """The message says that the rows are the same, not that ids nobody gave are."""
-    told = (
+    shown = (
         "list, rows 1 and 2: have no ids and equal content; give each row an 'id', or keep one "
         "of them"
     )
-    assert complaint([row, row]) == told
-    assert complaint([Example(**row), Example(**row)]) == told
+    assert complaint([row, row]) == shown
+    assert complaint([Example(**row), Example(**row)]) == shown
 
 
 def test_field_maps_that_lead_nowhere_are_refused() -> None:

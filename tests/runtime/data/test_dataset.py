@@ -343,18 +343,18 @@ def test_a_row_of_many_unknown_fields_takes_as_long_as_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "shown"),
     [
         (b" " * (MAX_LINE + 1), "line 1: is longer than"),
         (b"\n" * (MAX_BLANK_LINES + 2), "blank lines"),
     ],
     ids=["one line", "blank lines"],  # else the megabytes themselves
 )
-def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path, content: bytes, shown: str) -> None:
     """Blanks without end on one line, or lines without end: reading stops at a bound."""
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(content)
         file.write(content)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=shown):
         Examples(path).check()

@@ -115,18 +115,18 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path, broken):
 
 
 @pytest.mark.parametrize(
-    ("added", "told"),
+    ("added", "shown"),
     [
         (b"\n", "2: a blank line"),
         (b"  \n", "2: a blank line"),
         (b"\xef\xbb\xbf{}\n", "2: a byte order mark"),
     ],
 )
-def test_what_an_editor_adds_is_told(tmp_path, added, told):
+def test_what_an_editor_adds_is_told(tmp_path, added, shown):
     """A blank line or a byte order mark is none of ours: somebody has edited the file."""
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'{"a": 0}\n' + added + b'{"a": 2}\n')
-    with pytest.raises(DataError, match=rf"rows\.jsonl:{told}.*was edited"):
+    with pytest.raises(DataError, match=rf"rows\.jsonl:{shown}.*was edited"):
         list(read_rows(path))
 
 
