@@ -38,7 +38,7 @@ def lacks_of_tool(kind: str, factory: Any) -> list[str]:
     source = Path(inspect.getfile(made)).relative_to(ROOT)
     rows = [line for line in text("docs/tools.md").splitlines() if line.startswith("| `")]
     tests = text("tests/tools/test_*.py")
-    wanted = {
+    expected = {
         f"{source}: a docstring": bool(inspect.getdoc(made)),
         f"{source}: a constructor that takes name=": (
             "name" in inspect.signature(factory).parameters
@@ -51,12 +51,12 @@ def lacks_of_tool(kind: str, factory: Any) -> list[str]:
             f"{made.__name__}(" in tests or f'"{kind}' in tests
         ),
     }
-    return [what for what, there in wanted.items() if not there]
+    return [what for what, there in expected.items() if not there]
 
 
 def lacks_of_backend(prefix: str) -> list[str]:
     """Return what a backend lacks."""
-    wanted = {
+    expected = {
         f"textassay/runtime/backends/by_name.py: a form in FORMS that begins {prefix}/": any(
             form.startswith(f"{prefix}/") for form in FORMS
         ),
@@ -66,29 +66,29 @@ def lacks_of_backend(prefix: str) -> list[str]:
         f"docs/: a page that names `{prefix}/`": f"{prefix}/" in text("docs/*.md"),
         f"tests/: a test that names {prefix}/": f"{prefix}/" in text("tests/**/*.py"),
     }
-    return [what for what, there in wanted.items() if not there]
+    return [what for what, there in expected.items() if not there]
 
 
 def lacks_of_task(name: str) -> list[str]:
     """Return what a task lacks."""
-    wanted = {
+    expected = {
         f"textassay/prompts/tasks/{name}.toml": (
             ROOT / "textassay/prompts/tasks" / f"{name}.toml"
         ).is_file(),
         f"docs/tasks.md: `{name}`": f"`{name}`" in text("docs/tasks.md"),
     }
-    return [what for what, there in wanted.items() if not there]
+    return [what for what, there in expected.items() if not there]
 
 
 def lacks_of_command(name: str) -> list[str]:
     """Return what a command lacks."""
-    wanted = {
+    expected = {
         f"docs/ or README.md: `textassay {name}`": (
             f"textassay {name}" in text("docs/*.md", "README.md")
         ),
         f"tests/: a test that runs {name!r}": f'"{name}"' in text("tests/**/*.py"),
     }
-    return [what for what, there in wanted.items() if not there]
+    return [what for what, there in expected.items() if not there]
 
 
 def fail_if_incomplete(what: str, lacks: list[str]) -> None:

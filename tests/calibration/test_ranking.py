@@ -31,8 +31,8 @@ def test_two_systems_have_the_log_odds_of_their_wins():
     assert a.value + b.value == pytest.approx(0, abs=1e-9)
     # the sandwich of one rate: its binomial variance by the delta method, with ties' smaller spread
     share = np.array([1.0] * 12 + [0.5] * 4 + [0.0] * 4)
-    wanted = share.var(ddof=1) / 20 / (0.7 * 0.3) ** 2
-    assert a.minus(b).variance == pytest.approx(wanted, rel=1e-9)
+    expected = share.var(ddof=1) / 20 / (0.7 * 0.3) ** 2
+    assert a.minus(b).variance == pytest.approx(expected, rel=1e-9)
 
 
 @given(st.integers(0, 10_000), st.integers(3, 6))

@@ -45,7 +45,7 @@ def test_the_stand_in_table_is_that_of_the_page(story):
     for row in json.loads(done.out)["rows"]:
         constant = row["constant"]
         cells = [cell.strip() for cell in lines[row["score"]].strip("|").split("|")]
-        wanted = [row["omega"], row["rho"], constant["value"], constant["omega"], constant["rho"]]
-        assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in wanted]
+        expected = [row["omega"], row["rho"], constant["value"], constant["omega"], constant["rho"]]
+        assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in expected]
         assert cells[6] == shown(row["over_constant"]).replace("0.", ".")
         assert cells[7] == ("yes" if row["may_stand_in"] else "no")

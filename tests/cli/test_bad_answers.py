@@ -238,10 +238,10 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
     )  # fmt: skip
     assert done.code == 1, done.err
     rows = rows_of(tmp_path / "run")
-    wanted = {aspect.name for aspect in tasks.load(task).aspects}
+    expected = {aspect.name for aspect in tasks.load(task).aspects}
     if method == "claims":  # judges what is about facts
-        wanted &= {"consistency", "groundedness"}
-    assert {row["aspect"] for row in rows} >= wanted
+        expected &= {"consistency", "groundedness"}
+    assert {row["aspect"] for row in rows} >= expected
     for row in rows:
         if row["id"] in ("none", "blank"):
             assert (row["value"], row["outcome"], row["error"]["type"]) == (

@@ -42,8 +42,8 @@ def test_every_method_over_the_first_rows(server, tmp_path, method, task):
     """A score with a value for each row and aspect."""
     rows = judged(server, tmp_path, method, task, "--limit", SOME)
     aspects = {row["aspect"] for row in rows}
-    wanted = {aspect.name for aspect in tasks.load(task).aspects}
-    assert (wanted & set(FACTUAL) if method == "claims" else wanted) <= aspects
+    expected = {aspect.name for aspect in tasks.load(task).aspects}
+    assert (expected & set(FACTUAL) if method == "claims" else expected) <= aspects
     assert len(rows) == len({(row["id"], row["aspect"]) for row in rows}) == SOME * len(aspects)
 
 

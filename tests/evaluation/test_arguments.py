@@ -49,15 +49,15 @@ def test_the_async_doors_stay_what_they_are():
 async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
     """Nothing is asked; it is a TypeError, as Python's own would be."""
     model = judge()
-    wanted = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
+    expected = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
     with pytest.raises(
         UnknownName, match="unknown parameter of evaluate 'apsects'; did you mean 'aspects'"
     ):
-        await evaluate(ROWS, **wanted)
+        await evaluate(ROWS, **expected)
     with pytest.raises(TypeError, match="did you mean 'aspects'"):
-        evaluate_sync(ROWS, **wanted)
+        evaluate_sync(ROWS, **expected)
     with pytest.raises(TypeError, match="unknown parameter of stream"):
-        stream(ROWS, **wanted)
+        stream(ROWS, **expected)
     with pytest.raises(UnknownName, match="parameter of evaluate 'max_cost'"):
         await evaluate(ROWS, method="llm-score", model=model, max_cost=0.001)
     assert model.requests == []
@@ -93,10 +93,10 @@ def test_settings_beside_a_connected_model_are_refused():
 async def test_a_bare_model_may_be_asked_at_a_concurrency():
     """It has no limiter, so that the setting is the number of examples in progress; other settings
     are refused."""
-    wanted = {"method": "llm-score", "aspects": "fluency", "model": judge()}
-    assert len((await evaluate(ROWS, settings=Settings(concurrency=2), **wanted)).scores) == 3
+    expected = {"method": "llm-score", "aspects": "fluency", "model": judge()}
+    assert len((await evaluate(ROWS, settings=Settings(concurrency=2), **expected)).scores) == 3
     with pytest.raises(ConfigurationError, match="no effect"):
-        await evaluate(ROWS, settings=Settings(attempts=2), **wanted)
+        await evaluate(ROWS, settings=Settings(attempts=2), **expected)
 
 
 @pytest.mark.asyncio
@@ -117,7 +117,7 @@ async def test_one_name_is_one_aspect_and_one_tool():
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("wanted", "guess"),
+    ("expected", "guess"),
     [
         ({"method": "llm_score"}, "llm-score"),
         ({"method": "geval"}, "g-eval"),
@@ -126,22 +126,22 @@ async def test_one_name_is_one_aspect_and_one_tool():
         ({"method": "g-eval", "options": {"temprature": 1.0}}, "temperature"),
     ],
 )
-async def test_near_names_are_suggested(wanted, guess):
+async def test_near_names_are_suggested(expected, guess):
     """Of methods, tasks, aspects and options."""
     with pytest.raises(UnknownName, match=f"did you mean '{guess}'"):
-        await textassay.evaluate(ROWS, model=judge(), **wanted)
+        await textassay.evaluate(ROWS, model=judge(), **expected)
 
 
 @pytest.mark.asyncio
 async def test_progress_can_be_watched(capsys):
     """By a function, to the last state; as a line; and not at all, as in a pipe."""
     seen = []
-    wanted = {"method": "llm-score", "aspects": "coherence"}
-    await evaluate(ROWS, model=judge(), progress=seen.append, **wanted)
+    expected = {"method": "llm-score", "aspects": "coherence"}
+    await evaluate(ROWS, model=judge(), progress=seen.append, **expected)
     assert (seen[-1].done, seen[-1].total) == (3, 3)
-    await evaluate(ROWS, model=judge(), **wanted)
+    await evaluate(ROWS, model=judge(), **expected)
     assert capsys.readouterr().err == ""
-    await evaluate(ROWS, model=judge(), progress=True, **wanted)
+    await evaluate(ROWS, model=judge(), progress=True, **expected)
     assert "3/3" in capsys.readouterr().err
 
 

@@ -35,13 +35,13 @@ async def test_scores_come_while_the_run_goes_on(mock_server):
 async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_server, tmp_path):
     """Nothing is asked afterwards; what was seen is in the folder; resume asks the rest only."""
     server = await mock_server(latency_ms=5)
-    wanted = {
+    expected = {
         **WANTED,
         "model": "direct/mock",
         "settings": Settings(api_base=server.url, concurrency=4),
     }
     seen = []
-    async with aclosing(stream(ROWS, **wanted, out=tmp_path / "run")) as scores:
+    async with aclosing(stream(ROWS, **expected, out=tmp_path / "run")) as scores:
         async for score in scores:
             seen.append(score)
             if len(seen) == 10:
@@ -53,7 +53,7 @@ async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_s
     assert server.counters.in_flight == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert 10 <= summary["outcomes"]["scored"] <= asked
-    run = await evaluate(ROWS, **wanted, out=tmp_path / "run", resume=True)
+    run = await evaluate(ROWS, **expected, out=tmp_path / "run", resume=True)
     assert len(run.scores) == 200
     assert {score.id for score in seen} <= {score.id for score in run}
     assert server.counters.requests <= 200 + 4

@@ -34,8 +34,8 @@ async def judged(examples, **more):
         return "Rating: 4" if "Text 3." not in request.text else "no idea"
 
     model = ScriptedModel(reply)
-    wanted = {"method": "llm-score", "aspects": ["coherence", "fluency"], "model": model}
-    return await evaluate(examples, **wanted, **more)
+    expected = {"method": "llm-score", "aspects": ["coherence", "fluency"], "model": model}
+    return await evaluate(examples, **expected, **more)
 
 
 @pytest.mark.asyncio

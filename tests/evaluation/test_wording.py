@@ -27,7 +27,7 @@ ROWS = [{"output": "x"}]
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    ("wanted", "here", "typed"),
+    ("expected", "here", "typed"),
     [
         ({"model": "direct/x"}, "needs api_base=,", "needs --api-base,"),
         (
@@ -37,13 +37,13 @@ ROWS = [{"output": "x"}]
         ),
     ],
 )
-async def test_each_reads_its_own_names(tmp_path, wanted, here, typed):
+async def test_each_reads_its_own_names(tmp_path, expected, here, typed):
     """The same mistake, made in Python and typed."""
     with pytest.raises(ConfigurationError) as refused:
-        await evaluate(ROWS, method="llm-score", **wanted)
+        await evaluate(ROWS, method="llm-score", **expected)
     assert here in str(refused.value)
     assert "--" not in str(refused.value)
-    flags = [part for name, value in wanted.items() for part in (f"--{name}", value)]
+    flags = [part for name, value in expected.items() for part in (f"--{name}", value)]
     data = write_examples(tmp_path / "data.jsonl", 1)
     command = ("score", data, "--method", "llm-score", *flags, "--dry-run")
     shown = (await asyncio.to_thread(textassay, *command)).err  # it has a loop of its own

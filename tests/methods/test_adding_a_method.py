@@ -46,7 +46,7 @@ def missing(method: Any) -> list[str]:
     source = Path(inspect.getfile(method))
     source = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
     tests = [p for p in (ROOT / "tests/methods").glob("test_*.py") if p.name != Path(__file__).name]
-    wanted = {
+    expected = {
         f"{source}: a docstring with the source (arXiv ... or ours)": bool(
             re.search(r"arXiv|\bours\b|CoAScore, section", story)
         ),
@@ -74,7 +74,7 @@ def missing(method: Any) -> list[str]:
             f'"{name}"' in p.read_text(encoding="utf-8") for p in tests
         ),
     }
-    return [what for what, there in wanted.items() if not there]
+    return [what for what, there in expected.items() if not there]
 
 
 @pytest.mark.parametrize("name", METHODS)

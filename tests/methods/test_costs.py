@@ -115,7 +115,7 @@ def published_words(task: str):
 
     def reply(body: dict[str, Any], draw: int) -> str:
         prompt = body["messages"][-1]["content"]
-        if wanted := re.search(r"numbered list of (?:exactly|at most) (\d+) lines", prompt):
+        if expected := re.search(r"numbered list of (?:exactly|at most) (\d+) lines", prompt):
             asked.append(prompt)
             own = re.search(r"aspect to rate is (.+?):|evaluate its (.+?):", prompt)
             start = len(set(asked)) * 3  # so that no two chains are equal
@@ -126,7 +126,7 @@ def published_words(task: str):
             ]
             return "\n".join(
                 f"{i}. {name}: {shown}"
-                for i, (name, shown) in enumerate(kept[: int(wanted[1])], start=1)
+                for i, (name, shown) in enumerate(kept[: int(expected[1])], start=1)
             )
         if "Write the evaluation steps" in prompt:
             return "\n".join(f"{i}. {step}" for i, step in enumerate(steps, start=1))

@@ -132,7 +132,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
             raise TimeoutError("the mood service is away")
         return 0.5
 
-    wanted = {
+    expected = {
         "method": "fusion-eval",
         "task": "summarization",
         "aspects": ["fluency"],
@@ -140,7 +140,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
         "out": out,
     }
     async with textassay.connect("direct/mock", api_base=server.url) as model:
-        first = await textassay.evaluate(ROWS, model=model, **wanted)
+        first = await textassay.evaluate(ROWS, model=model, **expected)
         assert {score.id: score.outcome for score in first.scores} == {
             "0": "scored",
             "1": "error",
@@ -149,7 +149,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
         assert server.counters.ok == 3
         (out / "plan.toml").write_text("# mine\n", encoding="utf-8")
         broken.clear()
-        second = await textassay.evaluate(ROWS, model=model, resume=True, **wanted)
+        second = await textassay.evaluate(ROWS, model=model, resume=True, **expected)
     assert second.summary()["outcomes"]["scored"] == 3
     assert server.counters.ok == 4
     assert (out / "plan.toml").read_text() == "# mine\n"
@@ -167,10 +167,10 @@ async def test_a_dry_run_measures_nothing():
         return 0.5
 
     model = ScriptedModel([])
-    wanted = EvaluationRequest(
+    expected = EvaluationRequest(
         method="fusion-eval", task="summarization", model=model, tools=[mood]
     )
-    async with open_requested_session(ROWS, wanted, dry=True) as session:
+    async with open_requested_session(ROWS, expected, dry=True) as session:
         scores = [score async for score in session.engine.scores()]
         assert session.usage.calls == 1 + len(ROWS)
     assert {score.outcome for score in scores} == {"scored"}

@@ -216,10 +216,10 @@ async def test_combined_definitions_read_as_in_the_paper():
         in model.requests[0].prompt
     )
     await run(model, "summarization", ["fluency"], combine=["coherence", "COV", "fluency"])
-    wanted = (
+    due = (
         "a fluent and grammatical summary that is coherent and covers the content of the reference"
     )
-    assert f"Generate {wanted} for the following text:" in model.requests[1].prompt
+    assert f"Generate {due} for the following text:" in model.requests[1].prompt
     with pytest.raises(
         UnknownName, match="unknown aspect to combine 'x'; known: fluency, semantic coverage"
     ):

@@ -130,7 +130,7 @@ async def test_llmbars_recorded_counts_come_out_exactly():
     rows = benchmark("llmbar/llmbar.jsonl.gz")
     published = json.loads((FOLDER / "llmbar" / "statistics.json").read_text())
     assert len(published) == 25
-    for name, wanted in published.items():
+    for name, expected in published.items():
         subset, evaluator = name.split("/")
         chosen = [row for row in rows if row["set"] == subset]
         counts = [0, 0, 0, 0]
@@ -151,7 +151,7 @@ async def test_llmbars_recorded_counts_come_out_exactly():
                 counts[3] + (values[0] == values[1]),
             ]
         shown = [
-            int(wanted[key].split(" / ")[0])
+            int(expected[key].split(" / ")[0])
             for key in ("correct_False", "correct_True", "correct_both", "equal")
         ]
         assert counts == shown, name

@@ -51,16 +51,16 @@ def test_published_figures_stand_in_the_paper(name):
         return
     stream = printed(paper(PAPERS[name.split("-table-")[0].split("-figure-")[0]]))
     for row in rows:
-        wanted = [f"{figure:.3f}" for figure in row.published if figure != "-"]
-        reach = 20 * len(wanted) + 20  # copies of the papers print columns of several rows by turns
-        starts = [at for at, number in enumerate(stream) if number == wanted[0]]
-        assert any(follows(wanted, stream[at : at + reach]) for at in starts), row.name
+        due = [f"{figure:.3f}" for figure in row.published if figure != "-"]
+        reach = 20 * len(due) + 20  # copies of the papers print columns of several rows by turns
+        starts = [at for at, number in enumerate(stream) if number == due[0]]
+        assert any(follows(due, stream[at : at + reach]) for at in starts), row.name
 
 
-def follows(wanted, found):
+def follows(due, found):
     """Whether the wanted numbers stand among those found, in order."""
     rest = iter(found)
-    return all(number in rest for number in wanted)
+    return all(number in rest for number in due)
 
 
 def test_all_five_papers_have_tables(capsys):

@@ -48,8 +48,8 @@ async def test_the_tree_of_a_ten_node_graph(exported):
     spans, _ = exported()
     model = ScriptedModel(lambda request: "4", name="scripted/judge")
     async with connect(model) as judge:
-        wanted = {"method": ten_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
-        await evaluate(ROWS, **wanted)
+        expected = {"method": ten_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
+        await evaluate(ROWS, **expected)
     found = {span.context.span_id: span for span in spans.get_finished_spans()}
     (run,) = (span for span in found.values() if span.parent is None)
     nodes = [s for s in found.values() if s.name.startswith("invoke_agent ")]
@@ -71,8 +71,8 @@ async def test_scores_are_events_without_texts(exported):
     """With signature and scale; below the span that made the text where the example names it."""
     spans, records = exported()
     model = ScriptedModel(lambda request: f"{SECRET} Rating: 4")
-    wanted = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    run = await evaluate(ROWS, **wanted)
+    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
+    run = await evaluate(ROWS, **expected)
     first, second = (one.log_record for one in records.get_finished_logs())
     assert {first.event_name, second.event_name} == {"gen_ai.evaluation.result"}
     shown = {one.attributes["textassay.example.id"]: one for one in (first, second)}
@@ -98,8 +98,8 @@ async def test_texts_and_errors(exported):
             raise RequestRefused("no")
         return "Rating: 4"
 
-    wanted = {"method": "llm-score", "aspects": ["coherence"], "model": ScriptedModel(refuse)}
-    await evaluate(ROWS, **wanted)
+    expected = {"method": "llm-score", "aspects": ["coherence"], "model": ScriptedModel(refuse)}
+    await evaluate(ROWS, **expected)
     failed = [s for s in spans.get_finished_spans() if "error.type" in s.attributes]
     assert [s.attributes["error.type"] for s in failed] == ["RequestRefused"] * 2
     assert any(SECRET in s.attributes.get("gen_ai.input.messages", "") for s in failed)
@@ -117,8 +117,8 @@ async def test_nothing_when_off(exported):
     telemetry.uninstrument()
     assert WATCH.observer is None
     model = ScriptedModel(lambda request: "Rating: 4")
-    wanted = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    await evaluate(ROWS, **wanted)
+    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
+    await evaluate(ROWS, **expected)
     assert spans.get_finished_spans() == ()
     assert records.get_finished_logs() == ()
 
@@ -158,8 +158,8 @@ async def test_prometheus_figures_are_those_of_the_progress():
     """Counters by outcome and kind, with labels escaped."""
     seen = []
     model = ScriptedModel(lambda request: "Rating: 4" if SECRET in request.text else "no idea")
-    wanted = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    await evaluate(ROWS, **wanted, progress=seen.append)
+    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
+    await evaluate(ROWS, **expected, progress=seen.append)
     text = telemetry.prometheus_text(seen[-1], run='a "b"')
     assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 1\n' in text
     assert 'textassay_scores_total{run="a \\"b\\"",outcome="invalid"} 1\n' in text

@@ -118,9 +118,9 @@ async def test_the_loader_equals_the_classes_of_transformers(checkpoint, kind, p
     found = await scores(
         Bleurt(model=str(folder)), [Example(output=c, references=(r,)) for r, c in pairs]
     )
-    wanted = [expected(model, tokenizer, r, c) for r, c in pairs]
-    assert [s.value for s in found] == pytest.approx(wanted, abs=1e-4)
-    assert np.ptp(wanted) > 0.05
+    due = [expected(model, tokenizer, r, c) for r, c in pairs]
+    assert [s.value for s in found] == pytest.approx(due, abs=1e-4)
+    assert np.ptp(due) > 0.05
 
 
 @pytest.mark.asyncio
@@ -184,9 +184,9 @@ async def test_a_batch_gives_what_single_requests_give(checkpoint):
     (found,) = await scores(
         Bleurt(model=str(folder), combine="mean"), [Example(output=short, references=(short, long))]
     )
-    wanted = [expected(model, tokenizer, r, short) for r in (short, long)]
-    assert [e["bleurt"] for e in found.evidence] == pytest.approx(wanted, abs=1e-4)
-    assert found.value == pytest.approx(sum(wanted) / 2, abs=1e-4)
+    due = [expected(model, tokenizer, r, short) for r in (short, long)]
+    assert [e["bleurt"] for e in found.evidence] == pytest.approx(due, abs=1e-4)
+    assert found.value == pytest.approx(sum(due) / 2, abs=1e-4)
 
 
 @pytest.mark.asyncio
@@ -200,8 +200,8 @@ async def test_the_source_serves_where_there_is_no_reference_and_is_marked(check
     found, other, none = await scores(
         Bleurt(model=str(folder)), [example, with_reference, Example(output="a cat")]
     )
-    wanted = expected(model, tokenizer, "the cat sat on the mat .\nis it a cat ?", "a cat sat .")
-    assert found.value == pytest.approx(wanted, abs=1e-4)
+    due = expected(model, tokenizer, "the cat sat on the mat .\nis it a cat ?", "a cat sat .")
+    assert found.value == pytest.approx(due, abs=1e-4)
     assert "against:source" in found.signature
     assert "source in place of a reference" in found.explanation
     assert "against:references" in other.signature

@@ -53,21 +53,21 @@ async def test_bertscore_matches_words_greedily_and_lets_them_match_special_toke
 ):
     """Against a reference, with precision and recall told apart."""
     folder = models / "encoder"
-    wanted = matched(*(states(folder, text) for text in (OUTPUT, REFERENCE)))
-    assert abs(wanted[0] - wanted[1]) > 1e-3
+    due = matched(*(states(folder, text) for text in (OUTPUT, REFERENCE)))
+    assert abs(due[0] - due[1]) > 1e-3
     tool = BertScore(model=str(folder), engine=engine, measure=measure)
     found = await score(tool, Example(output=OUTPUT, references=(REFERENCE,)))
-    assert found.value == pytest.approx(wanted[index], abs=1e-4)
+    assert found.value == pytest.approx(due[index], abs=1e-4)
 
 
 @pytest.mark.asyncio
 async def test_bertscore_reads_the_layer_that_is_asked_for(models):
     """An export holds the last one only, and says so."""
     folder = models / "encoder"
-    wanted = matched(*(states(folder, text, layer=1) for text in (OUTPUT, REFERENCE)))[2]
+    due = matched(*(states(folder, text, layer=1) for text in (OUTPUT, REFERENCE)))[2]
     example = Example(output=OUTPUT, references=(REFERENCE,))
     assert (await score(BertScore(model=str(folder), layer=1), example)).value == pytest.approx(
-        wanted, abs=1e-4
+        due, abs=1e-4
     )
     with pytest.raises(ConfigurationError, match="contains the last layer only"):
         await score(BertScore(model=str(folder), layer=1, engine="onnx"), example)
@@ -95,10 +95,10 @@ async def test_embedding_is_the_cosine_of_pooled_states(models, engine, pooling)
     folder = models / "encoder"
     vectors = [states(folder, text) for text in (OUTPUT, REFERENCE)]
     first, second = (v.mean(0) if pooling == "mean" else v[0] for v in vectors)
-    wanted = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
+    due = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))
     tool = Embedding(model=str(folder), engine=engine, pooling=pooling)
     found = await score(tool, Example(output=OUTPUT, references=(REFERENCE,)))
-    assert found.value == pytest.approx(wanted, abs=1e-4)
+    assert found.value == pytest.approx(due, abs=1e-4)
 
 
 @pytest.mark.asyncio

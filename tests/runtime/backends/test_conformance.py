@@ -174,14 +174,14 @@ async def test_sampling_settings_reach_the_server(connect, mock_server):
         chat(temperature=0.5, top_p=0.9, max_tokens=17, stop=("\n\n", "END"), json_schema=SCHEMA)
     )
     (body,) = seen
-    wanted = {
+    due = {
         "model": "judge",
         "temperature": 0.5,
         "top_p": 0.9,
         "max_tokens": 17,
         "stop": ["\n\n", "END"],
     }
-    assert {k: body.get(k) for k in wanted} == wanted
+    assert {k: body.get(k) for k in due} == due
     assert body["messages"] == [{"role": m.role, "content": m.content} for m in CHAT]
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
     assert "seed" not in body

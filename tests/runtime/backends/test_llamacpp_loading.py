@@ -201,8 +201,8 @@ def test_the_nucleus_is_that_of_a_full_sort(weights, top_p):
     row = np.array(weights, np.float32)
     order = np.argsort(-row, kind="stable")
     held = np.cumsum(row[order], dtype=np.float64)
-    wanted = top_p * float(row.sum(dtype=np.float64))
-    expected = order[: max(1, int((held - row[order] < wanted).sum()))]
+    due = top_p * float(row.sum(dtype=np.float64))
+    expected = order[: max(1, int((held - row[order] < due).sum()))]
     assert nucleus(row, top_p).tolist() == expected.tolist()
 
 

@@ -169,7 +169,7 @@ class HuggingFaceLike:
 def test_all_formats_say_the_same(tmp_path: Path) -> None:
     """Equal data in any format give equal examples and one digest, as often as they are
     iterated."""
-    wanted = None
+    due = None
     for name, source in all_formats(tmp_path):
         examples = Examples(source)
         found = list(examples)
@@ -187,8 +187,8 @@ def test_all_formats_say_the_same(tmp_path: Path) -> None:
             name
         )
         assert list(examples) == found, name
-        wanted = wanted or examples.check().digest
-        assert examples.check().digest == wanted, name
+        due = due or examples.check().digest
+        assert examples.check().digest == due, name
 
 
 def test_the_digest_depends_on_content_and_order(tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def test_aliases_of_the_source(alias: str) -> None:
     "alias", ["reference", "expected", "expected_output", "target", "ground_truth"]
 )
 @pytest.mark.parametrize(
-    ("value", "wanted"), [("r", ("r",)), (["r", "q"], ("r", "q")), (None, ()), ([], ())]
+    ("value", "expected"), [("r", ("r",)), (["r", "q"], ("r", "q")), (None, ()), ([], ())]
 )
-def test_aliases_of_the_references(alias: str, value: Any, wanted: tuple[str, ...]) -> None:
+def test_aliases_of_the_references(alias: str, value: Any, expected: tuple[str, ...]) -> None:
     """One text and a list of texts are both fine."""
-    assert read([{"output": "x", alias: value}])[0].references == wanted
+    assert read([{"output": "x", alias: value}])[0].references == expected
 
 
 def test_a_field_map_goes_before_names_and_aliases() -> None:

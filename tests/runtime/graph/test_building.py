@@ -188,7 +188,7 @@ Words = NewType("Words", list[str])
 
 
 @pytest.mark.parametrize(
-    ("given_type", "wanted", "fitting"),
+    ("given_type", "expected", "fitting"),
     [
         (LongText, Text, True),
         (Text, LongText, False),
@@ -234,9 +234,9 @@ Words = NewType("Words", list[str])
         (list[Score], list[Score | Failure], True),
     ],
 )
-def test_which_types_fit(given_type: Any, wanted: Any, fitting: bool) -> None:
+def test_which_types_fit(given_type: Any, expected: Any, fitting: bool) -> None:
     """Covariant containers, unions, promotion of int, and nothing by guesswork."""
-    assert fits(given_type, wanted) is fitting
+    assert fits(given_type, expected) is fitting
 
 
 @pytest.mark.parametrize(

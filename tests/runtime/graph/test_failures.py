@@ -58,17 +58,21 @@ def test_one_failed_item_is_a_failure_in_the_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "wanted"),
+    ("agent", "expected"),
     [(total, Failure(node="sizes", type="ValueError", message="no word: 1")), (total_of_known, 4)],
 )
-def test_a_list_with_a_failure_reaches_only_consumers_that_name_it(agent: Any, wanted: Any) -> None:
+def test_a_list_with_a_failure_reaches_only_consumers_that_name_it(
+    agent: Any, expected: Any
+) -> None:
+    agent: Any, expected: Any
+) -> None:
     """`list[int]` fails with it, `Sequence[int | Failure]` deals with it."""
     graph = chain(
         Node("split", split, text="input"),
         Node("sizes", size, word=each("split")),
         Node("total", agent, numbers="sizes"),
     )
-    assert run(graph, Text(text="a 1 ccc")) == wanted
+    assert run(graph, Text(text="a 1 ccc")) == expected
 
 
 def test_fanning_out_over_failed_items_passes_each_on() -> None:

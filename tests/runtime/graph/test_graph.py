@@ -96,7 +96,7 @@ def announced(text: Text) -> Awaitable[Text]:
 
 
 @pytest.mark.parametrize(
-    ("agent", "wanted"),
+    ("agent", "expected"),
     [
         (Suffix("!"), "a!"),
         (Suffix("?").method, "a?"),
@@ -105,9 +105,9 @@ def announced(text: Text) -> Awaitable[Text]:
         (announced, "A"),
     ],
 )
-def test_agents_come_in_all_shapes(agent: Any, wanted: str) -> None:
+def test_agents_come_in_all_shapes(agent: Any, expected: str) -> None:
     """Objects, bound methods, partials and functions that return an awaitable serve as agents."""
-    assert run(chain(Node("only", agent, text="input")), Text(text="a")).text == wanted
+    assert run(chain(Node("only", agent, text="input")), Text(text="a")).text == expected
 
 
 def test_an_agent_may_take_any_keywords() -> None:
