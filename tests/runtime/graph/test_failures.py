@@ -64,8 +64,6 @@ def test_one_failed_item_is_a_failure_in_the_list() -> None:
 def test_a_list_with_a_failure_reaches_only_consumers_that_name_it(
     agent: Any, expected: Any
 ) -> None:
-    agent: Any, expected: Any
-) -> None:
     """`list[int]` fails with it, `Sequence[int | Failure]` deals with it."""
     graph = chain(
         Node("split", split, text="input"),
