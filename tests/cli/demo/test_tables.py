@@ -59,7 +59,9 @@ def test_an_aspect_that_is_not_judged_has_no_mark():
     aspect = found.aspects[0]
     only = ComparisonLine(line.name, False, {aspect: line.spearman[aspect]}, line.n)
     drawn_ = drawn(
-        agreement_table(TaskComparison(found.task, found.aspects, 30, 6, (found.lines[0], only)))
+        task_agreement_table(
+            TaskComparison(found.task, found.aspects, 30, 6, (found.lines[0], only))
+        )
     )
     assert drawn_[-1].split() == ["one", "0.60", "-", "-"]
 
