@@ -62,6 +62,7 @@ async def judged(
 
     await add("gptscore", "gptscore", aspects[:1])
     await add("gptscore pmi", "gptscore", aspects[:1], pmi=True)
+    await add("gptscore normalized pmi", "gptscore", aspects[:1], pmi="normalized")
     await add("yes/no", "decomp-eval", aspects, subquestions=False)
     await add("decomp-eval", "decomp-eval", aspects)
     await add("rating", "g-eval", aspects)

@@ -91,7 +91,7 @@ class Pipeline:
         request = EvaluationRequest(
             method=recipe.method, options=recipe.options, tools=recipe.tools
         )
-        if recipe is not BASELINES:
+        if recipe.method != BASELINES.method:  # tools ask no model
             request = replace(request, task=task, model=self._model)
         if recipe is NODES:
             request = replace(request, aspects=_with_a_tree(task))

@@ -5,9 +5,11 @@ Methods with the options that suit a very small model.
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 from textassay.runtime.messages import Message
+from textassay.tools.registry import EXTRAS
 
 TASKS = ("summarization", "dialogue", "data-to-text")
 """Tasks of the demo; the bundled translations are left out, for its model reads English only."""
@@ -33,6 +35,8 @@ class Recipe(Message):
     """What its values are."""
     tasks: tuple[str, ...] = TASKS
     """The tasks that it runs on."""
+    extra: str = ""
+    """Extra of the package that it needs; where it is not installed the recipe is left out."""
 
 
 BASELINES = Recipe(name="trivial", method="tools", tools=TRIVIAL)
@@ -46,6 +50,13 @@ RECIPES = (
     Recipe(name="coascore", method="coascore", unit="rating"),
     Recipe(name="fusion-eval", method="fusion-eval", tools=LEXICAL, unit="0 to 1"),
     Recipe(name="hd-eval", method="hd-eval", unit="rating"),
+    Recipe(
+        name="embedding",
+        method="tools",
+        tools=("embedding?engine=static&per=sentence",),
+        unit="cosine",
+        extra="static",
+    ),
 )
 """The methods; what else they are given comes from the model's profile."""
 NODES = Recipe(name="hd-eval-nodes", method="hd-eval", options={"output": "nodes"})
@@ -55,5 +66,14 @@ FITTED = "hd-eval-fitted"
 
 
 def recipes_of(task: str) -> tuple[Recipe, ...]:
-    """Return the methods that run on a task, in order."""
-    return tuple(recipe for recipe in RECIPES if task in recipe.tasks)
+    """Return the methods that run on a task, in order; those that can, by what is installed."""
+    return tuple(r for r in RECIPES if task in r.tasks and r not in left_out())
+
+
+def left_out() -> tuple[Recipe, ...]:
+    """Return the recipes whose extra is not installed."""
+    return tuple(
+        recipe
+        for recipe in RECIPES
+        if not all(map(importlib.util.find_spec, EXTRAS.get(recipe.extra, ())))
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare_with_ratings
 from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, recipes_of
+from textassay.demo.recipes import BASELINES, FITTED, NODES, Recipe, recipes_of
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
@@ -63,7 +63,7 @@ def result_of(layout: DemoFolder, task: str) -> TaskResult:
         list(Examples(layout.data(task))),
         list(Examples(layout.data(task, held_out=True))),
     )
-    judged = {recipe.name: _values(layout, task, recipe.name) for recipe in recipes_of(task)}
+    judged = {recipe.name: _judged(layout, task, recipe, examples) for recipe in recipes_of(task)}
     trivial = _values(layout, task, BASELINES.name)
     # the plain mean beside the fitted one on the same held-out texts: what learning adds
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
@@ -122,6 +122,15 @@ def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
 
 def _values(layout: DemoFolder, task: str, name: str) -> Recorded:
     return read_scores(layout.run(task, name))
+
+
+def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Example]) -> Recorded:
+    """Return a recipe's scores by aspect; a tool's one number stands for every aspect."""
+    found = _values(layout, task, recipe.name)
+    if recipe.method != BASELINES.method:
+        return found
+    (values,) = found.values()
+    return dict.fromkeys((name for example in examples for name in example.human), values)
 
 
 def _score(layout: DemoFolder, task: str, name: str) -> Score:

@@ -271,7 +271,7 @@ def test_no_two_rows_of_the_demo_are_one_call_under_two_names(task):
     """The same requests come twice only where tools are averaged with what they say."""
     asked = {}
     example = {"dialogue": CHAT, "data-to-text": DATA}.get(task, NEWS)
-    for recipe in recipes_of(task):
+    for recipe in (one for one in recipes_of(task) if one.method != "tools"):
         judge, *_ = judged(recipe.method, task, example, tools=recipe.tools, **recipe.options)
         assert judge.requests, recipe.name
         asked[recipe.name] = (tuple(map(repr, judge.requests)), recipe.tools)

@@ -21,7 +21,7 @@ from textassay.cli.plain_tables import indented, plain_table
 from textassay.demo.comparison import TaskComparison
 from textassay.demo.decisions import Decided
 from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import FITTED, NODES, RECIPES
+from textassay.demo.recipes import FITTED, NODES, RECIPES, left_out
 from textassay.demo.results import ShownExample, TaskResult
 from textassay.runtime.messages import Usage
 from textassay.version import __version__
@@ -61,7 +61,8 @@ def report(
         _note(
             "Trivial measures come first: words of the output, share of its word pairs that are "
             f"not in the source, ROUGE-L with the reference. {NOT_ABOVE} marks what is not above "
-            "the best of them, whichever its sign."
+            "the best of them, whichever its sign. "
+            f"{_about_embeddings()}"
         ),
         *(part for result in results for part in _agreement(result.comparison)),
         Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
@@ -79,6 +80,16 @@ def report(
             "The other ratings are kept aside to look at; docs/decisions.md describes every step."
         ),
         decisions(decided),
+    )
+
+
+def _about_embeddings() -> str:
+    missing = ", ".join(recipe.name for recipe in left_out())
+    if missing:
+        return f"{missing} is left out: it needs pip install 'textassay[static]'."
+    return (
+        "embedding asks no judge: it matches the sentences of text and reference by word vectors, "
+        "one number for every aspect."
     )
 
 
