@@ -60,6 +60,7 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def is_whole(scale: tuple[float, float]) -> bool:
     """Return whether both ends of a scale are whole numbers, so that judges give whole numbers."""
     return float(scale[0]).is_integer() and float(scale[1]).is_integer()

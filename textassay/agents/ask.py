@@ -143,39 +143,43 @@ class Ask:
         Raises:
             ModelError: The model could not be asked.
         """
-        usage, limit = NO_USAGE, max_tokens or self.max_tokens
-        is_cut = is_cut or reached_limit
+        usage, room = NO_USAGE, max_tokens or self.max_tokens
         fields = self._request_fields(prompt)
+        how: dict[str, Any] = {
+            "n": n,
+            "draw": repeat,
+            "temperature": self.temperature,
+            "max_tokens": room,
+            "seed": self.seed,
+            "logprobs": logprobs,
+            "json_schema": json_schema,
+            "dry_run_answer": dry_run_answer,
+        }
         # Only the sampling of the last round counts; the usage of both does.
-        for room in (limit, MORE_ROOM * limit):
-            samples: list[Sample] = []
-            truncated = 0
+        for is_last in (False, True):
+            response = await self.model.generate(self._request(fields, how))
+            usage += response.usage
+            samples, truncated = response.samples[:n], response.truncated_tokens
             while len(samples) < n:  # some servers return fewer samples than they are asked for
                 # The draws of samples that came back count on, so that a cache never gives one
                 # twice.
-                request = self._request(
-                    fields,
-                    n=n - len(samples),
-                    draw=repeat + len(samples),
-                    temperature=self.temperature,
-                    max_tokens=room,
-                    seed=self.seed,
-                    logprobs=logprobs,
-                    json_schema=json_schema,
-                    dry_run_answer=dry_run_answer,
-                )
-                response = await self.model.generate(request)
+                rest = {**how, "n": n - len(samples), "draw": repeat + len(samples)}
+                response = await self.model.generate(self._request(fields, rest))
                 usage += response.usage
                 samples += response.samples[: n - len(samples)]
                 truncated = max(truncated, response.truncated_tokens)
             # Read before it is decided whether to ask again: a rating that came early in an answer
             # that was cut off is a rating all the same.
-            parsed = tuple([read(sample) for sample in samples])
-            cut = all(map(is_cut, samples, parsed))
-            server_limit = _server_limit(response, room) if cut else None
-            if not cut or server_limit is not None:
-                break  # more room does not help if the server allows less than it was given
-        return Parsed(tuple(samples), parsed, usage, truncated, room, cut, server_limit)
+            parsed = tuple(map(read, samples))
+            cut, server_limit = all(map(is_cut or reached_limit, samples, parsed)), None
+            if not cut:
+                break
+            server_limit = _server_limit(response, room)
+            # More room does not help if the server allows less than it was given.
+            if is_last or server_limit is not None:
+                break
+            room = how["max_tokens"] = MORE_ROOM * room
+        return Parsed(samples, parsed, usage, truncated, room, cut, server_limit)
 
     async def until_usable(
         self,
@@ -223,20 +227,21 @@ class Ask:
         request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
         return await scoring(self.model, "choices").choices(request)
 
-    def _request(self, texts: dict[str, Any], **how: Any) -> Request:
+    def _request(self, texts: dict[str, Any], how: dict[str, Any]) -> Request:
         """Return the request for these texts, to be answered in this way."""
-        for earlier, request in self._last:
-            # A copy takes half as long as checking sixteen fields once more.
-            if earlier == how and (texts.get("messages") or texts.get("prompt")):
-                return request.model_copy(update=texts)
+        last = self._last
+        # A copy takes half as long as checking sixteen fields once more.
+        if last.get("how") == how and (texts.get("messages") or texts.get("prompt")):
+            copied: Request = last["request"].model_copy(update=texts)
+            return copied
         request = Request(**texts, **how)
-        self._last[:] = [(how, request)]
+        last.update(how=how.copy(), request=request)
         return request
 
     @cached_property
-    def _last(self) -> list[tuple[dict[str, Any], Request]]:
+    def _last(self) -> dict[str, Any]:
         """The last request that was checked, and how it was to be answered."""
-        return []
+        return {}
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":

@@ -6,9 +6,9 @@ Prompt file, layout, task and the model's profile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
@@ -37,8 +37,7 @@ IN_SENTENCES = (
 heading."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """A rendered prompt.
 
     Attributes:
@@ -57,7 +56,7 @@ class Prompt:
         """
         # Some APIs refuse an empty turn.
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
-        return replace(self, messages=(*self.messages, turn, *chat(prompt, **values)))
+        return self._replace(messages=(*self.messages, turn, *chat(prompt, **values)))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ through: whoever runs the agent turns them into failures.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from textassay.agents.answer_form import (
@@ -26,7 +27,7 @@ from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.scores import from_samples, from_text, shared_fields
 from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
-from textassay.runtime.messages import NO_USAGE, Aspect, Example, How, Scale, Score
+from textassay.runtime.messages import Aspect, Example, How, Scale, Score
 from textassay.runtime.model import Json, Model, Sample
 
 Reading = Literal["text", "sampled", "logprob"]
@@ -175,16 +176,9 @@ class Scorer:
             **optional,
         )
 
-    def _request(self, aspect: Aspect) -> dict[str, Any]:
+    def _request(self, aspect: Aspect) -> Mapping[str, Any]:
         """Return what requests hold besides the prompt."""
-        as_json = self.asks_for_json
-        return {
-            "logprobs": TOP_LOGPROBS if self.how == "logprob" else None,
-            "json_schema": schema_of(aspect.scale, self.form) if as_json else None,
-            "dry_run_answer": dry_run_answer_of(
-                aspect.scale, self.form, reasoned=self.how == "text", as_json=as_json
-            ),
-        }
+        return _request_of(aspect.scale, self.how, self.form, self.asks_for_json)
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answers = await self.ask.until_usable(
@@ -195,18 +189,17 @@ class Scorer:
             is_cut=self._is_cut,
             **self._request(aspect),
         )
-        usage = NO_USAGE
-        for answer in answers:
-            usage += answer.usage
-        about["usage"] = usage
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
         *earlier, last = answers
+        usage = answers[0].usage
+        for answer in answers[1:]:
+            usage += answer.usage
+        about["usage"] = usage
         rating = _rating_in(last)
         if isinstance(rating, NoRating):
             return _unusable(answers, rating, about)
-        notes = truncation_note(last.truncated_tokens)
-        about["evidence"] = (*map(_as_note, earlier), *notes)
+        about["evidence"] = (*map(_as_note, earlier), *truncation_note(last.truncated_tokens))
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
         return from_text(last.samples[0], rating, **about)
@@ -273,6 +266,15 @@ class Scorer:
             and len(points) <= MAX_LABELS
             and (aspect.scale[0] >= 0 or self.form == "letters")
         )
+
+
+@lru_cache(maxsize=256)
+def _request_of(scale: Scale, how: Reading, form: Form, as_json: bool) -> Mapping[str, Any]:
+    return {
+        "logprobs": TOP_LOGPROBS if how == "logprob" else None,
+        "json_schema": schema_of(scale, form) if as_json else None,
+        "dry_run_answer": dry_run_answer_of(scale, form, reasoned=how == "text", as_json=as_json),
+    }
 
 
 def _rating_in(answer: Parsed[Rating | NoRating]) -> Rating | NoRating:

@@ -26,14 +26,17 @@ NODE = "scores"
 def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
-    Numbers of numpy become Python's. Anything that JSON cannot hold, a value that is not finite,
-    off its scale or missing, and a score of another example or aspect are failures.
+    A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
+    hold, a value that is not finite, off its scale or missing, and a score of another example or
+    aspect are failures.
 
     Args:
         yielded: What an agent yielded.
         example_id: The example it was asked about.
         aspect: What scores call the aspect it was asked about.
     """
+    if isinstance(yielded, Failure):
+        return yielded
     if not isinstance(yielded, Score):
         return _refused("InvalidScore", f"this is {type(yielded).__name__}, not a Score")
     score: Score = yielded
@@ -80,8 +83,8 @@ def _is_sound(score: Score) -> bool:
             and _has_value_or_reason(score)
             and (score.usage is CACHED or _is_sound_usage(score.usage))
             and _has_sound_samples(score)
-            and (score.explanation is None or _is_plain(score.explanation))
-            and _is_plain(score.signature)
+            and (score.explanation is None or _is_text(score.explanation))
+            and _is_text(score.signature)
             and (not score.evidence or _is_plain(score.evidence))
         )
     except TypeError:  # compared with what is not a number
@@ -130,7 +133,7 @@ def _is_plain(value: Any) -> bool:
         for item in level:
             kind = type(item)
             if kind is str:
-                if not item.isascii() and not _is_unicode(item):
+                if not (item.isascii() or _is_text(item)):
                     return False
             elif kind is dict:
                 if not "".join(item).isascii():  # a TypeError if a name is no text
@@ -152,11 +155,15 @@ def _is_plain(value: Any) -> bool:
     return False
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
+def _is_text(value: Any) -> bool:
+    """Return whether a value is a text that UTF-8 can hold: half surrogates it cannot."""
+    if type(value) is not str:
         return False
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
     return True
 
 

@@ -216,7 +216,8 @@ class EvaluationEngine:
             else:
                 with self._observed.example(assignment.example):
                     result = await self._result(assignment)
-        self._ledger.add(ledger)
+        for usage in ledger:
+            self._ledger.add(usage)
         if result is None:
             return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
@@ -291,7 +292,7 @@ class EvaluationEngine:
 
 
 def complete(
-    result: Any, assignment: Assignment, ledger: UsageTotal, method: Method
+    result: Any, assignment: Assignment, ledger: list[Usage], method: Method
 ) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
@@ -308,12 +309,12 @@ def complete(
         raise TypeError(
             f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects"
         )
+    example = assignment.example
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        if not isinstance(item, Failure):
-            item = checked(item, assignment.example.id, aspect.label)
+        score = checked(item, example.id, aspect.label)
         scores.append(
-            failed(assignment.example, aspect, item, method) if isinstance(item, Failure) else item
+            failed(example, aspect, score, method) if isinstance(score, Failure) else score
         )
     return add_unattributed_usage(scores, ledger)
 
@@ -331,14 +332,18 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
     )
 
 
-def add_unattributed_usage(scores: list[Score], ledger: UsageTotal) -> list[Score]:
+def add_unattributed_usage(scores: list[Score], ledger: list[Usage]) -> list[Score]:
     """Return the scores with the part of the ledger that none of them claims added to the first."""
-    claimed = NO_USAGE
+    if len(scores) == len(ledger) == 1 and scores[0].usage is ledger[0]:
+        return scores
+    claimed, paid = NO_USAGE, UsageTotal()
     for score in scores:
         claimed += score.usage
-    if ledger.equals(claimed) or not scores:
+    for usage in ledger:
+        paid.add(usage)
+    if paid.equals(claimed) or not scores:
         return scores
-    total = ledger.usage
+    total = paid.usage
     rest = Usage(
         # an agent may claim more than was counted, and usage below 0 could not be journaled
         calls=max(0, total.calls - claimed.calls),

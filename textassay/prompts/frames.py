@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from textassay.prompts.rendering import Turn, render
@@ -22,18 +23,18 @@ _CUT = re.compile(rf"{_MARK}-(\d+)-")
 class PromptFrame(NamedTuple):
     """The messages of a prompt, cut at its texts."""
 
-    turns: tuple[tuple[str, tuple[str, ...], tuple[tuple[int, int], ...]], ...]
-    """Role, pieces of which every second one is a text's, and the place and number of each text."""
+    turns: tuple[tuple[str, str, Callable[[Sequence[str]], Any] | None], ...]
+    """Role, pattern with `%s` in place of each text, and what picks its texts; `None` if the turn
+    has none and is no pattern."""
 
     def fill(self, texts: Sequence[str]) -> tuple[Turn, ...]:
         """Return the messages with these texts in their places."""
-        filled = []
-        for role, pieces, cuts in self.turns:
-            content = list(pieces)
-            for place, number in cuts:
-                content[place] = texts[number]
-            filled.append(Turn(role, "".join(content)))
-        return tuple(filled)
+        return tuple(
+            [
+                Turn(role, content if pick is None else content % pick(texts))
+                for role, content, pick in self.turns
+            ]
+        )
 
 
 def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None:
@@ -50,13 +51,18 @@ def frame(name: str, labels: Sequence[str], **values: Any) -> PromptFrame | None
         PromptFault: The prompt does not render.
     """
     marks = [{"label": label, "text": f"{_MARK}-{at}-"} for at, label in enumerate(labels)]
-    turns = []
+    turns: list[tuple[str, str, Callable[[Sequence[str]], Any] | None]] = []
+    referenced: set[int] = set()
     for turn in render(name, material=marks, **values):
-        pieces = tuple(_CUT.split(turn.content))
-        cuts = tuple((place, int(pieces[place])) for place in range(1, len(pieces), 2))
-        turns.append((turn.role, pieces, cuts))
-    referenced = {number for _, _, cuts in turns for _, number in cuts}
-    # A mark that is left over was changed by the template (upper case, a slice), and its text would
-    # be.
-    whole = not any(_MARK in piece for _, pieces, _ in turns for piece in pieces)
-    return PromptFrame(tuple(turns)) if whole and referenced == set(range(len(labels))) else None
+        # Every second piece is the number of a text.
+        pieces = _CUT.split(turn.content)
+        numbers = [int(number) for number in pieces[1::2]]
+        referenced.update(numbers)
+        words = pieces[::2]
+        # A mark that is left over was changed by the template (upper case, a slice), and its text
+        # would be.
+        if any(_MARK in piece for piece in words):
+            return None
+        pattern = "%s".join([piece.replace("%", "%%") for piece in words])
+        turns.append((turn.role, pattern, itemgetter(*numbers)) if numbers else (*turn, None))
+    return PromptFrame(tuple(turns)) if referenced == set(range(len(labels))) else None

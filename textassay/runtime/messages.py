@@ -48,9 +48,9 @@ class Message(BaseModel):
             # score is copied once.
             cls = type(self)
             copied = cls.__new__(cls)
-            _set(copied, "__dict__", {**self.__dict__, **update} if update else dict(self.__dict__))
+            _set(copied, "__dict__", self.__dict__ | (update or {}))
             changed = self.__pydantic_fields_set__
-            _set(copied, "__pydantic_fields_set__", {*changed, *update} if update else {*changed})
+            _set(copied, "__pydantic_fields_set__", changed.union(update or ()))
             _set(copied, "__pydantic_extra__", None)
             _set(copied, "__pydantic_private__", None)
         fields = self.__pydantic_fields__  # `model_fields` costs a third of the copy
@@ -395,12 +395,13 @@ class Score(Message):
 
     @model_validator(mode="after")
     def _value_and_outcome_agree(self) -> Self:
-        if (self.value is not None) != (self.outcome == "scored"):
+        is_scored = self.outcome == "scored"
+        if (self.value is not None) != is_scored:
             raise ValueError(
                 f"a score is 'scored' exactly when it has a value: {self.outcome!r} with"
                 f" {self.value!r}"
             )
-        if (self.error is None) != (self.outcome == "scored"):
+        if (self.error is None) != is_scored:
             raise ValueError(
                 f"a score carries an error exactly when it is not 'scored': {self.outcome!r}"
             )

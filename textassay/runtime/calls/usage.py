@@ -13,16 +13,16 @@ from textassay.runtime.errors import ModelError
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
 
-_current: ContextVar[UsageTotal | None] = ContextVar("textassay_ledger", default=None)
+_current: ContextVar[list[Usage] | None] = ContextVar("textassay_ledger", default=None)
 
 
 class track_usage:
-    """Gives a ledger that counts every call made inside the block, also by tasks started there."""
+    """Gives a list of what every call made inside the block costs, also by tasks started there."""
 
-    _token: Token[UsageTotal | None]
+    _token: Token[list[Usage] | None]
 
-    def __enter__(self) -> UsageTotal:
-        ledger = UsageTotal()
+    def __enter__(self) -> list[Usage]:
+        ledger: list[Usage] = []
         self._token = _current.set(ledger)
         return ledger
 
@@ -58,4 +58,4 @@ class MeteredModel(Wrapper):
         self.total.add(usage)
         ledger = _current.get()
         if ledger is not None:
-            ledger.add(usage)
+            ledger.append(usage)
