@@ -82,6 +82,8 @@ class PromptTemplate:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Frames by the `id` of their values, which are kept so that no other object gets that id."""
+    _latest: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The example that was rendered last, and its texts: aspects are mostly asked in a row."""
 
     def prepare(self, example: Example) -> Example:
         """Return the example with its texts as this model is shown them."""
@@ -129,12 +131,22 @@ class PromptTemplate:
         """
         if example is None:
             return Prompt(self._chat(**values))
-        texts = [*material(self.task, example), *(readings or ())]
+        texts = self._texts_of(example)
+        if readings:
+            texts = [*texts, *readings]
         if self.takes_plain_texts:
             messages = self._chat(material=texts, bare=plain_texts(example), **values)
         else:
             messages = self._fill(texts, values)
         return Prompt(messages, example.source)
+
+    def _texts_of(self, example: Example) -> list[dict[str, str]]:
+        """Return the texts of an example as `material`, made once for all of its aspects."""
+        latest = self._latest
+        if latest.get("example") is not example:
+            latest.update(example=example, texts=material(self.task, example))
+        texts: list[dict[str, str]] = latest["texts"]
+        return texts
 
     def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))

@@ -174,7 +174,7 @@ class Example(Message):
     @model_validator(mode="before")
     @classmethod
     def _hash_as_id(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("id") is None:
+        if (type(data) is dict or isinstance(data, Mapping)) and data.get("id") is None:
             return {**data, "id": content_id(data)}
         return data
 

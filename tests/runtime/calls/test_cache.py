@@ -323,6 +323,7 @@ async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
         ASKED.model_copy(update={"draw": 1}),
     )
     key = keys.compute(request)
+    keys.keep(request, key)
     assert key == request_key(IDENTITY, request) == keys.get(request)
     assert await asyncio.create_task(_key_in_task(keys, request)) == key
     assert other.get(request) == request_key({**IDENTITY, "model": "n"}, request)

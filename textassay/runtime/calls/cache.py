@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,6 +45,23 @@ _BEGINNING = 32
 
 _HITS_PER_TURN = 16
 """Hits in a row after which other tasks get a turn: a hit by itself never waits."""
+
+_SAMPLING = (
+    "n",
+    # Two samples of one prompt differ in nothing else: without it, the second would be answered
+    # with the first.
+    "draw",
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "seed",
+    "stop",
+    "logprobs",
+    "json_schema",
+    "extra",
+)
+_sampling_of = itemgetter(*_SAMPLING)
+"""What a key holds of how samples are asked for, under the names of the fields."""
 
 _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationResponse]] = {
     "generate": Response,
@@ -83,21 +101,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         "prompt": request.prompt,
     }
     if isinstance(request, Request):
-        fields |= {
-            "kind": "generate",
-            "n": request.n,
-            # Two samples of one prompt differ in nothing else: without it, the second would be
-            # answered with the first.
-            "draw": request.draw,
-            "temperature": request.temperature,
-            "top_p": request.top_p,
-            "max_tokens": request.max_tokens,
-            "seed": request.seed,
-            "stop": request.stop,
-            "logprobs": request.logprobs,
-            "json_schema": request.json_schema,
-            "extra": request.extra,
-        }
+        fields["kind"] = "generate"
+        fields.update(zip(_SAMPLING, _sampling_of(vars(request)), strict=True))
     elif isinstance(request, ChoicesRequest):
         # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
         fields |= {"kind": "choices", "choices": request.choices}
@@ -113,12 +118,9 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
 
 def _places(request: AnyRequest, part: str) -> list[int]:
     """Return where the truncatable text occurs; with the prompt, that determines it."""
-    texts = (
-        [request.prompt]
-        if request.prompt is not None
-        else [message.content for message in request.messages]
-    )
-    return [len(part), *(_find(text, part) for text in texts)]
+    if request.prompt is not None:
+        return [len(part), _find(request.prompt, part)]
+    return [len(part), *[_find(message.content, part) for message in request.messages]]
 
 
 def _find(text: str, part: str) -> int:
@@ -149,9 +151,9 @@ _last: ContextVar[tuple[AnyRequest, bytes, str] | None] = ContextVar(
 class Keys:
     """Keys of requests to one model.
 
-    A request on its way in is asked for its key three times: by the cache, by single-flight, and
-    where its answer is kept. The cache makes it; the others find it in a context variable, of which
-    each task has its own and the tasks that it starts see a copy.
+    A request that is not answered yet is asked for its key three times: by the cache, by
+    single-flight, and where its answer is kept. The cache makes it; the others find it in a context
+    variable, of which each task has its own and the tasks that it starts see a copy.
     """
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
@@ -163,14 +165,16 @@ class Keys:
         self._identity = identity_bytes(identity)
 
     def compute(self, request: AnyRequest) -> str:
-        """Return `request_key` of the request as it is now, for `get` to find in an inner wrapper.
+        """Return `request_key` of the request as it is now.
 
         Raises:
             ConfigurationError: The request holds something that is not JSON.
         """
-        key = request_key(self._identity, request)
+        return request_key(self._identity, request)
+
+    def keep(self, request: AnyRequest, key: str) -> None:
+        """Have `get` find the key of a request in inner wrappers."""
         _last.set((request, self._identity, key))
-        return key
 
     def get(self, request: AnyRequest) -> str:
         """Return the key that was made for this very request on its way in, or else make it.
@@ -313,19 +317,20 @@ class CachedModel(Wrapper):
             if self._hits_in_a_row >= _HITS_PER_TURN:
                 self._hits_in_a_row = 0
                 await asyncio.sleep(0)  # others get a turn
-            return cast(A, self._decode(key, value))
+            try:
+                return cast(A, decode_answer(value))
+            except ValueError as error:
+                raise self._unusable(key, error) from error
         self._hits_in_a_row = 0
+        self._keys.keep(request, key)
         response = await call(request)
         if self._keep:
             await self.store.put(key, encode_answer(response))
         return response
 
-    def _decode(self, key: str, value: bytes) -> AnyResponse:
-        try:
-            return decode_answer(value)
-        except ValueError as error:
-            folder = self.store.info().folder
-            raise StorageError(
-                f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
-                f" verify {folder}` shows what else is damaged"
-            ) from error
+    def _unusable(self, key: str, error: ValueError) -> StorageError:
+        folder = self.store.info().folder
+        return StorageError(
+            f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
+            f" verify {folder}` shows what else is damaged"
+        )

@@ -7,8 +7,11 @@ are checked. Examples of a small one are kept when they are checked, so that it 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import itemgetter
+from struct import iter_unpack
 from typing import Any
 
 import orjson
@@ -32,6 +35,8 @@ FEW = 20_000
 
 MAX_KEPT_BYTES = 16 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
+
+_optional = itemgetter(*OPTIONAL)
 
 _EXAMPLE_BYTES = 1000  # of an example in memory, besides its texts
 
@@ -175,7 +180,8 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids, compared = hashlib.sha256(), bytearray(), 0
-        present, human, metrics = dict.fromkeys(OPTIONAL, 0), dict[str, int](), dict[str, int]()
+        shapes: Counter[tuple[bool, ...]] = Counter()
+        human, metrics = dict[str, int](), dict[str, int]()
         kept: list[Example] | None = []
         room = MAX_KEPT_BYTES
         for number, row, example in self._read():
@@ -194,19 +200,22 @@ class Examples:
                 kept.append(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
             ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
-            for name in OPTIONAL:
-                if getattr(example, name):
-                    present[name] += 1
+            shapes[tuple(map(bool, _optional(vars(example))))] += 1
             compared += isinstance(example.meta.get(OTHER_OUTPUT), str)
-            _count(rated.human, human)
-            _count(example.metrics, metrics)
+            if rated.human:
+                _count(rated.human, human)
+            if example.metrics:
+                _count(example.metrics, metrics)
         self._refuse_whole(ids)
         self._kept = kept
         return DataInfo(
             name=self.name,
             count=len(ids) // 16,
             digest=content.hexdigest(),
-            present=present,
+            present={
+                name: sum(count for shape, count in shapes.items() if shape[at])
+                for at, name in enumerate(OPTIONAL)
+            },
             human=human,
             metrics=metrics,
             compared=compared,
@@ -263,14 +272,13 @@ def _canonical(example: Example, *, given: bool) -> bytes:
             except ValueError as error:
                 raise FieldError(name, str(error)) from None
     content = example.__dict__
-    for name in ("human", "metrics"):
-        if (
-            None in content[name].values()
-        ):  # says no more than a missing key, and formats differ in which they write
-            content = {
-                **content,
-                name: {key: value for key, value in content[name].items() if value is not None},
-            }
+    if content["human"] or content["metrics"]:
+        # a null says no more than a missing key, and formats differ in which they write
+        numbers = {
+            name: {key: value for key, value in content[name].items() if value is not None}
+            for name in ("human", "metrics")
+        }
+        content = {**content, **numbers}
     try:
         return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
@@ -299,6 +307,8 @@ def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:
 def _first_repeat(ids: bytearray) -> tuple[int, int] | None:
     """Return the positions of the first id that stood before, and of where it did."""
     if len(ids) <= 16 * FEW:
+        if len(set(iter_unpack("16s", ids))) == len(ids) // 16:
+            return None
         seen: dict[bytes, int] = {}
         for at in range(len(ids) // 16):
             before = seen.setdefault(bytes(ids[16 * at : 16 * at + 16]), at)

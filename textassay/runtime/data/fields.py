@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,9 +22,11 @@ from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
 _MAX_LAYOUTS = 256
+_NUMBERS = frozenset({int, float})
+_example: Callable[[Any], Example] = Example.__pydantic_validator__.validate_python
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Layout:
     """Where the values of rows with the same keys go."""
 
@@ -32,6 +36,26 @@ class _Layout:
     """Key of the row, the keyed field it belongs to, and its name in there."""
     raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Aspect, and the keys that hold one rater's rating each."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The fields of `whole`."""
+        return tuple(name for _, name in self.whole)
+
+    @cached_property
+    def values(self) -> Callable[[Mapping[str, Any]], Iterable[Any]]:
+        """Returns the values of a row that are the fields of `whole`."""
+        keys = [key for key, _ in self.whole]
+        return itemgetter(*keys) if len(keys) > 1 else lambda row: [row[key] for key in keys]
+
+    @cached_property
+    def meanings(self) -> tuple[tuple[str, str], ...]:
+        """Every key, and what text in it is read as: a field, or `NAME.` for one entry of one."""
+        return (
+            *self.whole,
+            *((key, "human.") for _, keys in self.raters for key in keys),
+            *((key, f"{name}.") for key, name, _ in self.parts),
+        )
 
 
 class FieldReader:
@@ -91,32 +115,28 @@ class FieldReader:
         """
         if isinstance(row, Example):
             return row
-        if not isinstance(row, Mapping):
+        # the exact type first: asking an abstract class takes longer than reading a field
+        if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
         layout = self._layout(row)
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
-        fields: dict[str, Any] = {}
-
-        def cell(key: str, name: str) -> Any:
-            value = row[key]
-            if text_cells or (text_lists and isinstance(value, str)):
-                return cell_from_text(key, name, value)
-            return value
-
         if text_cells or text_lists:
-            for key, name in layout.whole:
-                value = cell(key, name)
-                if value is not None:
-                    fields[name] = value
-        else:
-            fields = {name: row[key] for key, name in layout.whole if row[key] is not None}
+            row = {
+                key: cell_from_text(key, name, row[key])
+                if text_cells or isinstance(row[key], str)
+                else row[key]
+                for key, name in layout.meanings
+            }
+        fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
+        if None in fields.values():
+            fields = {name: value for name, value in fields.items() if value is not None}
         for aspect, keys in layout.raters:
-            ratings = tuple(cell(key, "human.") for key in keys)
+            ratings = tuple(row[key] for key in keys)
             if any(rating is not None for rating in ratings):
                 fields.setdefault("annotators", {})[aspect] = ratings
         if layout.parts:
-            _add_parts(fields, layout, cell)
+            _add_parts(fields, layout, row)
         if not self._needs_output:
             fields.setdefault("output", "")
         return _validated(fields, layout)
@@ -233,11 +253,11 @@ class FieldReader:
         return MEANING.get(key, ("", 0))
 
 
-def _add_parts(fields: dict[str, Any], layout: _Layout, cell: Callable[[str, str], Any]) -> None:
+def _add_parts(fields: dict[str, Any], layout: _Layout, row: Mapping[str, Any]) -> None:
     """Add the cells that are one entry of a field, such as `human.fluency`."""
     ours: set[str] = set()
     for key, name, part in layout.parts:
-        value = cell(key, f"{name}.")
+        value = row[key]
         # A null in a column of ratings says that there is none; in `meta` it is kept as it is.
         if value is None and name != "meta":
             continue
@@ -269,11 +289,12 @@ def with_means(example: Example) -> Example:
 
 
 def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
-    for name in ("id", "system", "group"):
-        value = fields.get(name)
-        # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
-        if type(value) is int or (type(value) is float and value.is_integer()):
-            fields[name] = str(int(value))
+    if not _NUMBERS.isdisjoint(map(type, fields.values())):
+        for name in ("id", "system", "group"):
+            value = fields.get(name)
+            # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
+            if type(value) is int or (type(value) is float and value.is_integer()):
+                fields[name] = str(int(value))
     references = fields.get("references")
     if references is not None:
         fields["references"] = (
@@ -287,7 +308,7 @@ def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
     if "id" not in fields:
         fields["id"] = content_id(fields)
     try:
-        return Example.model_validate(fields)
+        return _example(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])

@@ -251,24 +251,33 @@ class _Results(Generic[R]):
         return True
 
     async def wait_for_room(self) -> None:
-        """Take the place that somebody gives back."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._held_back.append(future)
-        try:
-            await future
-        except BaseException:
-            if future.done() and not future.cancelled():  # given and canceled in the same turn
-                self.give_room(1)
-            raise
+        """Take a place that somebody gives back."""
+        while not self._room:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._held_back.append(future)
+            try:
+                await future
+            except BaseException:
+                self._wake_worker()  # it may have been woken and canceled in the same turn
+                raise
+        self._room -= 1
+        self._wake_worker()
 
     def give_room(self, places: int) -> None:
-        """Give places back, to those who have waited longest."""
-        while places and self._held_back:
+        """Give places back."""
+        self._room += places
+        self._wake_worker()
+
+    def _wake_worker(self) -> None:
+        """Wake the worker that has waited longest, which wakes the next.
+
+        One by one: a worker whose work is answered from a cache uses many places in one turn.
+        """
+        while self._room and self._held_back:
             future = self._held_back.popleft()
             if not future.done():
                 future.set_result(None)
-                places -= 1
-        self._room += places
+                return
 
     async def commit(self) -> None:
         """Commit what is made, also while it lasts, and hand it to the consumer."""

@@ -88,6 +88,8 @@ class Step:
             each = [self._with_items(arguments, items) for items in zip(*lists, strict=True)]
         except Exception as error:
             return self._failure(error)
+        if len(each) == 1:  # an aspect at a time is the commonest case
+            return [await self._call(each[0])]
         return await gather([self._call(one) for one in each])
 
     def _check_lengths(self, lists: Sequence[Any]) -> None:
