@@ -48,7 +48,7 @@ class Message(BaseModel):
             # score is copied once.
             cls = type(self)
             copied = cls.__new__(cls)
-            _set(copied, "__dict__", self.__dict__ | (update or {}))
+            _set(copied, "__dict__", {**self.__dict__, **(update or {})})
             changed = self.__pydantic_fields_set__
             _set(copied, "__pydantic_fields_set__", changed.union(update or ()))
             _set(copied, "__pydantic_extra__", None)
