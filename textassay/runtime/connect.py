@@ -213,9 +213,10 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
+        secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
         timed: Model = DeadlineModel(
-            backend if self._is_local else MaskedModel(backend, secrets_of(settings)),
+            MaskedModel(backend, secrets) if secrets else backend,
             timeout=None if self._is_local else settings.timeout,
         )
         return timed if store is None else StoringModel(timed, store, timed.identity)

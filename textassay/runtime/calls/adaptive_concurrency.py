@@ -195,7 +195,10 @@ class AdaptiveLimit:
         done.answered += 1
         if done.began is None:
             done.began = now - latency
-        done.fastest, done.slowest = min(done.fastest, latency), max(done.slowest, latency)
+        if latency < done.fastest:
+            done.fastest = latency
+        if latency > done.slowest:
+            done.slowest = latency
         self._judged.answered += 1
         # Answers that came while the limit was hardly used say nothing about a higher one.
         done.saturated += in_flight >= self.SATURATED * self.limit
