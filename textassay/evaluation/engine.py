@@ -216,14 +216,14 @@ class EvaluationEngine:
             else:
                 with self._observed.example(assignment.example):
                     result = await self._result(assignment)
-        for usage in ledger:
+        for usage in ledger.usages:
             self._ledger.add(usage)
         if result is None:
             return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
         scores = [
             score.model_copy(update=timing)
-            for score in complete(result, assignment, ledger, self._method)
+            for score in complete(result, assignment, ledger.usages, self._method)
         ]
         if self._adjust is not None:
             scores = [self._adjust(score) for score in scores]
@@ -292,7 +292,7 @@ class EvaluationEngine:
 
 
 def complete(
-    result: Any, assignment: Assignment, ledger: list[Usage], method: Method
+    result: Any, assignment: Assignment, usages: list[Usage], method: Method
 ) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
@@ -316,7 +316,7 @@ def complete(
         scores.append(
             failed(example, aspect, score, method) if isinstance(score, Failure) else score
         )
-    return add_unattributed_usage(scores, ledger)
+    return add_unattributed_usage(scores, usages)
 
 
 def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:
@@ -332,14 +332,14 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
     )
 
 
-def add_unattributed_usage(scores: list[Score], ledger: list[Usage]) -> list[Score]:
-    """Return the scores with the part of the ledger that none of them claims added to the first."""
-    if len(scores) == len(ledger) == 1 and scores[0].usage is ledger[0]:
+def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
+    """Return the scores with what none of them claims of the calls' usages added to the first."""
+    if len(scores) == len(usages) == 1 and scores[0].usage is usages[0]:
         return scores
     claimed, paid = NO_USAGE, UsageTotal()
     for score in scores:
         claimed += score.usage
-    for usage in ledger:
+    for usage in usages:
         paid.add(usage)
     if paid.equals(claimed) or not scores:
         return scores

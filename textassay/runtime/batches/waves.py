@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from weakref import WeakKeyDictionary
 
-from textassay.runtime.calls.usage import current_ledger
-from textassay.runtime.messages import UsageTotal
+from textassay.runtime.calls.usage import Ledger, current_ledger
 from textassay.runtime.model import A, Model, Q, Wrapper
 
 QUIET = 0.05
@@ -31,9 +30,9 @@ class Waves:
     def __init__(self) -> None:
         self.count = 0
         """Waves of the piece of work that took the most so far."""
-        self._of_each: WeakKeyDictionary[UsageTotal, int] = WeakKeyDictionary()
-        self._outside = UsageTotal()  # stands for whatever is asked outside of any piece of work
-        self._waiting: list[tuple[UsageTotal, asyncio.Future[None]]] = []
+        self._of_each: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
+        self._outside = Ledger()  # stands for whatever is asked outside of any piece of work
+        self._waiting: list[tuple[Ledger, asyncio.Future[None]]] = []
         self._last = 0.0
         self._is_timed = False
 

@@ -13,16 +13,26 @@ from textassay.runtime.errors import ModelError
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
 
-_current: ContextVar[list[Usage] | None] = ContextVar("textassay_ledger", default=None)
+
+class Ledger:
+    """What the calls of a piece of work cost, in the order in which they were answered."""
+
+    __slots__ = ("__weakref__", "usages")
+
+    def __init__(self) -> None:
+        self.usages: list[Usage] = []
+
+
+_current: ContextVar[Ledger | None] = ContextVar("textassay_ledger", default=None)
 
 
 class track_usage:
-    """Gives a list of what every call made inside the block costs, also by tasks started there."""
+    """Gives a ledger of every call made inside the block, also by tasks started there."""
 
-    _token: Token[list[Usage] | None]
+    _token: Token[Ledger | None]
 
-    def __enter__(self) -> list[Usage]:
-        ledger: list[Usage] = []
+    def __enter__(self) -> Ledger:
+        ledger = Ledger()
         self._token = _current.set(ledger)
         return ledger
 
@@ -30,7 +40,7 @@ class track_usage:
         _current.reset(self._token)
 
 
-def current_ledger() -> UsageTotal | None:
+def current_ledger() -> Ledger | None:
     """Return the ledger of the piece of work that the caller is part of, if it is part of one."""
     return _current.get()
 
@@ -58,4 +68,4 @@ class MeteredModel(Wrapper):
         self.total.add(usage)
         ledger = _current.get()
         if ledger is not None:
-            ledger.append(usage)
+            ledger.usages.append(usage)
