@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import hdrs
@@ -77,9 +77,9 @@ class HttpClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
-    async def send(
+    def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
-    ) -> HTTPAnswer:
+    ) -> Coroutine[Any, Any, HTTPAnswer]:
         """Send one request and return the answer, whatever its status.
 
         Raises:
@@ -88,12 +88,27 @@ class HttpClient:
             ConfigurationError: It was opened in another event loop.
         """
         session = self.session()
-        key = None
-        if method == "POST" and len(body) <= LARGE and self._proxy is None:
-            key = (url, *headers.items()) if headers else (url,)
-            pattern = self._patterns.get(key)
-            if pattern is not None:
-                return await self._exchange(session, pattern, body)
+        if method != "POST" or len(body) > LARGE or self._proxy is not None:
+            return self._request(session, method, url, body, headers)
+        key = (url, *headers.items()) if headers else (url,)
+        pattern = self._patterns.get(key)
+        if pattern is not None:
+            # Joined here, before a connection is waited for: what orjson returns takes up to eight
+            # times its length, and a thousand calls may be waiting.
+            text = b"%b%d\r\n\r\n%b" % (pattern.head, len(body), body)
+            return self._exchange(session, pattern.request, text)
+        return self._request(session, method, url, body, headers, key)
+
+    async def _request(
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str] | None,
+        key: tuple[object, ...] | None = None,
+    ) -> HTTPAnswer:
+        """Send any request, and with a key remember it as the pattern of those like it."""
         response = await session.request(
             method,
             url,
@@ -115,7 +130,7 @@ class HttpClient:
         return HTTPAnswer(response.status, response.headers, raw)
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, pattern: _Pattern, body: bytes
+        self, session: aiohttp.ClientSession, request: aiohttp.ClientRequest, text: bytes
     ) -> HTTPAnswer:
         """Send a POST like an earlier one, on a connection of the session's connector.
 
@@ -123,14 +138,15 @@ class HttpClient:
         of its work; here only the body differs.
         """
         assert session.connector is not None
-        connection = await session.connector.connect(pattern.request, [], UNTIMED)
+        connection = await session.connector.connect(request, [], UNTIMED)
         try:
             protocol = connection.protocol
             assert protocol is not None
             transport = protocol.transport
             assert transport is not None
             protocol.set_response_params(read_until_eof=True)
-            transport.write(b"%b%d\r\n\r\n%b" % (pattern.head, len(body), body))
+            transport.write(text)
+            del text  # nobody needs it while the server thinks
             message, content = await protocol.read()
             while 100 <= message.code < 200 and message.code != 101:  # "early hints" and the like
                 message, content = await protocol.read()
@@ -142,7 +158,7 @@ class HttpClient:
         except HttpProcessingError as error:
             connection.close()
             raise aiohttp.ClientResponseError(
-                pattern.request.request_info,
+                request.request_info,
                 (),
                 status=error.code,
                 message=error.message,
