@@ -3,7 +3,9 @@
     python -m benchmarks.scale_out [COUNT]
 
 The time per example is taken from two runs of different lengths, so that starting is not counted.
-Needs an idle machine: the ratio is of wall time. The arms take turns.
+Needs an idle machine: the ratio is of wall time. The arms take turns. The first two arms are loops
+that share nothing, not even a file: what the machine itself gives two processes over one, which
+is less than 2 where its cores share caches, memory or a power limit.
 """
 
 from __future__ import annotations
@@ -17,11 +19,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.server import server
+from benchmarks.server import ROOT, server
 from tests.cli.harness import write_examples
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 METHOD = ("--method", "g-eval", "--task", "summarization", "--set", "steps=none", "--n", "5")
+BARE = ("1 bare loop", "2 bare loops")
+LOOP = """
+import hashlib, json, sys
+row = {"id": "x", "texts": ["It rained on day 0."] * 8, "ratings": [1.0, 2.0, 3.0, 4.0, 5.0]}
+for number in range(int(sys.argv[1])):
+    for _ in range(10):
+        row = json.loads(json.dumps({**row, "id": str(number)}))
+        hashlib.sha256(repr(row).encode()).hexdigest()
+"""
+"""As Python spends its time on a cached example: dictionaries, JSON, digests."""
 ARMS = {
     "--processes 1": ("--processes", "1"),
     "--processes 2": ("--processes", "2"),
@@ -67,6 +79,18 @@ def seconds(data: Path, url: str, cache: Path, *more: str) -> float:
         return time.monotonic() - began
 
 
+def bare(count: int, processes: int) -> float:
+    """Return the seconds that `count` turns of a loop take, divided among processes."""
+    began = time.monotonic()
+    started = [
+        subprocess.Popen([sys.executable, "-c", LOOP, str(count // processes)], cwd=ROOT)
+        for _ in range(processes)
+    ]
+    for process in started:
+        process.wait()
+    return time.monotonic() - began
+
+
 def main(count: int) -> None:
     """Print the examples per second of each arm, and the ratios of two to one."""
     with tempfile.TemporaryDirectory() as folder, ray_nodes(), server() as url:
@@ -74,8 +98,11 @@ def main(count: int) -> None:
         short = write_examples(Path(folder) / "short.jsonl", count // 5)
         cache = Path(folder) / "cache"
         seconds(long, url, cache)
-        rates: dict[str, list[float]] = {name: [] for name in ARMS}
+        rates: dict[str, list[float]] = {name: [] for name in (*BARE, *ARMS)}
         for _ in range(ROUNDS):
+            for processes, name in enumerate(BARE, start=1):
+                took = bare(count, processes) - bare(count // 5, processes)
+                rates[name].append((count - count // 5) / took)
             for name, flags in ARMS.items():
                 took = seconds(long, url, cache, *flags) - seconds(short, url, cache, *flags)
                 rates[name].append((count - count // 5) / took)
