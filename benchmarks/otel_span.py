@@ -6,6 +6,7 @@ The tracer is OpenTelemetry's SDK with a batch processor and an exporter in memo
 graph, the SDK alone makes as many spans with the same parent, name, attributes and exporter: what
 the graph takes beyond these and beyond itself without tracing is ours, and held to 10 us a span.
 The SDK's span without attributes, exporter or parent is the least that any library can reach.
+With a sampler that drops everything, the same graph tells what tracing costs whom it is not kept.
 Rounds take turns, and the best of each counts.
 """
 
@@ -19,6 +20,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from textassay import Graph, Node, telemetry
 from textassay.runtime.messages import Message
@@ -74,24 +76,28 @@ def main() -> None:
     provider, exporter = TracerProvider(), InMemorySpanExporter()
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=2 * spans))
     attributes = {names.OPERATION: "invoke_agent", names.AGENT: "n0"}
-    off, on, sdk, least = [], [], [], []
+    dropping = TracerProvider(sampler=ALWAYS_OFF)
+    off, on, dropped, sdk, least = [], [], [], [], []
     for _ in range(given.rounds):
         telemetry.uninstrument()
         off.append(asyncio.run(seconds(graph, given.runs)))
         telemetry.instrument(tracer_provider=provider)
         on.append(asyncio.run(seconds(graph, given.runs)))
+        telemetry.instrument(tracer_provider=dropping)
+        dropped.append(asyncio.run(seconds(graph, given.runs)))
         provider.force_flush()
         sdk.append(bare(provider, spans, attributes))
         provider.force_flush()
         exporter.clear()
         least.append(bare(TracerProvider(), spans, None))
     provider.shutdown()
-    without, with_spans, alone, floor = (
-        min(times) / spans * 1e6 for times in (off, on, sdk, least)
+    without, with_spans, unkept, alone, floor = (
+        min(times) / spans * 1e6 for times in (off, on, dropped, sdk, least)
     )
     whole = with_spans - without
     print(f"without tracing: {without:.2f} us a node")
     print(f"a span, whole: {whole:.2f} us; the SDK alone: {alone:.2f} us, at least {floor:.2f} us")
+    print(f"a span that a sampler drops: {unkept - without:.2f} us")
     print(
         f"ours: {whole - alone:.2f} us, target {TARGET_US:g} us:"
         f" {'met' if whole - alone < TARGET_US else 'missed'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -18,7 +19,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.xdist_group("llamacpp")
 def test_the_tutorial_runs(tmp_path, monkeypatch):
-    """Every cell succeeds; the run, the agreement and the estimates are tables without script."""
+    """Every cell succeeds; the run, the agreement and the estimates are tables without script.
+
+    Progress is one line below the cell of the run, and nothing else is printed anywhere.
+    """
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
     client = NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}})
@@ -33,3 +37,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     for heading in ("72 scored", "agreement with people", "raters&#x27; scale", "graph g-eval"):
         assert heading in whole
     assert "<script" not in whole
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert [one.text for one in outputs if one.output_type == "stream"] == []
+    [progress] = [one.data["text/plain"] for one in outputs if one.output_type == "display_data"]
+    assert re.fullmatch(r"36/36 \| .* \| took \d+:\d\d \| 72 calls.*", progress)
