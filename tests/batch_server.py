@@ -37,6 +37,8 @@ class Faults:
     """Submissions that are turned away with 429."""
     bad_rows: frozenset[str] = frozenset()
     """Texts whose requests are refused."""
+    unread: int = 0
+    """Looks at uploaded files, or batches made of them, at which they are not read yet."""
     hold: bool = False
     """Whether no batch ends."""
 
@@ -65,15 +67,21 @@ class Batches(MockServer):
             name = f"file-{next(self._ids)}"
             self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
             assert form["purpose"] == "batch"
-            return web.json_response({"id": name})
+            return web.json_response({"id": name, "status": self._file_status()})
         if path == "/v1/batches":
             return await self._create(request) if verb == "POST" else self._list(request)
         if path.startswith("/v1/batches/"):
             return web.json_response(self._look(path.rpartition("/")[2]))
+        if path.startswith("/v1/files/") and not path.endswith("/content"):
+            return web.json_response({"status": self._file_status()})
         if path.startswith("/v1/files/"):
             body = self.files.get(path.split("/")[3])
             return web.Response(status=404) if body is None else web.Response(body=body)
         return await self.handle(request)
+
+    def _file_status(self) -> str:
+        self.faults.unread = max(0, self.faults.unread - 1)
+        return "pending" if self.faults.unread else "processed"
 
     async def _create(self, request: web.BaseRequest) -> web.Response:
         body = orjson.loads(await request.read())
@@ -81,6 +89,9 @@ class Batches(MockServer):
             self.faults.enqueued -= 1
             error = {"error": {"message": "enqueued token limit", "code": "token_limit_exceeded"}}
             return web.json_response(error, status=429, headers={"Retry-After": "0.01"})
+        if self._file_status() == "pending":
+            error = {"error": {"message": "Only files with status 'Processed' are accepted"}}
+            return web.json_response(error, status=400)
         name = f"batch-{next(self._ids)}"
         self.batches[name] = {
             "id": name, "status": "in_progress",

@@ -14,7 +14,7 @@ from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.errors import ModelError
-from textassay.runtime.model import ChatMessage, Request
+from textassay.runtime.model import ChatMessage, Request, Response
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = pytest.mark.asyncio
@@ -79,6 +79,14 @@ async def session(tmp_path, server, requests, *, note=None, after=False, put=Non
         await queue.aclose()
         await book.aclose()
         await store.aclose()
+
+
+async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
+    """As with Azure, which refuses batches of such a file."""
+    async with serve_batches(Faults(unread=3)) as server:
+        got = await session(tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in got)
+        assert len(server.batches) == 1
 
 
 async def test_random_deaths_pay_for_nothing_twice(tmp_path):

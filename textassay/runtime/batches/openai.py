@@ -8,6 +8,7 @@ Groq have them. Both files are read whatever the status: a batch that expired ha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,12 @@ CLOCK_SECONDS = 600.0
 
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _UNRUN = frozenset({"batch_expired", "batch_cancelled"})
+_UNREAD = frozenset({"pending", "running", "notrunning"})
+"""Statuses of an uploaded file of which Azure makes no batch yet."""
+
+FIRST_LOOK = 0.2
+MAX_LOOK = 30.0
+"""Seconds between two looks at a file that is not read yet: doubled each time."""
 
 
 class OpenAIBatches:
@@ -74,6 +81,7 @@ class OpenAIBatches:
 
     async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
         """Upload the file, unless it is there, and start the batch."""
+        answer: Any = None
         file = batch.uploaded
         if file is None:
             answer = await self._http.upload("/files", batch.file, {"purpose": "batch"})
@@ -81,6 +89,7 @@ class OpenAIBatches:
             # Noted before the batch is started: after a crash in between, the file is not uploaded
             # again, and a batch that was started all the same is found by it.
             await uploaded(file)
+        await self._until_read(file, answer)
         body = {
             "input_file_id": file,
             "endpoint": batch.group,
@@ -88,6 +97,21 @@ class OpenAIBatches:
             "metadata": {TAG: batch.tag},
         }
         return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
+
+    async def _until_read(self, file: str, answer: Any) -> None:
+        """Wait until the server has read an uploaded file; only Azure refuses batches before that.
+
+        Args:
+            file: The server's name of it.
+            answer: What the server said of it last; `None` if this process did not upload it.
+        """
+        if answer is None and not self._version:  # uploaded by a process that died just now
+            answer = await self._http.ask("GET", f"/files/{file}")
+        pause = FIRST_LOOK
+        while isinstance(answer, Mapping) and str(answer.get("status")).lower() in _UNREAD:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_LOOK)
+            answer = await self._http.ask("GET", f"/files/{file}")
 
     async def find(self, batch: Prepared) -> str | None:
         """Look through the batches made since, newest first, for our tag or our file."""
