@@ -44,7 +44,7 @@ def calibrate(
         str, typer.Option(metavar="NAME", help="auto, isotonic, linear, shift or ordinal.")
     ] = "auto",
     coverage: Annotated[
-        float, typer.Option(metavar="C", help="Share of ratings that their intervals should hold.")
+        float, typer.Option(metavar="C", help="Share of ratings that intervals should contain.")
     ] = 0.9,
     scale: ScaleOf = None,
     labels: Labels = "random",

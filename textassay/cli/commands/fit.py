@@ -93,14 +93,14 @@ LEARNING = Group(
     raters=Annotated[
         Literal["mean", "model"] | None,
         _learning(
-            help="Learn from mean ratings (default), or take each rater's severity and noise off.",
+            help="Learn from mean ratings (default), or model each rater's severity and noise.",
         ),
     ],
     new_systems=Annotated[
         bool | None,
         _learning(
             "--new-systems",
-            help="Texts of systems without ratings are to be judged: folds leave out systems too.",
+            help="Prepare for texts of systems without ratings: folds leave out systems too.",
         ),
     ],
     report=Annotated[
