@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -15,8 +16,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
-    "agents", "calibration", "cluster", "demo", "learning", "meta", "methods", "prompts", "report",
-    "runtime", "telemetry", "testing", "tools",
+    "agents", "calibration", "cluster", "demo", "gates", "learning", "meta", "methods", "prompts",
+    "report", "runtime", "telemetry", "testing", "tools",
 )  # fmt: skip
 """Packages that export what others may use; whatever lies deeper may move."""
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
@@ -84,6 +85,14 @@ def test_names_on_a_page_resolve(page: Path) -> None:
         for part in dotted.split("."):
             assert hasattr(found, part), f"{page.name}: there is no textassay.{dotted}"
             found = getattr(found, part)
+
+
+def test_the_tutorial_imports_public_names() -> None:
+    """Its code cells, as those of the pages."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) > 3
+    check_imports("\n".join(line for one in code for line in IMPORT.findall(one)), "tutorial")
 
 
 def test_public_packages_are_imported_lazily() -> None:

@@ -25,7 +25,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     """
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
     notebook = nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4)
-    client = NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}})
+    client = NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     shown = [
         output["data"]["text/html"]

@@ -9,6 +9,7 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.gates.assay import Assay
+    from textassay.gates.baseline import judged
     from textassay.gates.checks import Check, CheckFailed, Inconclusive, JudgeError
     from textassay.gates.recording import Judge
 
@@ -19,8 +20,9 @@ _HOME = {
     "Inconclusive": "checks",
     "Judge": "recording",
     "JudgeError": "checks",
+    "judged": "baseline",
 }
 
-__all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError"]
+__all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError", "judged"]
 
 __getattr__, __dir__ = lazy(__name__, _HOME)
