@@ -65,10 +65,10 @@ def origin(url: str) -> str | None:
 
 def _own_address(version: int) -> str:
     family = socket.AF_INET if version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((_ELSEWHERE[version], 9))
-        except OSError:
-            # a machine without a network is reached by itself alone
-            return socket.gethostname()
-        return str(probe.getsockname()[0])
+            return str(probe.getsockname()[0])
+    except OSError:
+        # a machine without such a network is reached by its name, or by itself alone
+        return socket.gethostname()
