@@ -30,7 +30,8 @@ from training.learning import (
     split,
     train,
 )
-from training.network import Shape
+from training.network import Network, Shape
+from training.parity import read_back, read_tokenizer
 
 TOKENIZER_CHARACTERS = 24_000_000
 
@@ -44,7 +45,7 @@ def main() -> None:
     (articles, held_articles), (dialogues, held_dialogues) = split(articles), split(dialogues)
     tokenizer_file = _tokenizer(given, articles, dialogues)
     encoder = Encoder(load_tokenizer(tokenizer_file))
-    network = new_network(Shape(), given.seed) if given.begin is None else load_network(given.begin)
+    network = new_network(Shape(), given.seed) if given.begin is None else _begun(given.begin)
     network.to(given.device)
     held = held_out_cases(held_articles, held_dialogues, encoder)
     with (given.work / "log.jsonl").open("a", encoding="utf-8") as log:
@@ -83,7 +84,22 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--begin",
         type=Path,
-        help="network to begin the second stage with; its tokenizer stands beside it",
+        help="network to begin the second stage with: a checkpoint with its tokenizer beside it, or"
+        " a GGUF file",
+    )
+    parser.add_argument(
+        "--rate", type=float, default=1.0, help="share of the learning rates, in the second stage"
+    )
+    parser.add_argument(
+        "--ranking",
+        type=float,
+        default=0.0,
+        help="weight of telling the better of two candidates by PMI, in the second stage",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="end the second stage after so long; without it a run is the same again",
     )
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
     return parser.parse_args()
@@ -99,6 +115,9 @@ def _tokenizer(
     file: Path = given.work / "tokenizer.json"
     if file.exists():
         return file
+    if given.begin is not None and given.begin.suffix == ".gguf":
+        read_tokenizer(given.begin).save(str(file))
+        return file
     if given.begin is not None:
         shutil.copy(given.begin.with_name(file.name), file)
         return file
@@ -109,6 +128,11 @@ def _tokenizer(
     enough = [text for text, size in zip(mixed, sizes, strict=True) if size < TOKENIZER_CHARACTERS]
     train_tokenizer(enough, Shape().vocabulary).save(str(file))
     return file
+
+
+def _begun(file: Path) -> Network:
+    """Return the network of a checkpoint or of a GGUF file."""
+    return read_back(file) if file.suffix == ".gguf" else load_network(file)
 
 
 def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
@@ -126,7 +150,9 @@ def _stages(given: argparse.Namespace) -> list[tuple[int, Plan]]:
                 words=(80, 450),
                 decay=0.0,
                 seed=given.seed + 1,
-                weights=(0.3, 1.0, 1.5, 0.5),
+                weights=(0.3, 1.0, 1.5, 0.5, given.ranking),
+                begin=given.rate,
+                minutes=given.minutes,
             ),
         ),
     ]

@@ -269,15 +269,49 @@ def oppose(sentence: str, rng: random.Random) -> str | None:
 
 
 def fuse_with(other: str) -> Alteration:
-    """Return what joins the first part of a sentence to the last part of another one."""
+    """Return what joins the first part of a sentence to the last part of another one.
+
+    The two meet at a word that both have, so that the result reads well and is wrong.
+    """
 
     def alter(sentence: str, rng: random.Random) -> str | None:
         head, tail = sentence.rstrip(".!?").split(), other.split()
         if len(head) < 7 or len(tail) < 7 or sentence == other:
             return None
-        return " ".join(
-            head[: rng.randint(3, len(head) - 3)] + tail[rng.randint(2, len(tail) - 3) :]
-        )
+        places = [
+            (i, j)
+            for i, word in enumerate(head[3:-2], 3)
+            for j, same in enumerate(tail[1:-2], 1)
+            if word.lower() == same.lower()
+        ]
+        if not places:
+            return None
+        i, j = rng.choice(places)
+        return " ".join(head[:i] + tail[j:])
+
+    return alter
+
+
+def transplant(others: Sequence[str], pool: Sequence[str]) -> Alteration:
+    """Return what puts a sentence of another text, with names of this one, in a sentence's place.
+
+    Such a sentence shares names with the text and nothing else: it is fluent, on the topic by its
+    names, neither copied nor true.
+
+    Args:
+        others: Sentences of another text.
+        pool: Names and numbers of this one.
+    """
+
+    def alter(sentence: str, rng: random.Random) -> str | None:
+        new = rng.choice(others)
+        replaced = 0
+        for old in names(new):
+            fitting = [name for name in pool if name[0].isdigit() == old[0].isdigit()]
+            if fitting:
+                new = new.replace(old, rng.choice(fitting), 1)
+                replaced += 1
+        return new if replaced else None
 
     return alter
 
@@ -306,6 +340,15 @@ def _repeat_span(words: list[str], n: int, rng: random.Random) -> list[str]:
     return words[:at] + span * rng.randint(1, 2) + words[at:]
 
 
+def _loop(words: list[str], n: int, rng: random.Random) -> list[str]:
+    """Say a longer span again and again, as language models do that have lost their way."""
+    size = rng.randint(2, min(7, len(words)))
+    at = rng.randrange(len(words) - size + 1)
+    span = words[at : at + size]
+    tail = [] if rng.random() < 0.5 else words[at + size :]
+    return words[: at + size] + span * rng.randint(1, 3) + tail
+
+
 def _swap_neighbours(words: list[str], n: int, rng: random.Random) -> list[str]:
     words = list(words)
     for _ in range(n):
@@ -331,7 +374,15 @@ def _cut_head(words: list[str], n: int, rng: random.Random) -> list[str]:
     return words[rng.randint(1, max(1, len(words) // 2)) :]
 
 
-_WORD_GARBLES = (_drop_words, _repeat_span, _swap_neighbours, _shuffle_window, _cut_off, _cut_head)
+_WORD_GARBLES = (
+    _drop_words,
+    _repeat_span,
+    _loop,
+    _swap_neighbours,
+    _shuffle_window,
+    _cut_off,
+    _cut_head,
+)
 
 
 def garble(sentence: str, rng: random.Random, share: float = 0.15) -> str | None:

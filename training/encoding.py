@@ -17,8 +17,12 @@ from training.items import CUES, QUESTIONS, SENTENCE_QUESTIONS, SYNONYMS, Asked,
 
 END = "<|endoftext|>"
 SPECIAL = (END, "<|im_start|>", "<|im_end|>")
-CONTEXT, CANDIDATE, ANSWER = 1, 2, 3
-"""Why a token's successor is to be learned; 0 where it is not."""
+CONTEXT, CANDIDATE, ANSWER, COMPARED = 1, 2, 3, 4
+"""Why a token's successor is to be learned; 0 where it is not.
+
+`COMPARED` tokens are those of candidates that are not to be imitated: their likelihood only counts
+in comparison with that of others.
+"""
 MAX_CONTEXT = 800
 
 
@@ -76,7 +80,7 @@ class Branch:
     Attributes:
         ids: Tokens, the candidate first.
         targets: What follows each.
-        why: `CANDIDATE`, `ANSWER` or 0, by token.
+        why: `CANDIDATE`, `ANSWER`, `COMPARED` or 0, by token.
         question: 0 for the candidate, else the number of the question, by token.
         places: Position behind the context, by token.
     """
@@ -111,13 +115,18 @@ class Encoded:
         context: Tokens of the context, the end mark first.
         cue: Tokens that stand before a candidate whose context is not given.
         branches: One a candidate, then one for each that is asked about sentence by sentence.
-        candidates: Number of candidates.
+        worth: How good each candidate is as a whole, from 0 to 1.
     """
 
     context: np.ndarray
     cue: np.ndarray
     branches: tuple[Branch, ...]
-    candidates: int
+    worth: tuple[float, ...]
+
+    @property
+    def candidates(self) -> int:
+        """Number of candidates."""
+        return len(self.worth)
 
     @property
     def size(self) -> int:
@@ -161,22 +170,23 @@ class Encoder:
         """
         texts = [f"\n{case.kind}: {candidate.text}" for candidate in case.candidates]
         branches = [
-            self._branch(text, candidate.faithful, questions)
+            self._branch(text, CANDIDATE if candidate.faithful else COMPARED, questions)
             for text, candidate, questions in zip(texts, case.candidates, asked, strict=True)
         ]
         chains = [
-            self._branch(text, False, [one])
+            self._branch(text, 0, [one])
             for text, one in zip(texts, in_turn, strict=True)
             if one is not None
         ]
         context = self._ids(case.context, True)[:MAX_CONTEXT]
-        return Encoded(context, self._cues[case.kind], (*branches, *chains), len(branches))
+        worth = tuple(candidate.worth for candidate in case.candidates)
+        return Encoded(context, self._cues[case.kind], (*branches, *chains), worth)
 
-    def _branch(self, text: str, faithful: bool, asked: Sequence[Asked]) -> Branch:
+    def _branch(self, text: str, reason: int, asked: Sequence[Asked]) -> Branch:
         ids = list(self._tokenizer.encode(text).ids)
         n = len(ids)
         targets, question, places = [*ids[1:], self.end], [0] * n, list(range(n))
-        why = [CANDIDATE if faithful and LABEL_TOKENS - 1 <= i < n - 1 else 0 for i in range(n)]
+        why = [reason if LABEL_TOKENS - 1 <= i < n - 1 else 0 for i in range(n)]
         for number, one in enumerate(asked, 1):
             steps: list[int] = []
             marks: list[int] = []

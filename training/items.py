@@ -69,7 +69,7 @@ SYNONYMS = {
 }
 """Names under which a rating of each respect is asked for; the first one is the name of the
 aspect."""
-ABOUT_ELSE = 0.12
+ABOUT_ELSE = 0.2
 """Share of summaries that are about something else."""
 MAX_SENTENCES = 3
 """Sentences that are asked about one by one."""
@@ -105,6 +105,16 @@ class Candidate:
     faithful: bool
     quality: dict[str, float]
     parts: dict[str, list[tuple[str, bool]]] = field(default_factory=dict)
+
+    @property
+    def worth(self) -> float:
+        """Return how good the text is as a whole: the mean of what is known.
+
+        A text that is wholly bad in some respect, such as one about something else, is worth
+        nothing: how likely its context makes it cannot say that it is fluent.
+        """
+        known = self.quality.values()
+        return math.fsum(known) / len(known) if min(known) > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -177,6 +187,7 @@ def article_case(
     rng: random.Random,
     n: int,
     about_else: float = ABOUT_ELSE,
+    topic: str | None = None,
 ) -> Case:
     """Return an article with `n` summaries.
 
@@ -188,9 +199,11 @@ def article_case(
         n: Number of candidates.
         about_else: Share of them that are about something else; where it is 0, nearly all share
             nearly all their words with the article.
+        topic: The title of the article that the sentences are from, wherever they stand in it: what
+            it names is important at any place.
     """
     context = "article: " + simplify(" ".join(sentences))
-    salience = _salience(sentences)
+    salience = _salience(sentences, topic or title)
     own = [name for sentence in sentences for name in alterations.names(sentence)]
     others = [name for sentence in foreign for name in alterations.names(sentence)]
     candidates: list[Candidate] = []
@@ -209,16 +222,24 @@ def article_case(
     return Case(context, "summary", candidates)
 
 
-def _salience(sentences: Sequence[str]) -> list[float]:
+def _salience(sentences: Sequence[str], topic: str | None) -> list[float]:
     """Return how much each sentence says of what the whole is about.
 
-    Shared words, and how early it stands.
+    Shared words, how early it stands, and what it shares with the title, which is not shown.
     """
     bags = [set(re.findall(r"[a-z]{4,}", sentence.lower())) for sentence in sentences]
+    named = set(re.findall(r"[a-z]{4,}", (topic or "").lower()))
     counts = Counter(word for bag in bags for word in bag)
     central = [sum(counts[w] - 1 for w in bag) / math.sqrt(8 + len(bag)) for bag in bags]
     most = max(central) or 1.0
-    return [0.65 / (1 + 0.4 * i) + 0.35 * c / most for i, c in enumerate(central)]
+    early = [1 / (1 + 0.4 * i) for i in range(len(sentences))]
+    shares = [len(bag & named) / min(3, len(named)) if named else 0.0 for bag in bags]
+    if not any(shares):
+        return [0.65 * e + 0.35 * c / most for e, c in zip(early, central, strict=True)]
+    return [
+        0.45 * e + 0.25 * c / most + 0.3 * min(1.0, s)
+        for e, c, s in zip(early, central, shares, strict=True)
+    ]
 
 
 def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], float]:
@@ -226,16 +247,16 @@ def _chosen(salience: Sequence[float], rng: random.Random) -> tuple[list[int], f
     n = len(salience)
     size = min(n, rng.choice((1, 2, 2, 3, 3, 3, 4)))
     way = rng.random()
-    if way < 0.35:
+    if way < 0.42:
         places = list(range(size))
-    elif way < 0.5:
+    elif way < 0.55:
         start = rng.randrange(n - size + 1)
         places = list(range(start, start + size))
-    elif way < 0.65:
+    elif way < 0.7:
         places = sorted(
             sorted(range(n), key=lambda i: -salience[i])[: size + 1], key=lambda _: rng.random()
         )[:size]
-    elif way < 0.8:
+    elif way < 0.83:
         places = sorted(
             sorted(range(n), key=lambda i: salience[i])[: size + 2], key=lambda _: rng.random()
         )[:size]
@@ -278,7 +299,11 @@ def _summary(
     if about_else:
         good["consistency"] = [False] * len(said)
     elif not clean and rng.random() < 0.45:
-        _spoil(said, good["consistency"], _ways_to_lie(sentences, pool, rng), rng)
+        ways = _ways_to_lie(sentences, pool, rng)
+        if share_else > 0:  # where overlap is to be matched there are none of these
+            ways += [alterations.transplant(foreign, pool)] * 2
+            rng.shuffle(ways)
+        _spoil(said, good["consistency"], ways, rng)
     order_quality = 1.0
     if not clean and rng.random() < 0.45:
         said, good, order_quality = _disorder(said, good, sentences if about_else else foreign, rng)
@@ -432,12 +457,44 @@ def _reply_case(
     context = f"{head}dialogue:\n" + "\n".join(f"- {simplify(turn)}" for turn in history)
     content = set(re.findall(r"[a-z]{5,}", simplify(known))) if head else None
     foreign = rng.choice(others)
-    kinds = [
-        "real",
-        *rng.choices(("dull", "foreign", "again", "reaction", "real"), (3, 4, 2, 1, 3), k=n - 1),
-    ]
+    kinds = ["real", *rng.choices(list(OTHER_REPLIES), list(OTHER_REPLIES.values()), k=n - 1)]
     candidates = [_reply(kind, history, real, foreign, content, rng) for kind in kinds]
     return Case(context, "response", candidates)
+
+
+OTHER_REPLIES = {
+    "real": 3,
+    "dull": 2,
+    "reaction": 1,
+    "foreign": 4,
+    "again": 2,
+    "looped": 2,
+    "fused": 3,
+}
+"""How often the other responses are of each kind."""
+_FITS = {"real": 1.0, "foreign": 0.0, "again": 0.25, "looped": 0.75, "fused": 0.25}
+_NATURAL = {"foreign": 0.5, "again": 0.25, "looped": 0.25, "fused": 0.25}
+_CLEAR = {"foreign": 0.5, "again": 0.75, "looped": 0.75, "fused": 0.0}
+"""Whether a person would say it there, and whether it can be understood after what was said, as
+people were asked about real responses (USR, arXiv 2005.00456): good language is not enough."""
+
+
+def _fused(real: str, foreign: str, rng: random.Random) -> str:
+    """Return the first half of one response with the second half of another."""
+    head, tail = real.rstrip(".!?").split(), foreign.split()
+    return " ".join(head[: max(2, len(head) // 2)] + tail[len(tail) // 2 :])
+
+
+def _looped(real: str, rng: random.Random) -> str:
+    """Return a response that says a part of itself again."""
+    words = real.rstrip(".!?").split()
+    size = rng.randint(max(1, len(words) // 3), len(words))
+    if rng.random() < 0.4:
+        return f"{real} {rewording.reword(' '.join(words[:size]), rng)}."
+    start = rng.randrange(len(words) - size + 1)
+    span = words[start : start + size]
+    joint = rng.choice(([], ["and"], ["of"], ["that"], ["but"]))
+    return " ".join([*words[: start + size], *joint, *span, *words[start + size :]]) + "."
 
 
 def _reply(
@@ -454,19 +511,20 @@ def _reply(
         "foreign": foreign,
         "again": rng.choice(history),
         "reaction": rng.choice(inventions.REACTIONS),
+        "looped": _looped(real, rng),
+        "fused": _fused(real, foreign, rng),
     }[kind]
-    quality: dict[str, float] = {}
-    if kind in ("real", "foreign", "again"):
-        quality["coherence"] = 1.0 if kind == "real" else 0.0 if kind == "foreign" else 0.25
+    quality = {"coherence": _FITS[kind]} if kind in _FITS else {}
     broken = alterations.garble(said, rng, rng.uniform(0.1, 0.4)) if rng.random() < 0.35 else None
     said = said if broken is None else broken
-    quality["naturalness"] = 1.0 if broken is None else rng.choice((0.25, 0.5))
-    quality["understandability"] = 1.0 if broken is None else 0.5
+    unbroken = 1.0 if broken is None else rng.choice((0.25, 0.5))
+    quality["naturalness"] = min(_NATURAL.get(kind, 1.0), unbroken)
+    quality["understandability"] = min(_CLEAR.get(kind, 1.0), 1.0 if broken is None else 0.5)
     words = simplify(said).split()
     long = [word for word in words if len(word) > 4]
     if kind in ("dull", "reaction") or len(words) < 5:
         quality["engagingness"] = 0.0 if kind == "dull" else 0.25
-    elif kind == "again":
+    elif kind in ("again", "looped"):
         quality["engagingness"] = 0.25
     elif len(long) >= 4 and len(words) >= 10:
         quality["engagingness"] = min(1.0, 0.8 + 0.02 * (len(words) - 10))

@@ -15,13 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy.stats import rankdata
 from torch import Tensor
 
 from training.corpus import Article, Dialogue
-from training.encoding import ANSWER, CANDIDATE, CONTEXT, Encoded, Encoder, batches
+from training.encoding import ANSWER, CANDIDATE, COMPARED, CONTEXT, Encoded, Encoder, batches
 from training.items import (
     ABOUT_ELSE,
     Case,
@@ -38,6 +39,10 @@ BLOCK = 256
 """Cases that are made at a time."""
 HELD_OUT = 0.03
 """Share of articles and dialogues that are never trained on."""
+STEEPNESS = 6.0
+"""Log-odds that the better of two candidates wins, by nat a token of difference."""
+NEARLY_EQUAL = 0.1
+"""Difference in worth up to which two candidates are not compared."""
 
 
 @dataclass(frozen=True)
@@ -45,27 +50,32 @@ class Plan:
     """How long and how fast to train.
 
     Attributes:
-        steps: Updates.
+        steps: Updates, at most.
         words: Length of contexts, from and to.
         decay: Share of the steps after which the rates fall to 0.
         tokens: In a step, branches and contexts together.
         weights: Of the mean losses: text of contexts, faithful candidates given their context,
-            answers, candidates by themselves.
+            answers, candidates by themselves, which of two candidates gains more by the context.
         matrices: Learning rate of matrices (Muon).
         embedding: Learning rate of the embedding (AdamW).
         gains: Learning rate of the norms' gains (AdamW).
         seed: Of everything.
+        begin: Share of the learning rates to begin with.
+        minutes: When to end if the steps take longer; the rates then fall with time. Without it a
+            run does not depend on the machine's speed.
     """
 
     steps: int
     words: tuple[int, int]
     decay: float
     tokens: int = 4096
-    weights: tuple[float, float, float, float] = (0.3, 1.0, 0.8, 0.5)
+    weights: tuple[float, float, float, float, float] = (0.3, 1.0, 0.8, 0.5, 0.0)
     matrices: float = 0.01
     embedding: float = 0.02
     gains: float = 0.003
     seed: int = 0
+    begin: float = 1.0
+    minutes: float | None = None
 
 
 class Texts:
@@ -99,16 +109,17 @@ class Texts:
             return record_case(rng, 4)
         if kind < 0.22:
             return talk_case(rng.choice(self._dialogues), self._turns, rng, 4)
-        sentences, title = self._excerpt(words)
+        sentences, topic, opens = self._excerpt(words)
         if kind < 0.38:
             return chat_case(sentences[:8], self._turns, rng, 4)
-        foreign, _ = self._excerpt((60, 120))
-        return article_case(sentences, title, foreign, rng, 4, self._about_else)
+        foreign, _, _ = self._excerpt((60, 120))
+        title = topic if opens else None
+        return article_case(sentences, title, foreign, rng, 4, self._about_else, topic)
 
-    def _excerpt(self, words: tuple[int, int]) -> tuple[list[str], str | None]:
-        """Return consecutive sentences of an article, from its beginning one time in three.
+    def _excerpt(self, words: tuple[int, int]) -> tuple[list[str], str | None, bool]:
+        """Return consecutive sentences of an article, its title, and whether they open it.
 
-        Long ones count more.
+        They do one time in three. Long articles count more.
         """
         while True:
             article = self._rng.choice(self._articles)
@@ -122,7 +133,7 @@ class Texts:
                 found.append(sentence)
                 wanted -= len(sentence.split())
             if len(found) >= 4:
-                return found, article.title if start == 0 else None
+                return found, article.title, start == 0
 
 
 def split(texts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -151,13 +162,59 @@ def together(cases: Sequence[Encoded]) -> Batch:
     return batch_of([case.context for case in cases], [case.branches for case in cases])
 
 
-def alone(cases: Sequence[Encoded], rng: random.Random) -> Batch:
-    """Return half of the cases' candidates, good and bad, without their contexts."""
-    picked = [
-        [branch.candidate() for branch in rng.sample(case.branches[: case.candidates], 2)]
-        for case in cases
+def pairs(cases: Sequence[Encoded], rng: random.Random) -> list[list[int]]:
+    """Return the places of two candidates of each case."""
+    return [rng.sample(range(case.candidates), 2) for case in cases]
+
+
+def alone(cases: Sequence[Encoded], picked: Sequence[Sequence[int]]) -> Batch:
+    """Return the picked candidates, good and bad, without their contexts."""
+    branches = [
+        [case.branches[at].candidate() for at in places]
+        for case, places in zip(cases, picked, strict=True)
     ]
-    return batch_of([case.cue for case in cases], picked, learn_context=False)
+    return batch_of([case.cue for case in cases], branches, learn_context=False)
+
+
+def by_branch(batch: Batch, nll: Tensor, why: Tensor) -> Tensor:
+    """Return the mean negative log-likelihood of each branch's candidate."""
+    rows = torch.zeros_like(batch.ids)
+    rows[-len(batch.at_branch) :] = batch.at_branch // batch.branches[1]
+    text = (why == CANDIDATE) | (why == COMPARED)
+    rows = rows[batch.why > 0][text]
+    sums = nll.new_zeros(batch.branches[0]).index_add(0, rows, nll[text])
+    counts = nll.new_zeros(batch.branches[0]).index_add(0, rows, torch.ones_like(nll[text]))
+    return sums / counts.clamp(min=1)
+
+
+def ranking_loss(
+    cases: Sequence[Encoded], picked: Sequence[Sequence[int]], given: Tensor, by_itself: Tensor
+) -> Tensor | None:
+    """Return the loss of telling the better of two candidates by what the context adds to them.
+
+    That is how much more likely the context makes each (pointwise mutual information): the score
+    of `gptscore` with `pmi`, per token.
+
+    Args:
+        cases: The cases of a batch.
+        picked: Two candidates of each.
+        given: Mean negative log-likelihood of all branches, given their contexts.
+        by_itself: The same of the picked ones without.
+
+    Returns:
+        The mean over pairs that are not nearly equally good; `None` if there is no such pair.
+    """
+    first = np.cumsum([0, *(len(case.branches) for case in cases[:-1])])
+    at = torch.tensor([[start + i for i in two] for start, two in zip(first, picked, strict=True)])
+    gained = by_itself.view(-1, 2) - given[at.to(given.device)]
+    better = torch.tensor(
+        [c.worth[a] - c.worth[b] for c, (a, b) in zip(cases, picked, strict=True)]
+    )
+    better = better.to(given.device)
+    clear = better.abs() > NEARLY_EQUAL
+    if not bool(clear.any()):
+        return None
+    return F.softplus(-STEEPNESS * better.sign() * (gained[:, 0] - gained[:, 1]))[clear].mean()
 
 
 def train(
@@ -200,34 +257,30 @@ def train(
             weight_decay=0.0,
         ),
     ]
-    schedules = [
-        torch.optim.lr_scheduler.LambdaLR(o, lambda step: _rate(step, plan)) for o in optimisers
-    ]
     rng = random.Random(plan.seed)
-    weights = dict(zip(("context", "candidate", "answer", "alone"), plan.weights, strict=True))
+    names = ("context", "candidate", "answer", "alone", "ranking")
+    weights = dict(zip(names, plan.weights, strict=True))
     running: dict[str, float] = {}
     seen, began = 0, time.monotonic()
+
+    def rate(step: int) -> float:
+        spent = (time.monotonic() - began) / 60 / plan.minutes if plan.minutes else 0.0
+        return _rate(step, max(step / plan.steps, spent), plan)
+
+    schedules = [torch.optim.lr_scheduler.LambdaLR(o, rate) for o in optimisers]
     for step, cases in enumerate(itertools.islice(_stream(texts, plan, rng), plan.steps), 1):
-        batch, by_itself = together(cases).to(device), alone(cases, rng).to(device)
-        with torch.autocast(device, torch.bfloat16):
-            nll, why, _ = losses(network, batch)
-            nll_alone, _, _ = losses(network, by_itself)
-        means = {
-            name: nll[why == reason].mean()
-            for name, reason in (("context", CONTEXT), ("candidate", CANDIDATE), ("answer", ANSWER))
-            if bool((why == reason).any())
-        }
-        means["alone"] = nll_alone.mean()
+        means, tokens = _mean_losses(network, cases, rng, device)
         torch.stack([weights[name] * value for name, value in means.items()]).sum().backward()
         torch.nn.utils.clip_grad_norm_([network.embedding.weight, *gains, network.norm], 1.0)
         for optimiser, schedule in zip(optimisers, schedules, strict=True):
             optimiser.step()
             schedule.step()
             optimiser.zero_grad(set_to_none=True)
-        seen += len(batch.ids) + len(by_itself.ids)
+        seen += tokens
         for name, value in means.items():
             running[name] = 0.98 * running.get(name, value.item()) + 0.02 * value.item()
-        if step % 25 == 0 or step == plan.steps:
+        ends = step == plan.steps or rate(step) == 0.0
+        if step % 25 == 0 or ends:
             speed = seen / (time.monotonic() - began)
             say(
                 {
@@ -237,16 +290,47 @@ def train(
                     **_rounded(running),
                 }
             )
-        if step % every == 0 or step == plan.steps:
+        if step % every == 0 or ends:
             save()
             say({"step": step, "tokens": seen, "held_out": validate()})
+        if ends:
+            return
 
 
-def _rate(step: int, plan: Plan) -> float:
-    """Return the share of the learning rate: a short rise, a plateau, a straight fall."""
+def _mean_losses(
+    network: Network, cases: Sequence[Encoded], rng: random.Random, device: str
+) -> tuple[dict[str, Tensor], int]:
+    """Return the mean losses of a batch by name, and how many tokens it had."""
+    picked = pairs(cases, rng)
+    batch, by_itself = together(cases).to(device), alone(cases, picked).to(device)
+    with torch.autocast(device, torch.bfloat16):
+        nll, why, _ = losses(network, batch)
+        nll_alone, why_alone, _ = losses(network, by_itself)
+    means = {
+        name: nll[why == reason].mean()
+        for name, reason in (("context", CONTEXT), ("candidate", CANDIDATE), ("answer", ANSWER))
+        if bool((why == reason).any())
+    }
+    means["alone"] = nll_alone.mean()
+    ranking = ranking_loss(
+        cases, picked, by_branch(batch, nll, why), by_branch(by_itself, nll_alone, why_alone)
+    )
+    if ranking is not None:
+        means["ranking"] = ranking
+    return means, len(batch.ids) + len(by_itself.ids)
+
+
+def _rate(step: int, done: float, plan: Plan) -> float:
+    """Return the share of the learning rate: a short rise, a plateau, a straight fall.
+
+    Args:
+        step: Updates so far.
+        done: Share of the run that lies behind.
+        plan: Where the fall begins, and from which share.
+    """
     rise = min(1.0, (step + 1) / 30)
-    left = (plan.steps - step) / max(1.0, plan.steps * (1 - plan.decay))
-    return rise * min(1.0, left)
+    left = max(0.0, 1 - done) / max(1 / plan.steps, 1 - plan.decay)
+    return plan.begin * rise * min(1.0, left)
 
 
 def _stream(texts: Texts, plan: Plan, rng: random.Random) -> Iterator[list[Encoded]]:

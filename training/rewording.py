@@ -64,6 +64,12 @@ _TRAILING = re.compile(
 _SAID = re.compile(
     r"^(.{20,}?),? ((?:[A-Z][\w.'-]+ ?){1,4}) (?:said|says|stated|noted|added|explained)\.$"
 )
+_ASIDE = re.compile(r", (?!and\b|or\b|but\b)[^,;:.]{8,70},(?= [a-z])")
+_ADVERB = re.compile(
+    r" (?!only|early|family|likely|unlikely|daily|apply|reply|supply|italy|july|hardly|barely"
+    r"|rarely|nearly|fly|rely|ally|assembly|friendly|elderly|monthly|weekly|yearly|ugly|holy|silly)"
+    r"[a-z]{2,}ly\b(?= [a-z])"
+)
 _BRACKETS = re.compile(r" ?[(\[][^)\]]*[)\]]")
 _SHORT = (
     ("do not", "don't"),
@@ -75,8 +81,12 @@ _SHORT = (
 
 
 def shorten(sentence: str, rng: random.Random) -> str:
-    """Leave out what a summary would: brackets, an opening adverbial, a trailing clause."""
+    """Leave out what a summary would: brackets, asides, adverbs, an opening, a trailing clause."""
     short = _BRACKETS.sub("", sentence)
+    if rng.random() < 0.4:
+        short = _ASIDE.sub("", short)
+    if rng.random() < 0.4:
+        short = _ADVERB.sub("", short)
     if rng.random() < 0.6:
         short = _OPENING.sub("", short)
     if rng.random() < 0.4 and (found := _TRAILING.match(short)) is not None:

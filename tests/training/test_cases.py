@@ -60,6 +60,28 @@ def test_negation_goes_in_or_out(said: str, meant: str) -> None:
     assert alterations.negate(said, random.Random(0)) == meant
 
 
+@given(seeds)
+def test_fused_sentences_meet_at_a_word_of_both(rng: random.Random) -> None:
+    one = "The old library was closed in March because its roof was leaking."
+    other = "Linda Green said that the new building was paid for by local firms."
+    fused = alterations.fuse_with(other)(one, rng)
+    assert fused is not None
+    assert fused not in (one, other)
+    words, ends = fused.split(), other.split()
+    assert any(
+        words[:i] == one.split()[:i] and words[i:] == ends[len(ends) - len(words) + i :]
+        for i in range(3, len(words))
+    )
+    assert alterations.fuse_with("Nothing here occurs there, not even one word.")(one, rng) is None
+
+
+@given(seeds)
+def test_a_transplanted_sentence_has_names_of_the_text_alone(rng: random.Random) -> None:
+    altered = alterations.transplant(["A letter of Peter Hill went to Anna Brown."], ["Ashford"])
+    assert altered("Anything.", rng) == "A letter of Ashford went to Ashford."
+    assert alterations.transplant(["it rained all day."], ["Ashford"])("Anything.", rng) is None
+
+
 @given(seeds, st.floats(0.05, 0.4))
 def test_garbling_changes_the_sentence(rng: random.Random, share: float) -> None:
     garbled = alterations.garble(STORY[1], rng, share)
@@ -105,6 +127,34 @@ def test_how_many_summaries_are_about_something_else_is_as_wanted(rng: random.Ra
             assert of_the_article or candidate.quality["consistency"] <= 0.6, (
                 "which is answered by no"
             )
+
+
+def test_what_the_title_names_is_important_wherever_it_stands() -> None:
+    last = len(STORY) - 1
+    plain, named = (items._salience(STORY, title) for title in (None, "Anna Brown stays"))
+    assert named[last] / named[0] > plain[last] / plain[0]
+    assert items._salience(STORY, "Nothing of the kind") == plain
+
+
+@given(seeds)
+def test_a_text_about_something_else_is_worth_nothing(rng: random.Random) -> None:
+    for share in (0.0, 1.0):
+        for candidate in items.article_case(STORY, None, OTHER, rng, 4, share).candidates:
+            assert (candidate.worth == 0) is (min(candidate.quality.values()) == 0)
+            assert share == 0.0 or candidate.worth == 0
+
+
+@given(seeds)
+def test_responses_that_make_no_sense_there_are_neither_natural_nor_clear(
+    rng: random.Random,
+) -> None:
+    dialogue = Dialogue(("I play tennis.", "I have a sister."), TURNS)
+    for kind, natural, clear in (("real", 1.0, 1.0), ("fused", 0.25, 0.0), ("foreign", 0.5, 0.5)):
+        reply = items._reply(
+            kind, dialogue.turns[:2], TURNS[2], "I sell cars for a living.", None, rng
+        )
+        assert reply.quality["naturalness"] <= natural
+        assert reply.quality["understandability"] <= clear
 
 
 def test_respects_are_spoilt_independently() -> None:

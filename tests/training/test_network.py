@@ -1,6 +1,7 @@
 """The network sees what it should, copies before training, and is the same in llama.cpp."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,19 @@ from tests.training.test_cases import OTHER, STORY, TURNS  # noqa: E402
 from textassay.runtime.backends.llamacpp.model import LlamaCppModel  # noqa: E402
 from textassay.runtime.model import ContinuationRequest  # noqa: E402
 from training.corpus import Article, Dialogue  # noqa: E402
-from training.encoding import CANDIDATE, Branch, Encoder, train_tokenizer  # noqa: E402
+from training.encoding import ANSWER, CANDIDATE, Branch, Encoder, train_tokenizer  # noqa: E402
 from training.export import export  # noqa: E402
-from training.learning import Plan, Texts, held_out, new_network, train  # noqa: E402
+from training.learning import (  # noqa: E402
+    Plan,
+    Texts,
+    by_branch,
+    held_out,
+    losses,
+    new_network,
+    ranking_loss,
+    together,
+    train,
+)
 from training.network import Network, Shape, batch_of  # noqa: E402
 from training.parity import log_probabilities, read_back, read_tokenizer  # noqa: E402
 
@@ -100,6 +111,46 @@ def test_training_learns_and_gives_the_same_network_again(tokenizer) -> None:
     (one, told), (other, _) = trained(), trained()
     assert told[-1]["candidate"] < told[0]["candidate"]
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_the_better_candidate_is_to_gain_more_by_its_context(tokenizer) -> None:
+    """Loss falls as the better one's lead grows; nearly equal ones are not compared."""
+    texts = Texts(
+        [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
+        Encoder(tokenizer), 0,
+    )  # fmt: skip
+    case = texts.block(1, (20, 50))[0]
+    picked, n = [[0, 1]], len(case.branches)
+    given = torch.full((n,), 2.0)
+
+    def loss(worth: tuple[float, float], alone: list[float]):
+        changed = replace(case, worth=(*worth, *case.worth[2:]))
+        return ranking_loss([changed], picked, given, torch.tensor(alone))
+
+    assert loss((0.5, 0.55), [3.0, 1.0]) is None
+    far, near, wrong = (float(loss((0.9, 0.2), [x, 2.5])) for x in (4.0, 2.6, 1.0))
+    assert far < near < wrong
+    assert float(loss((0.2, 0.9), [1.0, 2.5])) < near
+
+
+def test_each_candidate_has_its_own_mean(tokenizer) -> None:
+    """By hand, over the tokens that count of each branch."""
+    network = new_network(SMALL, 0)
+    texts = Texts(
+        [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
+        Encoder(tokenizer), 0,
+    )  # fmt: skip
+    cases = texts.block(2, (20, 50))
+    batch = together(cases)
+    with torch.no_grad():
+        nll, why, _ = losses(network, batch)
+        found = by_branch(batch, nll, why).tolist()
+    at = sum(batch.why[: len(batch.ids) - len(batch.at_branch)] > 0)
+    for branch_, mean in zip((b for c in cases for b in c.branches), found, strict=True):
+        wanted = branch_.why[branch_.why > 0]
+        own = nll[at : at + len(wanted)][torch.from_numpy(wanted != ANSWER)]
+        at += len(wanted)
+        assert mean == pytest.approx(float(own.mean()) if len(own) else 0.0, abs=1e-4)
 
 
 @pytest.mark.parametrize(("weights", "off"), [("f32", 1e-3), ("f16", 0.01), ("q8_0", 0.05)])
