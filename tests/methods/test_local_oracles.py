@@ -138,7 +138,8 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
 )
 async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, aspects, ask, layout):
     """All that an aspect's questions cost is little more than one prompt, and less where aspects
-    share the source."""
+    share the source. One aspect at a time: of several, how many prompts are evaluated together
+    depends on how fast the threads are."""
     file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
     source = " ".join(["the article is about the source of the text and not very good"] * 46)
     output = " ".join(["The summary is good."] * 5)
@@ -146,7 +147,11 @@ async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, asp
     options = {"ask": ask, "prompt_layout": layout, "over_sentences": "chain"}
     async with local(file) as model:
         method = build("decomp-eval", model, task="summarization", aspects=aspects, options=options)
-        scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+        scores = [
+            score
+            for aspect in method.aspects
+            for score in await method.graph.run(Assignment(example=example, aspects=(aspect,)))
+        ]
         evaluated = model.evaluated_tokens
     prompts = [score.usage.prompt_tokens / score.usage.calls for score in scores]
     assert len(prompts) == len(aspects or tasks.load("summarization").aspects)
