@@ -58,8 +58,7 @@ class RecordedJudge:
     """
 
     def __init__(self, rows: Sequence[Row], own: Mapping[str, Rate], pool: Sequence[Criterion]):
-        self._rows = {(row["output"].strip(), (row["source"] or "").strip()[:80]): row
-                      for row in rows}  # fmt: skip
+        self._rows = {(row["output"].strip(), _key(row["source"] or "")): row for row in rows}
         self.own, self.pool = dict(own), {one.name: one for one in pool}
 
     def __call__(self, body: Mapping[str, Any], draw: int) -> str:
@@ -78,7 +77,7 @@ class RecordedJudge:
         Raises:
             KeyError: A text is of none of the rows.
         """
-        sources = [text.strip()[:80] for text in _SOURCE.findall(prompt)]
+        sources = map(_key, _SOURCE.findall(prompt))
         return [
             self._rows[text.strip(), source]
             for text, source in zip(_OUTPUT.findall(prompt), sources, strict=True)
@@ -95,6 +94,11 @@ class RecordedJudge:
         ranked = sorted(left, key=lambda one: -_agreement([one.rate(row) for row in rows], ratings))
         lines = [f"{one.name}: {one.definition}" for one in ranked[:wanted]]
         return "\n".join(f"{at}. {line}" for at, line in enumerate(lines, 1)) or "Nothing else."
+
+
+def _key(source: str) -> str:
+    """Return the beginning of a source; prompts shorten long ones, and then join their words."""
+    return " ".join(source.split())[:80]
 
 
 def aspect_of(prompt: str) -> str:
