@@ -50,6 +50,7 @@ from benchmarks.rubric_pool import (
 )
 from benchmarks.server import ROOT
 from examples.mock_server import Options, serve
+from textassay.cli.exits import UNSCORED
 from textassay.learning import Aggregator
 
 Floats = NDArray[np.float64]
@@ -299,8 +300,8 @@ async def _command(*arguments: object) -> None:
         env={**os.environ, "OPENAI_API_KEY": "none"},
     )  # fmt: skip
     _, told = await process.communicate()
-    # 4: some ratings are gaps, which the record has as well
-    if process.returncode not in (0, 4):
+    # some ratings are gaps, which the record has as well
+    if process.returncode not in (0, UNSCORED):
         raise SystemExit(f"textassay {arguments[0]}: {told.decode()}")
 
 
