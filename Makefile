@@ -114,7 +114,7 @@ lock: .venv/made  ## renew the lock files
 	$(LOCK) --group dev pyproject.toml -o requirements/dev.lock
 	$(LOCK) -c requirements/core.lock --group docs pyproject.toml -o requirements/docs.lock
 	$(LOCK) -c requirements/dev.lock requirements/extras.in -o requirements/extras.lock
-	$(LOCK) --extra llamacpp pyproject.toml -o requirements/llamacpp.lock
+	$(LOCK) -c requirements/dev.lock --extra llamacpp --extra static pyproject.toml -o requirements/llamacpp.lock
 	$(LOCK) -c requirements/dev.lock --extra ray pyproject.toml -o requirements/ray.lock
 
 clean:  ## remove the environment and caches
