@@ -82,7 +82,9 @@ class PromptTemplate:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Frames by the `id` of their values, which are kept so that no other object gets that id."""
-    _latest: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
     """The example that was rendered last, and its texts: aspects are mostly asked in a row."""
 
     def prepare(self, example: Example) -> Example:
@@ -142,11 +144,11 @@ class PromptTemplate:
 
     def _texts_of(self, example: Example) -> list[dict[str, str]]:
         """Return the texts of an example as `material`, made once for all of its aspects."""
-        latest = self._latest
-        if latest.get("example") is not example:
-            latest.update(example=example, texts=material(self.task, example))
-        texts: list[dict[str, str]] = latest["texts"]
-        return texts
+        latest = self._latest.get("last")
+        if latest is None or latest[0] is not example:
+            # one tuple, so that no other thread sees an example with the texts of another
+            self._latest["last"] = latest = (example, material(self.task, example))
+        return latest[1]
 
     def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))

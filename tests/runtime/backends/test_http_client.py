@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.http_client import LARGE, HttpClient
+from textassay.runtime.backends.http_client import LARGE, MAX_PATTERNS, HttpClient
 from textassay.runtime.errors import MalformedResponse
 
 pytestmark = pytest.mark.asyncio
@@ -176,3 +176,39 @@ async def test_other_methods_and_large_bodies_are_sent_as_well() -> None:
         b"GET",
     ] * 2
     assert [len(request) > LARGE for request in wire.received] == [False, True, False] * 2
+
+
+async def test_hooks_of_the_application_see_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tracing libraries add theirs to every session that is made."""
+    wire, seen = Wire(), list[str]()
+
+    async def begin(_: object, context: object, started: aiohttp.TraceRequestStartParams) -> None:
+        started.headers["traceparent"] = f"00-{len(seen):032}-01"
+        seen.append(started.method)
+
+    made = aiohttp.ClientSession.__init__
+
+    def traced(session: aiohttp.ClientSession, *args: Any, **options: Any) -> None:
+        hooks = aiohttp.TraceConfig()
+        hooks.on_request_start.append(begin)
+        made(session, *args, trace_configs=[hooks], **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "__init__", traced)
+    async with listening(wire.serve) as url, client(url) as http:
+        for _ in range(3):
+            await http.send("POST", url, b"{}")
+    assert seen == ["POST"] * 3
+    assert [f"00-{n:032}-01".encode() in sent for n, sent in enumerate(wire.received)] == [True] * 3
+
+
+async def test_requests_with_headers_of_their_own_push_out_the_oldest() -> None:
+    """Dated or signed ones are never sent twice, and must not fill the memory."""
+    wire = Wire()
+    async with listening(wire.serve) as url, client(url) as http:
+        for turn in range(MAX_PATTERNS + 8):
+            await http.send("POST", url, b"{}", {"X-Date": str(turn)})
+            await http.send("POST", url, b"{}", {"X-Date": str(turn)})
+        assert len(http._patterns) == MAX_PATTERNS
+    assert all(
+        one == other for one, other in zip(wire.received[::2], wire.received[1::2], strict=True)
+    )

@@ -16,6 +16,7 @@ ABOUT = {"aspect": "fluency", "how": "text", "signature": "s", "usage": PAID}
 SCORES_MADE = (
     Score(id="a", value=3.5, outcome="scored", scale=(1, 5), explanation="so", **ABOUT),
     Score(id="b", value=4, outcome="scored", scale=(1, 5), evidence=({"text": "t"},), **ABOUT),
+    Score(id="d", value=2, outcome="scored", scale=(1, 5), explanation="half \ud83d", **ABOUT),
     Score.unscored("NoRating", "no number", id="c", outcome="invalid", scale=(1, 5), **ABOUT),
 )
 

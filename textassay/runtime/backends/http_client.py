@@ -88,7 +88,9 @@ class HttpClient:
             ConfigurationError: It was opened in another event loop.
         """
         session = self.session()
-        if method != "POST" or len(body) > LARGE or self._proxy is not None:
+        # Hooks of an application that watches aiohttp are called by the session alone.
+        is_special = self._proxy is not None or session.trace_configs
+        if method != "POST" or len(body) > LARGE or is_special:
             return self._request(session, method, url, body, headers)
         key = (url, *headers.items()) if headers else (url,)
         pattern = self._patterns.get(key)
@@ -125,7 +127,9 @@ class HttpClient:
             response.close()  # the rest is not read, so the connection cannot be used again
             raise
         response.release()
-        if key is not None and len(self._patterns) < MAX_PATTERNS:
+        if key is not None:
+            if len(self._patterns) >= MAX_PATTERNS:
+                del self._patterns[next(iter(self._patterns))]
             self._patterns[key] = _pattern(response.request_info)
         return HTTPAnswer(response.status, response.headers, raw)
 
@@ -143,7 +147,8 @@ class HttpClient:
             protocol = connection.protocol
             assert protocol is not None
             transport = protocol.transport
-            assert transport is not None
+            if transport is None:
+                raise aiohttp.ServerDisconnectedError
             protocol.set_response_params(read_until_eof=True)
             transport.write(text)
             del text  # nobody needs it while the server thinks

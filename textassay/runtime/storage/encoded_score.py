@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from textassay.runtime.messages import Outcome, Score, ScoreError, UsageTotal
+from textassay.runtime.storage.json_text import decode
 
 
 class EncodedScore(NamedTuple):
@@ -25,4 +26,4 @@ class EncodedScore(NamedTuple):
     @property
     def score(self) -> Score:
         """The score."""
-        return Score.model_validate_json(self.row)
+        return Score.model_validate(decode(self.row))
