@@ -12,9 +12,10 @@ ratings are SummEval's, but a date in the text is worth 1.5 points of coherence 
 Compared on the documents of which no text was labeled: the rubric; the plain rating of the same
 model (`llm-score`); the plain mean of that rating and all criteria proposed for the aspect; and a
 jury learned by `auto` from the same labels and other records (SummEval: six newer judges;
-Topical-Chat: all prompts of the one model). Printed per number of labels: Pearson's r and
-Spearman's rho averaged over aspects and seeds, how far the rubric is ahead with the 95 % interval
-over documents (1,000 bootstrap samples of them, the same for all seeds), and which criteria stayed.
+Topical-Chat: all prompts of the one model, and UniEval). Printed per number of labels: Pearson's
+r and Spearman's rho averaged over aspects and seeds, how far the rubric is ahead with the 95 %
+interval over documents (1,000 bootstrap samples of them, the same for all seeds), and which
+criteria stayed.
 """
 
 from __future__ import annotations

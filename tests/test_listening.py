@@ -63,7 +63,10 @@ def test_all_addresses_are_named_by_one():
     [
         ("https://rate.example", "https://rate.example"),
         ("https://Rate.example:8443/", "https://rate.example:8443"),
-        ("http://[fd00::2]:80", "http://[fd00::2]:80"),
+        ("HTTPS://rate.example:443", "https://rate.example"),
+        ("http://[FD00::2]:80", "http://[fd00::2]"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example"),
+        ("https://rate example", None),
         ("rate.example", None),
         ("ftp://rate.example", None),
         ("https://rate.example/study", None),
@@ -74,5 +77,5 @@ def test_all_addresses_are_named_by_one():
     ],
 )
 def test_origins(url, known):
-    """Scheme, host and port; more than that is refused rather than dropped."""
+    """As a browser writes them; more than that is refused rather than dropped."""
     assert origin(url) == known

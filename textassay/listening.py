@@ -8,12 +8,17 @@ elsewhere; a name can.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from urllib.parse import urlsplit
 
 # 192.0.2.0/24 and 2001:db8::/32 are kept for documentation: a socket that is connected to them
 # knows by which of its addresses this machine reaches others, and nothing is sent
 _ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
+
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")  # a.example  [2001:db8::1]
 
 
 def answers_to(header: str, listening: str) -> bool:
@@ -53,14 +58,28 @@ def link(listening: str, port: int) -> str:
 
 
 def origin(url: str) -> str | None:
-    """Return scheme, host and port of a web address; `None` if it is none, or has more to it."""
+    """Return a web address as browsers write it in `Origin`; `None` if it is none, or more.
+
+    Lower case, in punycode, and without the scheme's own port.
+    """
     try:
         parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        name, port = parts.hostname or "", parts.port
+        host = f"[{ipaddress.IPv6Address(name)}]" if ":" in name else name.encode("idna").decode()
     except ValueError:
         return None
-    bare = parts._replace(path="", fragment="", query="").geturl()
-    return bare.lower() if known and bare == url.rstrip("/") and "@" not in bare else None
+    rest = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    if parts.scheme not in _PORTS or rest or port == 0 or not _HOST.fullmatch(host):
+        return None
+    return f"{parts.scheme}://{host}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
+
+
+def host_of(header: str) -> str:
+    """Return the name in a Host header or an origin, without scheme and port; empty if none."""
+    try:
+        return urlsplit(f"//{header.rpartition('://')[2]}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _own_address(version: int) -> str:

@@ -122,12 +122,15 @@ async def test_behind_a_proxy(tmp_path):
         for more in (
             {"Origin": "https://rate.example"},
             {"Origin": "https://rate.example", "Host": "rate.example"},
+            {"Origin": "https://rate.example", "Host": "Rate.example:8443"},
         ):
             assert (await post(client, base, token, item, GOOD, **more))[0] == 200
         for more in (
             {"Origin": "http://rate.example"},
             {"Origin": "https://evil.example"},
             {"Origin": "https://rate.example", "Host": "evil.example"},
+            {"Origin": "https://rate.example", "Host": "rate.example.evil.example"},
+            {"Origin": "https://rate.example", "Host": "[rate.example"},
         ):
             assert (await post(client, base, token, item, GOOD, **more))[0] == 403
 

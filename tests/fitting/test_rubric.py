@@ -12,12 +12,15 @@ from tests.fitting.dated import Dated
 from textassay import evaluate
 from textassay.fitting.fit_from_scores import Learning
 from textassay.fitting.fit_rubric import Rubric, RubricOrder, spread
-from textassay.fitting.rubric import RubricGrowth
+from textassay.fitting.learn import Fitter
+from textassay.fitting.rubric import RubricGrowth, weed
+from textassay.fitting.table import Selection, read_table
 from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import AuthenticationFailed, ConfigurationError, RunFolderError
+from textassay.runtime.messages import Aspect
 
 
 def rubric(dated, out, *, model=None, **order):
@@ -113,6 +116,25 @@ async def test_folds_whose_ratings_are_equal_do_not_stop_a_rubric(tmp_path):
     assert np.ptp(fit.people.human[fit.train], axis=0)[1] > 0
     found = await fit.run()
     assert "coherence/mentions-a-date" in found.evaluator.features
+
+
+@pytest.mark.parametrize("human", [[2.0] * 12 + [4.0] * 18, [0.1] * 28 + [0.5, 0.1]])
+def test_a_criterion_that_differs_on_one_text_alone_is_weeded(human):
+    """Without that text nothing varies, and nothing but the mean can be learned."""
+    ids = [f"r{at}" for at in range(30)]
+    rows = [
+        {"id": id_, "output": "x", "group": id_, "human": {"coherence": rating}}
+        for id_, rating in zip(ids, human, strict=True)
+    ]
+    people = read_table(Examples(rows), Selection(aspects=None, by_row=False))
+    root = Aspect(name="coherence", definition="d", scale=(1, 5))
+    criterion = Aspect(name="tone", definition="d", scale=(1, 5), parent="coherence")
+    ratings = {root.id: dict.fromkeys(ids, 5.0), criterion.id: dict.fromkeys(ids, 5.0)}
+    ratings[criterion.id]["r29"] = 4.0
+    fitter = Fitter({"coherence": (0, 5)}, 0, 1)
+    reason = weed(people, [root], [criterion], ratings, fitter)[criterion.id].reason
+    assert reason is not None
+    assert "not above 0" in reason
 
 
 @pytest.mark.asyncio

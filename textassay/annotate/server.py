@@ -19,7 +19,7 @@ from aiohttp import web
 from textassay.annotate import output
 from textassay.annotate.assignment import Allocation
 from textassay.annotate.ratings import CollectedRatings, Rater, RaterAnswer, StaleRevision, Visit
-from textassay.listening import answers_to
+from textassay.listening import answers_to, host_of
 from textassay.runtime.errors import DataError, StorageError
 
 PAGE = Path(__file__).parent / "page"
@@ -111,8 +111,11 @@ class AnnotationServer:
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # before anything else, and so before the token is looked at
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
-        if not answers_to(host, self.host) and host.lower() != self._public_host():
-            return _refusal(403, "this server does not answer to that host name")
+        # proxies pass the name on with or without a port
+        if not answers_to(host, self.host) and host_of(host) != self._public_host():
+            return _refusal(
+                403, "this server does not answer to that host name; it has to be told its own"
+            )
         # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
         if origin is not None and origin.split("://")[-1] != host and origin != self.public:
             return _refusal(403, "only this server's own page may send requests")
@@ -124,7 +127,7 @@ class AnnotationServer:
         return response
 
     def _public_host(self) -> str | None:
-        return None if self.public is None else self.public.split("://")[-1]
+        return None if self.public is None else host_of(self.public)
 
     def _rater(self, request: web.Request) -> Rater:
         rater = self.ratings.rater_of(request.match_info["token"])

@@ -124,9 +124,14 @@ async def _show_links(ratings: CollectedRatings, annotation: Annotation, address
 
 def _warn_if_readable(annotation: Annotation, address: str) -> None:
     """Warn if links and answers cross a network as they are."""
-    if address.startswith("https://") or (
-        annotation.public is None and is_loopback(annotation.host)
-    ):
+    is_local, is_encrypted = is_loopback(annotation.host), address.startswith("https://")
+    if is_local and (is_encrypted or annotation.public is None):
+        return
+    if is_encrypted:
+        say(
+            f"warning: this server also listens at {annotation.host} without encryption; leave"
+            " --host out if the TLS proxy runs on this machine"
+        )
         return
     say(
         "warning: texts, links and answers are not encrypted on their way; whoever reads a link "

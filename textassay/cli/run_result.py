@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 
 import typer
@@ -103,8 +104,8 @@ def _cascade(run: Run) -> list[str]:
         f" ({one['share']:.0%} of the rated texts)"
         + ("" if one["bound"] is None else
            f"; people's rating is further than {one['tolerance']:g} from these on at most"
-           f" {one['bound']:.0%} of the texts of as many new sources, with confidence"
-           f" {one['confidence']:.0%}")
+           f" {math.ceil(100 * one['bound'] - 1e-9)}% of the texts of as many new sources, with"
+           f" confidence {one['confidence']:.0%}")
         for aspect, one in promised.items() if judged[aspect]
     ]  # fmt: skip
 

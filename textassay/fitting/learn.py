@@ -193,6 +193,13 @@ def importance_over_folds(
     return pooled(folds)
 
 
+def _vary(columns: Floats) -> bool:
+    """Return whether any column has two values that differ."""
+    low = np.where(np.isnan(columns), np.inf, columns).min(axis=0, initial=np.inf)
+    high = np.where(np.isnan(columns), -np.inf, columns).max(axis=0, initial=-np.inf)
+    return bool((low < high).any())
+
+
 def cross_fitted_importance(
     name: str, train: FeatureTable, fitter: Fitter, aspect: str, *, count: int, repeats: int
 ) -> Importance:
@@ -215,9 +222,11 @@ def cross_fitted_importance(
     human = train.human[:, train.aspects.index(aspect)]
     fold = folds(train.groups, count, seed=fitter.seed)
     masks = [fold == number for number in range(int(fold.max()) + 1)]
-    # without a row of the fold all ratings may be the same, and then nothing but that is learned
+    # without the rows of a fold ratings or features may all be the same, and then nothing but the
+    # mean is learned
     parts = [
-        (fitter.fit(name, train.rows(~inside), aspect) if np.nanvar(human[~inside]) else None,
+        (fitter.fit(name, train.rows(~inside), aspect)
+         if _vary(human[~inside, None]) and _vary(train.features[~inside]) else None,
          inside)
         for inside in masks
     ]  # fmt: skip

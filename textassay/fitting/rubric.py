@@ -31,7 +31,7 @@ PROXY = "ridge"
 """Aggregator by whose folds criteria stay or go; the final one is the user's choice."""
 FOLDS, SHUFFLES = 5, 10
 NOISE = 0.05
-"""Probability that a round keeps any criterion of those that say nothing."""
+"""Probability that a round keeps any of an aspect's criteria that say nothing."""
 
 Shown = Mapping[str, Sequence[str]]
 """Ids of the rated texts that are shown, by human aspect."""

@@ -58,7 +58,9 @@ def usable_for(rpm: float | None, processes: int) -> float:
     """
     if rpm is None:
         return BLOCK
-    return min(STALE, (rpm / 60 + processes - 1) * WINDOW / rpm - 1)
+    # a second holds a whole number of requests
+    most = math.floor(rpm / 60 + processes)
+    return min(STALE, most * WINDOW / rpm - 1 - 1e-6)
 
 
 class OwnPace(Pace):
