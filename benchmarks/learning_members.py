@@ -16,9 +16,6 @@ the 95 % interval over seeds (Student's t, paired). Members that were tried and 
 
 from __future__ import annotations
 
-import argparse
-import os
-import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -29,7 +26,7 @@ from scipy import stats
 
 from benchmarks.learning_data import SETS, Floats, Recorded, read
 from benchmarks.learning_recorded import agreement
-from benchmarks.learning_table import DISTINCT, MIN_ROWS, whole_sources
+from benchmarks.learning_table import MIN_ROWS, arguments, whole_sources
 from textassay.learning import features_for
 from textassay.learning.auto import CANDIDATES, HeldOut, cross_validate
 from textassay.learning.averages import learn_avg
@@ -148,26 +145,16 @@ def _weights(held_out: HeldOut, members: tuple[str, ...]) -> dict[str, float]:
 
 def main() -> None:
     """Print a line for each blend."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
-    parser.add_argument("--on", nargs="+", default=DISTINCT, choices=list(SETS))
-    parser.add_argument("--sizes", type=float, nargs="+", default=[25, 0.05, 0.1, 0.25, 0.5])
-    parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
-    if arguments.data is None:
-        parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
-    warnings.filterwarnings("ignore", message="Mean of empty slice", category=RuntimeWarning)
+    given = arguments(__doc__)
     cells: list[list[dict[str, float]]] = []
-    for name in arguments.on:
-        data = read(Path(arguments.data), SETS[name])
-        for size in arguments.sizes:
+    for name in given.on:
+        data = read(Path(given.data), SETS[name])
+        for size in given.sizes:
             if whole_sources(data.groups, size, 0).sum() < MIN_ROWS:
                 continue
-            splits = (whole_sources(data.groups, size, seed) for seed in range(arguments.seeds))
+            splits = (whole_sources(data.groups, size, seed) for seed in range(given.seeds))
             cells.append([blended(data, train, seed) for seed, train in enumerate(splits)])
-    print(f"{len(cells)} cells, {arguments.seeds} seeds")
+    print(f"{len(cells)} cells, {given.seeds} seeds")
     for blend in list(BLENDS)[1:]:
         ahead = np.array([[one["auto"] - one[blend] for one in cell] for cell in cells])
         by_seed = np.nanmean(ahead, axis=0)

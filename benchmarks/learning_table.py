@@ -73,32 +73,38 @@ def farthest_ahead(found: Mapping[str, Floats]) -> str:
     return f"{name} +{mean:.3f} [{mean - half:+.3f}, {mean + half:+.3f}]{clearly}"
 
 
-def main() -> None:
-    """Print the table."""
+def arguments(description: str) -> argparse.Namespace:
+    """Read which cells to measure: data sets, sizes and seeds."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("TEXTASSAY_DATA"))
     parser.add_argument("--on", nargs="+", default=DISTINCT, choices=list(SETS))
     parser.add_argument("--sizes", type=float, nargs="+", default=[25, 0.05, 0.1, 0.25, 0.5])
     parser.add_argument("--seeds", type=int, default=5)
-    arguments = parser.parse_args()
-    if arguments.data is None:
+    given = parser.parse_args()
+    if given.data is None:
         parser.error("name the data with --data FOLDER or TEXTASSAY_DATA")
     # an aspect that nobody rates differently in a small sample has no r
     warnings.filterwarnings("ignore", message="Mean of empty slice", category=RuntimeWarning)
+    return given
+
+
+def main() -> None:
+    """Print the table."""
+    given = arguments(__doc__)
     print(f"| data | rows | auto | {' | '.join(RIVALS)} | ahead of auto |")
     print("|---" * (len(RIVALS) + 4) + "|")
-    for name in arguments.on:
-        data = read(Path(arguments.data), SETS[name])
+    for name in given.on:
+        data = read(Path(given.data), SETS[name])
         arms = {one: learnt(data, one) for one in ("auto", "ridge", "forest", "avg")}
         arms["best single"] = best_single(data)
-        for size in arguments.sizes:
+        for size in given.sizes:
             rows = int(whole_sources(data.groups, size, 0).sum())
             if rows < MIN_ROWS:
                 continue
             found = {
-                arm: np.array([mean_r(data, f, size, seed) for seed in range(arguments.seeds)])
+                arm: np.array([mean_r(data, f, size, seed) for seed in range(given.seeds)])
                 for arm, f in arms.items()
             }
             figures = " | ".join(f"{np.nanmean(found[arm]):.3f}" for arm in ("auto", *RIVALS))

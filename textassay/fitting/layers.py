@@ -44,9 +44,8 @@ class Layers:
         self._models, self._connected = models, connected
         self._options = alignment.judging
         if alignment.order.growth.layers > 1 and alignment.tree is None:
-            decomposer_for(
-                models, alignment.task, self._options
-            )  # one that cannot write is refused before it is asked
+            # one that cannot write is refused before it is asked
+            decomposer_for(models, alignment.task, self._options)
         self.unscored: dict[str, int] = {}
         self.rating = False
 
