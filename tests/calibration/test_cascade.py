@@ -12,6 +12,7 @@ from textassay.calibration.cascade import learn_rule, upper_bound
 from textassay.calibration.columns import People, join_columns
 from textassay.calibration.judged import read_judged
 from textassay.calibration.maps import Scales
+from textassay.evaluation.spec import changed
 from textassay.learning import split_rows
 from textassay.learning.cascade import Cascade, Rule, load, save
 from textassay.runtime.backends.dry_run import DryRunModel
@@ -19,6 +20,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample
+from textassay.runtime.storage.run_files import read_manifest
 
 SCALES = Scales((1, 5), (1, 5))
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
@@ -205,6 +207,11 @@ async def test_a_run_prints_what_share_was_decided_and_the_bound(tmp_path, capsy
     )  # fmt: skip
     decided = sum(score.evidence[0]["decides"] for score in run.scores)
     assert 0 < decided < 8
+    manifest = read_manifest(tmp_path / "run")
+    assert manifest["method"]["cascade"]["fluency"]["bound"]
+    # runs begun before the manifest said so are resumed; the signature tells other rules
+    before = {k: v for k, v in manifest["method"].items() if k != "cascade"}
+    assert changed({**manifest, "method": before}, manifest) is None
     print_result(run)
     told = " ".join(capsys.readouterr().out.split())
     assert f"cascade, fluency: the first juror decided on {decided} of 8 (50% of the" in told

@@ -74,7 +74,8 @@ async def serve(annotation: Annotation) -> int:
             async with server.serving(annotation.port) as port:
                 address = annotation.public or link(annotation.host, port)
                 await _show_links(ratings, annotation, address)
-                _warn_if_readable(annotation, address)
+                if warning := exposure(annotation.host, annotation.public):
+                    say(f"warning: {warning}")
                 await _watch(ratings)
         except OSError as error:
             raise ConfigurationError(
@@ -122,20 +123,24 @@ async def _show_links(ratings: CollectedRatings, annotation: Annotation, address
         say(f"{rater.name}: {address}/rate/{token}")
 
 
-def _warn_if_readable(annotation: Annotation, address: str) -> None:
-    """Warn if links and answers cross a network as they are."""
-    is_local, is_encrypted = is_loopback(annotation.host), address.startswith("https://")
-    if is_local and (is_encrypted or annotation.public is None):
-        return
+def exposure(host: str, public: str | None) -> str | None:
+    """Return what others on the network can read; `None` if nothing crosses it as it is.
+
+    Args:
+        host: The address that is listened at.
+        public: The address of a proxy in front.
+    """
+    is_encrypted = public is not None and public.startswith("https://")
+    if is_loopback(host) and (is_encrypted or public is None):
+        return None
     if is_encrypted:
-        say(
-            f"warning: this server also listens at {annotation.host} without encryption; leave"
-            " --host out if the TLS proxy runs on this machine"
+        return (
+            f"this server also listens at {host} without encryption; leave --host out if the TLS"
+            " proxy runs on this machine"
         )
-        return
-    say(
-        "warning: texts, links and answers are not encrypted on their way; whoever reads a link "
-        "can rate with it. Put a TLS proxy in front, and name its address with --public-url"
+    return (
+        "texts, links and answers are not encrypted on their way; whoever reads a link can rate"
+        " with it. Put a TLS proxy in front, and name its address with --public-url"
     )
 
 

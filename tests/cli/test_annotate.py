@@ -1,0 +1,34 @@
+"""`textassay annotate`: what it says of the addresses that it is given."""
+
+import pytest
+
+from tests.cli.harness import textassay
+from textassay.cli.annotate import exposure
+
+
+@pytest.mark.parametrize(
+    ("host", "public", "warning"),
+    [
+        ("127.0.0.1", None, None),
+        ("127.0.0.1", "https://rate.example", None),
+        ("127.0.0.1", "http://rate.example", "not encrypted"),
+        ("0.0.0.0", None, "not encrypted"),
+        ("0.0.0.0", "http://rate.example", "not encrypted"),
+        ("0.0.0.0", "https://rate.example", "also listens at 0.0.0.0"),
+    ],
+)
+def test_what_others_can_read_is_said(host, public, warning):
+    said = exposure(host, public)
+    assert said is None if warning is None else warning in said
+
+
+def test_a_public_address_with_a_path_is_refused(tmp_path):
+    """Before anything is served."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"id": "a", "output": "b"}\n', encoding="utf-8")
+    done = textassay(
+        "annotate", data, "--task", "summarization", "--out", tmp_path / "ratings.jsonl",
+        "--public-url", "https://rate.example/study",
+    )  # fmt: skip
+    assert done.code == 2
+    assert "--public-url takes https://HOST" in done.err
