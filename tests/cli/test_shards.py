@@ -225,7 +225,9 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
             parent.wait()
             server.options.hold_after = 0
         assert kills == 2
-        while (done := textassay("resume", run)).code == 2:  # orphans stop by themselves
+        # Orphans stop by themselves, one sooner than another: then the shards of some are resumed
+        # (3), and not of all (2).
+        while (done := textassay("resume", run)).code in {2, 3}:
             assert "in use by another process" in done.err, done.err
         assert done.code == 0, done.err
         assert server.counters.requests <= 120 + 8 * (kills + 1)

@@ -306,6 +306,31 @@ def test_a_run_without_scores_gives_way_to_another(tmp_path):
         assert (tmp_path / "run" / "manifest.json").read_text() == content
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "summary.json", "scores.jsonl"])
+def test_a_run_killed_in_the_middle_of_a_write_gives_way_to_another(tmp_path, file):
+    """Before its first score, a kill leaves a file of a random name beside the one it wrote."""
+    write(tmp_path / "run")
+    (tmp_path / "run" / f".{file}.0123456789abcdef.tmp").write_text("{")
+    run = RunFolder.create(tmp_path / "run")
+    run.write_manifest({**MANIFEST, "second": True})
+    run.close()
+    assert read_manifest(tmp_path / "run")["second"]
+
+
+@pytest.mark.asyncio
+async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_holds(tmp_path):
+    """What it holds changes while one looks: a new run in it has to wait, and is told so."""
+    for content in ([], [scored("a", 1.0)]):
+        async with RunFolder.create(tmp_path / str(len(content))) as run:
+            run.write_manifest(MANIFEST)
+            await run.append(content)
+            (run.path / "notes.txt").write_text("being written")
+            with pytest.raises(RunFolderError, match="in use by another process"):
+                RunFolder.create(run.path)
+        with pytest.raises(RunFolderError, match=r"already contains a run|other files"):
+            RunFolder.create(run.path)
+
+
 def test_a_discarded_run_leaves_nothing(tmp_path):
     """Neither in a folder that was made for it nor in one that was given; what holds scores is
     kept."""

@@ -35,6 +35,24 @@ def refuse_foreign(path: Path) -> None:
             )
 
 
+def refuse_taken(path: Path) -> None:
+    """Refuse a folder for a new run that another process writes to, or that `refuse_foreign` does.
+
+    What another process is writing looks foreign at some moments, and the cause is worth more to
+    the user than what there is to see.
+
+    Raises:
+        RunFolderError: It is in use, holds a run or other files, or is a file.
+    """
+    try:
+        refuse_foreign(path)
+    except RunFolderError:
+        lock = path / LOCK
+        if lock.is_file() and not lock.is_symlink():
+            lock_run(path).release()
+        raise
+
+
 def _is_leftover(entry: Path) -> bool:
     """Return whether a folder's entry is left over from a run that ended before its first score."""
     if entry.is_symlink():
@@ -42,7 +60,10 @@ def _is_leftover(entry: Path) -> bool:
     if entry.name == ANSWERS:
         return is_cache_folder(entry) or was_begun(entry)
     files = (MANIFEST, SUMMARY, SCORES, LOCK) if (entry.parent / MANIFEST).exists() else (LOCK,)
-    return entry.name in files or is_unfinished(entry.name, MANIFEST)
+    # A process that is killed while it writes one of them leaves a file beside it.
+    return entry.name in files or any(
+        is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES)
+    )
 
 
 def has_scores(path: Path) -> bool:

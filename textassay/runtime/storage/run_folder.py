@@ -36,6 +36,7 @@ from textassay.runtime.storage.run_access import (
     not_writable,
     refuse_foreign,
     refuse_links,
+    refuse_taken,
 )
 from textassay.runtime.storage.run_files import (
     ANSWERS,
@@ -76,7 +77,7 @@ class RunFolder(AsyncResource):
             RunFolderError: It holds a run or something else, or cannot be written to.
         """
         path = Path(path)
-        refuse_foreign(path)
+        refuse_taken(path)
         nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             raise RunFolderError(
@@ -95,7 +96,7 @@ class RunFolder(AsyncResource):
             RunFolderError: It holds a run or something else, is in use, or cannot be written to.
         """
         path = Path(path)
-        refuse_foreign(path)
+        refuse_taken(path)
         made = not path.exists()
         try:
             path.mkdir(parents=True, exist_ok=True)
