@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
+    from textassay.fitting.api import fit, fit_sync
+    from textassay.fitting.result import Fit
     from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.connect import connect
     from textassay.runtime.data.dataset import Examples
@@ -54,6 +56,7 @@ _HOME = {
     "Example": "runtime.messages",
     "Examples": "runtime.data.dataset",
     "Failure": "runtime.messages",
+    "Fit": "fitting.result",
     "Graph": "runtime.graph.graph",
     "Node": "runtime.graph.graph",
     "Run": "evaluation.run",
@@ -66,6 +69,8 @@ _HOME = {
     "each": "runtime.graph.graph",
     "evaluate": "evaluation.api",
     "evaluate_sync": "evaluation.api",
+    "fit": "fitting.api",
+    "fit_sync": "fitting.api",
     "fixed": "runtime.graph.graph",
     "stream": "evaluation.api",
 }
@@ -88,6 +93,7 @@ __all__ = [
     "Example",
     "Examples",
     "Failure",
+    "Fit",
     "Graph",
     "Node",
     "Run",
@@ -102,6 +108,8 @@ __all__ = [
     "each",
     "evaluate",
     "evaluate_sync",
+    "fit",
+    "fit_sync",
     "fixed",
     "learning",
     "meta",

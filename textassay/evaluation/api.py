@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
-from textassay.evaluation.request import EvaluationRequest, ModelsByRole, open_requested_session
+from textassay.evaluation.request import (
+    EvaluationRequest,
+    MethodChoice,
+    ModelsByRole,
+    open_requested_session,
+)
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
-from textassay.methods.method import Method
 from textassay.runtime.errors import (
     ConfigurationError,
     FatalModelError,
     StorageError,
     TextassayError,
 )
-from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 @strict_keywords
 async def evaluate(
     examples: Any,
     *,
-    method: str | Method | Graph,
+    method: MethodChoice,
     model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
@@ -50,7 +63,8 @@ async def evaluate(
         examples: A path (JSON Lines, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a
             table such as a pandas DataFrame.
         method: Name of a method (`"g-eval"`; `textassay.methods.METHODS` lists them), folder of a
-            fitted evaluator, a method object, or a graph from an `Assignment` to its scores.
+            fitted evaluator or what `fit` returned, a method object, or a graph from an
+            `Assignment` to its scores.
         model: A connected model, the name of a model, or a mapping of these by role; method objects
             and graphs bring their own.
         task: A built-in task (`"summarization"`, `"dialogue"`, `"data-to-text"`, `"translation"`,
@@ -105,24 +119,36 @@ def evaluate_sync(*args: Any, **arguments: Any) -> Run:
             server).
         TextassayError: As `evaluate`.
     """
+    return run_sync(evaluate, *args, **arguments)
+
+
+def run_sync(
+    function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **arguments: P.kwargs
+) -> T:
+    """Run an async function of the API to its end.
+
+    Raises:
+        ConfigurationError: An event loop is running in this thread already.
+    """
     try:
         # asked for before `asyncio.run` does, whose own error says nothing about notebooks
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:
+        name = function.__name__
         raise ConfigurationError(
-            "evaluate_sync cannot run inside a running event loop (a notebook or a web server has "
-            "one); write `await textassay.evaluate(...)` instead"
+            f"{name}_sync cannot run inside a running event loop (a notebook or a web server has "
+            f"one); write `await textassay.{name}(...)` instead"
         )
-    return asyncio.run(evaluate(*args, **arguments))
+    return asyncio.run(function(*args, **arguments))
 
 
 @strict_keywords
 async def stream(
     examples: Any,
     *,
-    method: str | Method | Graph,
+    method: MethodChoice,
     model: ModelsByRole | None = None,
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,

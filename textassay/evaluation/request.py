@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from textassay.runtime.settings import Settings
 from textassay.tools.tool import Tool
 
 ModelsByRole = str | Model | Mapping[str, str | Model]
+MethodChoice = str | PathLike[str] | Method | Graph
 OF_THE_RUN = frozenset({"cache", "no_cache"})
 """Settings that the run applies itself, even if the caller opened the model."""
 
@@ -34,7 +36,7 @@ _log = logging.getLogger(__name__)
 class EvaluationRequest:
     """The arguments of `evaluate` beside the examples; it documents them."""
 
-    method: str | Method | Graph
+    method: MethodChoice
     model: ModelsByRole | None = None
     task: str | None = None
     aspects: str | Aspect | Sequence[str | Aspect] | None = None
@@ -45,6 +47,10 @@ class EvaluationRequest:
     fields: Mapping[str, str] | None = None
     limit: int | None = None
     tools: str | Tool | Sequence[str | Tool] = field(default=())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.method, PathLike):  # the folder of an evaluator
+            object.__setattr__(self, "method", fspath(self.method))
 
     @property
     def chosen_aspects(self) -> tuple[str | Aspect, ...] | None:
@@ -127,7 +133,8 @@ def _method_object(request: EvaluationRequest) -> Method | None:
         return GraphMethod.of(method, request.task, request.chosen_aspects)
     if not isinstance(method, Method):
         raise ConfigurationError(
-            f"method= must be a name, a method object or a graph, not {method!r}"
+            "method= must be a name, an evaluator folder, a method object or a graph, not "
+            f"{method!r}"
         )
     return method
 
@@ -145,10 +152,18 @@ def _check_effect(
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
     # a model given by name still takes the settings
-    if not objects or set(names) - set(objects):
-        return
-    set_here = (request.settings or Settings()).model_fields_set - OF_THE_RUN
-    if not any(isinstance(model, ConnectedModel) for model in objects.values()):
+    if objects and not set(names) - set(objects):
+        check_settings(request.settings, objects)
+
+
+def check_settings(settings: Settings | None, models: Mapping[str, Model]) -> None:
+    """Refuse settings of models that were opened before.
+
+    Raises:
+        ConfigurationError: A setting would be ignored.
+    """
+    set_here = (settings or Settings()).model_fields_set - OF_THE_RUN
+    if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own
     if set_here:
         listed = ", ".join(f"{name}=..." for name in sorted(set_here))

@@ -1,4 +1,4 @@
-"""Learning an evaluator from people's ratings.
+"""Learning an evaluator from people's ratings: `fit` and `fit_sync`.
 
-From recorded scores, or by HD-Eval's iterative alignment.
+From recorded scores, by HD-Eval's iterative alignment, or as a rubric from few labels.
 """

@@ -6,7 +6,7 @@ Asks no model.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,21 +15,18 @@ from typing import get_args
 from textassay.fitting.learn import Fitter, background_of, choose
 from textassay.fitting.raters import Raters, modeled
 from textassay.fitting.report import Depth, Parts, report_of
+from textassay.fitting.result import Fit
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import FeatureTable, Selection, read_table, refuse_leaks
-from textassay.fitting.text import text_of
 from textassay.learning import hold_out, split_rows
 from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, save
-from textassay.methods.fitted.features import read_files
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
+from textassay.methods.fitted.features import ScoreSource, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
-from textassay.runtime.storage.files import write_json, write_text
 from textassay.version import __version__
-
-REPORT, TEXT = "report.json", "report.txt"
 
 
 @dataclass(frozen=True)
@@ -76,27 +73,6 @@ class Learning:
             raise UnknownName("target of several raters", self.raters, list(get_args(Raters)))
 
 
-@dataclass(frozen=True)
-class Fit:
-    """What fitting yields: the evaluator and its report as JSON values."""
-
-    evaluator: Evaluator
-    report: Json
-
-    def save(self, folder: Path) -> None:
-        """Write the evaluator folder.
-
-        The evaluator itself last, so that a folder with one is complete.
-
-        Raises:
-            OSError: The folder cannot be written.
-        """
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / REPORT, self.report)
-        write_text(folder / TEXT, text_of(self.report))
-        save(self.evaluator, folder)
-
-
 def check_out(folder: Path) -> None:
     """Refuse a folder that holds something else.
 
@@ -119,7 +95,7 @@ def fit_recorded(
     data: Examples,
     *,
     features: tuple[str, ...] = (),
-    scores: tuple[str, ...] = (),
+    scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
 ) -> Fit:
     """Learn an evaluator from scores that exist already.
@@ -127,7 +103,8 @@ def fit_recorded(
     Args:
         data: Examples with human ratings.
         features: Names or globs of recorded `metrics`.
-        scores: Files of scores or run folders, each `FILE` or `NAME=FILE`, joined by id.
+        scores: Runs, files of scores or run folders, the latter two also as `NAME=FILE`, or all of
+            these by name; joined by id.
         learning: How to learn.
 
     Raises:

@@ -15,11 +15,12 @@ from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Aligned, in_parallel
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.checked_alignment import CheckedAlignment
-from textassay.fitting.fit_from_scores import Fit, check_out, human_aspect, made_of
+from textassay.fitting.fit_from_scores import check_out, human_aspect, made_of
 from textassay.fitting.given_tree import parts_in
 from textassay.fitting.layers import Layers, WatchSession
 from textassay.fitting.learn import background_of
 from textassay.fitting.report import report_of
+from textassay.fitting.result import Fit
 from textassay.fitting.tree_folder import ANSWERS, LAYERS, PLAN, note_saved_progress, open_folder
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of

@@ -63,7 +63,7 @@ def note_saved_progress(error: DataError, out: Path, settings: Settings) -> None
         f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
     )
     error.add_note(
-        "to continue, repeat the same command with another aggregator, such as ridge or avg;"
+        "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
     )
     if not settings.no_cache:
         error.add_note(

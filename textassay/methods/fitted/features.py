@@ -13,12 +13,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from textassay.meta.score_files import Recorded, read_scores
+from textassay.meta.table import HasScores, recorded
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
 
+ScoreSource = str | Path | HasScores
+"""A run folder or a file of scores, as `FILE` or `NAME=FILE`, or a run."""
 
-def read_files(files: Iterable[str]) -> Recorded:
-    """Read files of scores, each `FILE` or `NAME=FILE`, and name their features.
+
+def read_files(files: Iterable[ScoreSource] | Mapping[str, ScoreSource]) -> Recorded:
+    """Read files of scores and runs, and name their features.
+
+    Args:
+        files: One after the other, or by the name that their features begin with.
 
     Returns:
         Value by feature and id.
@@ -27,27 +34,36 @@ def read_files(files: Iterable[str]) -> Recorded:
         ConfigurationError: Two features would have the same name.
         DataError: A file cannot be read or is empty.
     """
-    named = [split_name(item) for item in files]
-    read = [(name, path, read_scores(path)) for name, path in named]
+    named = files.items() if isinstance(files, Mapping) else map(_named, files)
+    read = [(name, source, _scores_of(source)) for name, source in named]
     counts: dict[str, int] = {}
-    for _, path, scores in read:
+    for _, source, scores in read:
         if not scores:
-            raise DataError(f"{path} contains no scores")
+            raise DataError(f"{source} contains no scores")
         for aspect in scores:
             counts[aspect] = counts.get(aspect, 0) + 1
     columns: Recorded = {}
-    for name, path, scores in read:
+    for name, source, scores in read:
         for aspect, values in scores.items():
             # only names that collide are prefixed, so that the usual single file keeps plain names
-            prefix = name or (_stem(path) if counts[aspect] > 1 else None)
+            prefix = name or (_stem(source) if counts[aspect] > 1 else None)
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
             if feature in columns:
+                named_apart = parameter("scores", "{'NAME': FILE, ...}", typed="NAME=FILE")
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
-                    f" {parameter('scores', 'NAME=FILE')}"
+                    f" {named_apart}"
                 )
             columns[feature] = values
     return columns
+
+
+def _named(source: ScoreSource) -> tuple[str | None, ScoreSource]:
+    return split_name(source) if isinstance(source, str) else (None, source)
+
+
+def _scores_of(source: ScoreSource) -> Recorded:
+    return read_scores(source) if isinstance(source, str | Path) else recorded(source)
 
 
 def split_name(item: str) -> tuple[str | None, str]:
@@ -117,12 +133,17 @@ def source_of(example: Example) -> str | None:
     return None
 
 
-def _stem(path: str) -> str:
-    name = Path(path).resolve().name
+def _stem(source: ScoreSource) -> str | None:
+    """Return the name of a file or of a run's folder; `None` for a run without one."""
+    place = source if isinstance(source, str | Path) else getattr(source, "folder", None)
+    if place is None:
+        return None
+    path = Path(place).resolve()
+    name = path.name
     for ending in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(ending)
     # every run's file is called scores.jsonl; its folder tells runs apart
-    return Path(path).resolve().parent.name if name == "scores" else name
+    return path.parent.name if name == "scores" else name
 
 
 def _some(known: Sequence[str]) -> list[str]:

@@ -1,0 +1,196 @@
+"""`textassay.fit`: what the command does, in Python, with arguments that are shown and checked."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+import textassay
+from tests.cli.harness import textassay as command
+from tests.fitting.dated import Dated
+from tests.fitting.making import write
+from textassay import Fit, Settings, evaluate, fit, fit_sync
+from textassay.fitting.request import FitRequest
+from textassay.runtime.errors import (
+    AuthenticationFailed,
+    ConfigurationError,
+    RunFolderError,
+    UnknownName,
+)
+
+FEW = {"method": "rubric", "task": "summarization", "aggregator": "ridge", "labels": 30}
+
+
+def rated(n=60, seed=0):
+    """Rows with two metrics, one of which people follow."""
+    rng = np.random.default_rng(seed)
+    good, noise = rng.normal(size=n), rng.normal(size=n)
+    return [
+        {"id": f"r{i}", "output": f"Text {i}" + " more" * round(4 + good[i]), "group": f"g{i // 2}",
+         "human": {"fluency": float(np.clip(3 + good[i], 1, 5))},
+         "metrics": {"good": good[i] + 0.3 * rng.normal(), "noise": noise[i]}}
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def test_every_parameter_is_shown_documented_and_passed_on():
+    """In both functions, and none is lost on the way to the request."""
+    names = list(inspect.signature(fit).parameters)
+    assert names == list(inspect.signature(fit_sync).parameters)
+    assert {*names} - {"examples", "progress"} == set(FitRequest.__dataclass_fields__)
+    source = inspect.getsource(inspect.unwrap(fit))
+    assert all(f"\n        {name}: " in source for name in names)
+    assert inspect.iscoroutinefunction(fit)
+    defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
+    held = FitRequest()
+    assert all(
+        defaults[name] == getattr(held, name) for name in FitRequest.__dataclass_fields__
+        if name != "scales"
+    )  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_metrics_in_memory_without_a_folder(tmp_path):
+    """Nothing is written until it is saved; the result shows itself, and is read again.
+
+    Meanwhile the event loop goes on, as a web server has to.
+    """
+    ticks = []
+
+    async def tick():
+        while True:
+            ticks.append(1)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(tick())
+    found = await fit(rated(), features="*", aggregator="ridge")
+    task.cancel()
+    assert len(ticks) > 2
+    assert list(tmp_path.iterdir()) == []
+    assert found.evaluator.features == ("good", "noise")
+    assert "ridge over 2 features, held-out Pearson 0.9" in repr(found)
+    shown = found._repr_html_()
+    row = found.report["held_out"]["aspects"]["fluency"]["agreement"]["evaluator"]
+    low, high = row["ci"]["pearson"]
+    assert f"{row['pearson']:.3f} [{low:.3f}, {high:.3f}]" in shown
+    assert shown.index("<td>good</td>") < shown.index("<td>noise</td>")
+    with pytest.raises(ConfigurationError, match="no folder"):
+        await evaluate(rated(4), method=found)
+    found.save(tmp_path / "ev")
+    again = Fit.load(tmp_path / "ev")
+    assert (again.report, again.evaluator) == (found.report, found.evaluator)
+    assert again.text == (tmp_path / "ev" / "report.txt").read_text(encoding="utf-8")
+    run = await evaluate(rated(4, seed=1), method=again)
+    assert {score.outcome for score in run} == {"scored"}
+
+
+def test_the_command_and_python_learn_the_same(tmp_path):
+    """From the same rows with the same settings, in a plain script."""
+    data = write(tmp_path / "data.jsonl", rated())
+    flags = ("--features", "good,noise", "--train-fraction", 0.4, "--scale", "fluency=0,6")
+    done = command("fit", data, *flags, "--aggregator", "ridge", "--out", tmp_path / "typed")
+    assert done.code == 0, done.err
+    found = fit_sync(data, features=["good", "noise"], train_fraction=0.4, aggregator="ridge",
+                     scales={"fluency": (0, 6)}, out=tmp_path / "called")  # fmt: skip
+    typed, called = (
+        json.loads((tmp_path / name / "report.json").read_text()) for name in ("typed", "called")
+    )
+    assert typed.pop("created")
+    assert called.pop("created")
+    assert typed == called
+    assert found.folder == tmp_path / "called"
+
+
+@pytest.mark.asyncio
+async def test_runs_in_memory_are_sources_by_name():
+    """Of two runs with the same aspect, the names tell whose score is whose; without a folder there
+    is none."""
+    rows = rated()
+    runs = [
+        await evaluate(rows, method="tools", tools=f"length?unit={unit}")
+        for unit in ("words", "characters")
+    ]
+    with pytest.raises(ConfigurationError, match=r"tell them apart with scores=\{'NAME': FILE"):
+        await fit(rows, scores=runs, aggregator="ridge")
+    found = await fit(rows, scores={"a": runs[0], "b": runs[1]}, aggregator="ridge")
+    assert found.evaluator.features == ("a/length", "b/length")
+
+
+@pytest.mark.asyncio
+async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
+    """The same call asks nothing twice; another one is refused; the result is a method."""
+    dated = Dated(90)
+    model = dated.model()
+    asked = {"count": 0}
+    answer = dated.answer
+
+    def failing(request):
+        asked["count"] += 1
+        if asked["count"] == 100:
+            raise AuthenticationFailed("the key was revoked")
+        return answer(request)
+
+    broken = textassay.ScriptedModel(failing, name="scripted")
+    with pytest.raises(AuthenticationFailed) as stopped:
+        await fit(dated.rows, model=broken, out=tmp_path / "ev", **FEW)
+    assert stopped.value.__notes__ == [
+        "finished work is kept; call fit with the same arguments to continue"
+    ]
+    with pytest.raises(RunFolderError, match="contains another alignment"):
+        await fit(dated.rows, model=model, out=tmp_path / "ev", **FEW | {"labels": 20})
+    seen = []
+    found = await fit(dated.rows, model=model, out=tmp_path / "ev", progress=seen.append, **FEW)
+    answered = {request.text for request in broken.requests[:90]}
+    assert not answered & {request.text for request in model.requests}
+    first = {row["criterion"] for row in found.report["rubric"][0]["criteria"]}
+    assert "coherence/mentions-a-date" in first
+    assert seen
+    assert (found.folder, found.unscored) == (tmp_path / "ev", {})
+    run = await evaluate(dated.rows[:3], method=found, model=dated.model())
+    assert {score.outcome for score in run} == {"scored"}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"features": "*", "labels": 30}, r"labels= needs method='hd-eval' or 'rubric'"),
+        ({"features": "*", "limit": 30}, "limit= needs method="),
+        ({"features": "*", "model": "x/y"}, "model= needs method="),
+        ({"method": "rubric"}, "fit by rubric needs model="),
+        ({"method": "rubric", "model": "x/y", "features": "*"}, "features= and scores= from"),
+        ({"method": "rubric", "model": "x/y", "keep": 3}, "keep= has no effect with method='rub"),
+        ({"method": "hd-eval", "model": "x/y", "rounds": 3}, "rounds= has no effect"),
+        ({"method": "hd-eval", "model": "x/y", "raters": "model"}, "raters='model' is for"),
+        ({"method": "hd-eval", "model": "x/y", "new_systems": True}, "new_systems= is for"),
+        ({}, "features=NAME"),
+    ],
+)
+async def test_what_has_no_effect_is_refused_in_the_words_of_python(given, message):
+    """Before anything is read or asked."""
+    with pytest.raises(ConfigurationError, match=message):
+        await fit(rated(8), **given)
+
+
+@pytest.mark.asyncio
+async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
+    """With the nearest name."""
+    with pytest.raises(UnknownName, match="method with alignment 'hd_eval'; did you mean 'hd-ev"):
+        await fit(rated(), method="hd_eval", model="x/y")
+    with pytest.raises(TypeError, match="unknown parameter of fit 'aggregators'"):
+        await fit(rated(), aggregators="ridge")
+    with pytest.raises(UnknownName, match="aggregator 'rigde'; did you mean 'ridge'"):
+        await fit(rated(), features="*", aggregator="rigde")
+    dated = Dated(90)
+    call = {"model": dated.model(), "out": tmp_path / "ev", **FEW}
+    with pytest.raises(ConfigurationError, match="no effect on a model that is connected"):
+        await fit(dated.rows, settings=Settings(max_cost=1), **call)
+    with pytest.raises(ConfigurationError, match="fit needs out="):
+        await fit(dated.rows, **call | {"out": None})
+    with pytest.raises(ConfigurationError, match=r"write `await textassay.fit\(...\)` instead"):
+        fit_sync(dated.rows, **call)
+    assert not (tmp_path / "ev").exists()

@@ -1,0 +1,209 @@
+"""The Python API: `fit` and `fit_sync`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from textassay.evaluation.api import run_sync
+from textassay.evaluation.request import ModelsByRole
+from textassay.evaluation.session import Session
+from textassay.evaluation.watching import Watch, watched
+from textassay.fitting.fit_from_scores import check_out, fit_recorded
+from textassay.fitting.fit_tree import Alignment
+from textassay.fitting.layers import WatchSession
+from textassay.fitting.raters import Raters
+from textassay.fitting.report import Depth
+from textassay.fitting.request import FitRequest, ScoreSources, Split
+from textassay.fitting.result import Fit
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import (
+    ConfigurationError,
+    DataError,
+    RunFolderError,
+    TextassayError,
+    UnknownName,
+    parameter,
+)
+from textassay.runtime.keywords import strict_keywords, takes_arguments_of
+from textassay.runtime.settings import Settings
+
+
+@strict_keywords
+async def fit(
+    examples: Any,
+    *,
+    method: str | None = None,
+    model: ModelsByRole | None = None,
+    out: str | PathLike[str] | None = None,
+    features: str | Sequence[str] = (),
+    scores: ScoreSources = (),
+    aggregator: str | Sequence[str] = "auto",
+    task: str | None = None,
+    aspects: str | Sequence[str] | None = None,
+    scales: Mapping[str, tuple[float, float]] | None = None,
+    split: Split = "group",
+    train_fraction: float = 0.5,
+    test_fraction: float | None = None,
+    seed: int = 0,
+    raters: Raters = "mean",
+    new_systems: bool = False,
+    report: Depth = "basic",
+    repeats: int | None = None,
+    tree: str | None = None,
+    layers: int | None = None,
+    children: int | None = None,
+    keep: int | None = None,
+    saliency: Literal["permutation", "shapley"] | None = None,
+    noise: Literal["stop", "prune"] | None = None,
+    rounds: int | None = None,
+    labels: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    fields: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    progress: Watch = None,
+) -> Fit:
+    """Learn from human ratings how to judge; `evaluate(..., method=...)` takes what it returns.
+
+    Without `method`, an evaluator is learned from `features` and `scores` that exist already, and
+    no model is asked. With it, a model rates the texts and finds the criteria; the ratings stay in
+    `out`, so that the same call continues a fit that was stopped, and pays for nothing twice.
+
+    Args:
+        examples: What people rated: a path, an iterable of `Example` or dicts, or a table.
+        method: `"hd-eval"`: decompose the aspects and let a model rate them; `"rubric"`: have
+            criteria proposed from rated texts.
+        model: A connected model, the name of a model, or a mapping of these by role (`"scorer"`,
+            `"decomposer"`); needed with `method`.
+        out: Folder of the evaluator; needed with `method`. Without one nothing is written.
+        features: Names or globs of `metrics` in the data to learn from.
+        scores: Runs to learn from: a `Run`, a run folder or a file of scores, several of these, or
+            several by name. A path may be `"NAME=FILE"`.
+        aggregator: Name of an aggregator; of several, the one with the lowest cross-validation
+            error.
+        task: A built-in task or the path of a TOML file; by default the one that defines most of
+            what people rated.
+        aspects: What people rated; by default all of it.
+        scales: Lowest and highest rating by aspect; by default the whole numbers around the
+            ratings.
+        split: Whether whole groups or single rows are held out.
+        train_fraction: Share of the rows to learn from.
+        test_fraction: Share of the rows to hold out; by default the rest.
+        seed: Seed of the split and of everything random.
+        raters: `"mean"` learns from mean ratings, `"model"` takes off each rater's severity and
+            noise; for recorded scores.
+        new_systems: Prepare for texts of systems without ratings; for recorded scores.
+        report: `"full"` adds curves and ablations.
+        repeats: Samples per point of the curves; by default 3 for data, 1 for criteria.
+        tree: Tree to learn on: a file, `"published"`, the name of a published tree, or `"model"`
+            (default), which has the model grow one.
+        layers: Layers of criteria; by default 3.
+        children: Maximum sub-criteria per criterion, or criteria per aspect and round of a rubric;
+            by default 4.
+        keep: Criteria decomposed per layer from layer 2 on; by default 4, or all with `tree`.
+        saliency: What criteria are ranked by; by default `"permutation"`.
+        noise: If no importance differs from 0, `"stop"` growing (default) or `"prune"` anyway.
+        rounds: Maximum rounds of proposals of a rubric; by default 3.
+        labels: Maximum rated rows that a rubric is learned from; by default 60.
+        options: How the model is asked, such as `{"n": 5, "temperature": 1.0}`.
+        settings: How models that are given by name are asked; see `Settings`.
+        fields: Field map from the data's names to ours.
+        limit: Maximum number of rated examples; with `method`.
+        progress: As for `evaluate`.
+
+    Raises:
+        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+        DataError: The ratings do not allow to learn from them; a note says what is kept.
+        ModelError: A failure that would hit every call; the same call continues.
+        BudgetReached: The cost limit is reached; the same call with a higher one continues.
+        StorageError: Something cannot be written; the same call continues.
+    """
+    request = FitRequest(
+        method=method, model=model, out=out, features=features, scores=scores,
+        aggregator=aggregator, task=task, aspects=aspects, scales=scales or {}, split=split,
+        train_fraction=train_fraction, test_fraction=test_fraction, seed=seed, raters=raters,
+        new_systems=new_systems, report=report, repeats=repeats, tree=tree, layers=layers,
+        children=children, keep=keep, saliency=saliency, noise=noise, rounds=rounds, labels=labels,
+        options=options, settings=settings, fields=fields, limit=limit,
+    )  # fmt: skip
+    if method is None:
+        # in a thread: learning takes seconds to minutes, in which a web server has to answer
+        return await asyncio.to_thread(learn_recorded, examples, request)
+
+    def watch(session: Session) -> AbstractAsyncContextManager[None]:
+        return watched(lambda: session.engine.progress, progress)
+
+    return await align_with_people(request.alignment(examples), watch)
+
+
+@takes_arguments_of(fit)
+def fit_sync(*args: Any, **arguments: Any) -> Fit:
+    """Do what `fit` does, with the same arguments, from code that is not async.
+
+    Raises:
+        ConfigurationError: An event loop is running in this thread already (a notebook, a web
+            server).
+        TextassayError: As `fit`.
+    """
+    return run_sync(fit, *args, **arguments)
+
+
+def learn_recorded(examples: Any, request: FitRequest) -> Fit:
+    """Learn from recorded scores, and write the folder if one is named.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was written.
+        StorageError: The folder cannot be written.
+    """
+    if request.out is not None:
+        check_out(Path(request.out))
+    found = fit_recorded(
+        Examples(examples, fields=request.fields),
+        features=request.chosen_features,
+        scores=request.chosen_scores,
+        learning=request.learning,
+    )
+    return found if request.out is None else _saved(found, Path(request.out))
+
+
+async def align_with_people(
+    alignment: Alignment,
+    watch: WatchSession,
+    *,
+    again: str = "call fit with the same arguments to continue",
+) -> Fit:
+    """Perform an alignment, or continue it, and write its folder.
+
+    Args:
+        alignment: What to do.
+        watch: Shows how it goes.
+        again: What a note tells the user to do if it is stopped.
+
+    Raises:
+        RunFolderError: The folder holds an evaluator, something else, or another alignment.
+        TextassayError: What stopped it; notes say what is kept.
+    """
+    out = alignment.order.out
+    if out is None:
+        raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
+    try:
+        found = await alignment.run(watch)
+    # repeating helps against none of these; the notes of a `DataError` say what would
+    except (RunFolderError, UnknownName, DataError):
+        raise
+    except TextassayError as error:
+        # in place of the notes of a layer's run, which cannot be resumed on its own
+        error.__notes__ = [f"finished work is kept; {again}"]
+        raise
+    return _saved(replace(found, unscored=alignment.unscored), out)
+
+
+def _saved(found: Fit, out: Path) -> Fit:
+    found.save(out)
+    return replace(found, folder=out)

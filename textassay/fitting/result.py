@@ -1,0 +1,130 @@
+"""What fitting yields: the evaluator with its report, as an object and as a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from textassay.display import Cell, Displayed, Shown, first
+from textassay.fitting.agreement import EVALUATOR, SINGLE
+from textassay.fitting.text import text_of
+from textassay.methods.fitted.evaluator import Evaluator, load, save
+from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
+from textassay.runtime.model import Json
+from textassay.runtime.storage.files import write_json, write_text
+
+REPORT, TEXT = "report.json", "report.txt"
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Displayed):
+    """What `fit` learned; `evaluate(..., method=...)` takes it once it has a folder.
+
+    Attributes:
+        evaluator: What judges, as JSON values and models.
+        report: How it was learned, how well it agrees with people on held-out rows, and what it
+            rests on; `report.json` of the folder.
+        folder: The evaluator folder; `None` if it was not saved.
+        unscored: Ratings that the model did not give usably, by outcome; they count as gaps.
+    """
+
+    evaluator: Evaluator
+    report: Json
+    folder: Path | None = None
+    unscored: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Fit:
+        """Read an evaluator folder.
+
+        Raises:
+            ConfigurationError: It holds no evaluator, or one that was edited or is newer.
+            RunFolderError: Its report cannot be read.
+        """
+        evaluator, file = load(folder), Path(folder) / REPORT
+        try:
+            report = json.loads(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise RunFolderError(f"{file} cannot be read: {error}") from error
+        return cls(evaluator, report, Path(folder), report.get("unscored", {}))
+
+    @property
+    def text(self) -> str:
+        """The report in words; `report.txt` of the folder."""
+        return text_of(self.report)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the evaluator folder.
+
+        The evaluator itself last, so that a folder with one is complete.
+
+        Raises:
+            StorageError: The folder cannot be written.
+        """
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / REPORT, self.report)
+            write_text(folder / TEXT, self.text)
+            save(self.evaluator, folder)
+        except OSError as error:
+            raise StorageError(f"cannot write the evaluator to {folder}: {error}") from error
+
+    def __fspath__(self) -> str:
+        """Return the folder, so that whatever takes one takes this.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        if self.folder is None:
+            raise ConfigurationError(
+                "this evaluator has no folder: fit with out=FOLDER, or save it and name the folder"
+            )
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        mean = self.report["held_out"]["mean"].get(EVALUATOR, {}).get("pearson")
+        found = "undefined" if mean is None else f"{mean:.3f}"
+        where = "in memory" if self.folder is None else repr(str(self.folder))
+        return f"<Fit {where}: {self._learned}, held-out Pearson {found}>"
+
+    @property
+    def _learned(self) -> str:
+        count = len(self.evaluator.features)
+        features = "1 feature" if count == 1 else f"{count} features"
+        return f"{self.report['aggregators']['chosen']} over {features}"
+
+    def _shown(self) -> list[Shown]:
+        split = self.report["split"]
+        sizes = ", ".join(
+            f"{words} {split[side]['rows']} rows in {split[side]['groups']} groups"
+            for side, words in (("train", "learned from"), ("held_out", "held out"))
+        )
+        aspects = [
+            (name, one["n"], _interval(one, EVALUATOR, "pearson"),
+             _interval(one, EVALUATOR, "spearman"), _interval(one, SINGLE, "pearson"),
+             _interval(one, "avg", "pearson"))
+            for name, one in self.report["held_out"]["aspects"].items()
+        ]  # fmt: skip
+        columns = ("aspect", "n", "pearson", "spearman", "best single feature", "average")
+        importance = self.report["importance"]["permutation"]
+        # a list unless it could not be measured
+        features = [
+            (one["feature"], (one["mean"], *(one["ci"] or (None, None))))
+            for one in (importance if isinstance(importance, list) else [])
+        ]
+        return [
+            Shown(f"{self._learned}; {sizes}", columns, aspects),
+            first(features, "growth of the error without a feature", "feature", "importance"),
+        ]
+
+
+def _interval(aspect: Json, name: str, coefficient: str) -> Cell:
+    """Return an agreement with the ends of its interval; `None` if it was not measured."""
+    row = aspect["agreement"].get(name, {})
+    if coefficient not in row:
+        return None
+    low, high = (row.get("ci") or {}).get(coefficient) or (None, None)
+    return row[coefficient], low, high
