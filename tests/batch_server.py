@@ -61,7 +61,7 @@ class Batches(MockServer):
 
     async def serve_batches(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
-        path, verb = request.path, request.method
+        path, verb = request.path.removeprefix("/openai"), request.method  # as Azure has it
         if path == "/v1/files" and verb == "POST":
             form = await web.Request.post(request)  # type: ignore[arg-type]
             name = f"file-{next(self._ids)}"

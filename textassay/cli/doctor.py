@@ -31,14 +31,17 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         # the bare backend: a cache, or the splitting of draws, would hide what the model itself
         # does
         findings = await examine(model.backend)
+        if not as_json:
+            typer.echo(printable(plain_text(f"what {name} can do:", findings)))
         if settings.batch:
-            # last, because a batch may take hours and the other findings are complete by then
-            findings += await _in_batches(model)
+            # Last, because batches may take hours: what is known by then is printed by then.
+            batched = await _in_batches(model)
+            if not as_json:
+                typer.echo(printable(plain_text(f"what batches of {name} can do:", batched)))
+            findings += batched
     if as_json:
         rows = [finding.model_dump(mode="json") for finding in findings]
         typer.echo(json.dumps({"model": name, "rows": rows}))
-    else:
-        typer.echo(printable(plain_text(name, findings)))
     # a model without log-probabilities or seeds is usable; one that answers in no form is not
     answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
     return 0 if answers else UNSCORED
@@ -49,7 +52,7 @@ async def _in_batches(model: ConnectedModel) -> list[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         store, book = DiskStore(Path(folder) / "answers"), BatchBook(Path(folder))
         try:
-            say("waiting for batches of a few requests, for up to 24 hours...")
+            say("waiting for two batches of a few requests, each for up to 24 hours...")
             return await examine_batches(model.only_batches(store, book))
         finally:
             await model.close_queues()

@@ -41,8 +41,13 @@ LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
-_SHOWN_WARNINGS = ("textassay.runtime.calls.shared_limits", "textassay.runtime.calls.endpoints")
-"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint."""
+_SHOWN_WARNINGS = (
+    "textassay.runtime.calls.shared_limits",
+    "textassay.runtime.calls.endpoints",
+    "textassay.runtime.batches.unread",
+)
+"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint, a file
+that no batch can be made of."""
 
 
 @dataclass(frozen=True)

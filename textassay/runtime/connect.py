@@ -229,14 +229,14 @@ class ConnectedModel(AsyncResource, Wrapper):
         book: BatchBook,
         provider: BatchProvider,
     ) -> BatchedModel:
-        from textassay.runtime.batches.model import BatchedModel
+        from textassay.runtime.batches.model import BatchedModel, discounted
 
         queue = self._batch_queue(backend, store, book, provider)
         return BatchedModel(
             live,
             queue,
             budget=self.budget,
-            price=self.price,
+            price=discounted(self.price, provider),
             fallback=self.settings.batch_fallback,
         )
 
@@ -283,7 +283,15 @@ class ConnectedModel(AsyncResource, Wrapper):
             api_key=api_key_of(self.settings),
             endpoint=endpoint_of(self.settings),
             files=self.settings.batch_files,
+            window=self.settings.batch_window,
         )
+
+    @property
+    def batch_price(self) -> tuple[float, float] | None:
+        """US dollars per million tokens in and out, as the model is asked: in batches or not."""
+        from textassay.runtime.batches.model import discounted
+
+        return self.price if self._provider is None else discounted(self.price, self._provider)
 
     @property
     def limiter(self) -> Limiter:
@@ -447,10 +455,9 @@ def _walked(model: Model, waves: Waves | None) -> Model:
         return DryRunModel(model, price=None)
     if not model.settings.batch:
         return DryRunModel(model.backend, price=model.price)
-    from textassay.runtime.batches.model import discounted
     from textassay.runtime.batches.waves import WavesModel
 
-    walked = DryRunModel(model.backend, price=discounted(model.price))
+    walked = DryRunModel(model.backend, price=model.batch_price)
     return walked if waves is None else WavesModel(walked, waves)
 
 

@@ -193,6 +193,9 @@ class Settings(EndpointSettings):
     """Seconds without a further request after which a batch is submitted."""
     batch_poll: Positive = 60.0
     """Maximum time between two checks of a batch, in seconds."""
+    batch_window: str = Field(default="24h", pattern=r"^\d+[hd]$")
+    """Time in which a provider runs a batch before it expires, such as `24h` or `7d`: Groq takes
+    up to 7 days, others take only 24 hours."""
     batch_files: Path | None = None
     """Folder of files of requests for vLLM's `run-batch`, in place of a provider's batch API."""
     local: LocalSettings = LocalSettings()

@@ -66,7 +66,7 @@ async def test_a_sound_model_is_found_sound():
     """Every ability of a server that does what it says is found."""
     findings = await examine(scripted(lambda request: TWO))
     assert set(by_ability(findings).values()) == {"yes"}
-    text = plain_text("direct/judge", findings)
+    text = plain_text("what direct/judge can do:", findings)
     assert text.count("\n") == len(findings)
     assert "what direct/judge can do:" in text
 

@@ -1,4 +1,4 @@
-"""The batch APIs of Anthropic, Gemini and Together, in the shape that their references document."""
+"""The batch APIs of Anthropic, Gemini, Groq and Together, shaped as their references."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Providers:
     """Batches, from the first, of which every second request is not run in time."""
     bad_rows: tuple[str, ...] = ()
     """Texts whose requests are refused."""
+    refused_files: int = 0
+    """Batches that are refused as a whole."""
     without_metadata: bool = False
     """Whether Gemini's answers come without what their requests were marked with."""
     batches: dict[str, Json] = field(default_factory=dict)
@@ -47,6 +49,9 @@ class Providers:
         if path.startswith("/v1beta/"):
             assert request.headers["x-goog-api-key"] == KEY
             return await self._gemini(request, path.removeprefix("/v1beta"))
+        if path.startswith("/groq/openai/v1/"):
+            assert request.headers["Authorization"] == f"Bearer {KEY}"
+            return await self._groq(request, path.removeprefix("/groq/openai/v1"))
         if path.startswith("/together/v1/"):
             assert request.headers["Authorization"] == f"Bearer {KEY}"
             return await self._together(request, path.removeprefix("/together/v1"))
@@ -119,6 +124,45 @@ class Providers:
             "results_url": f"https://elsewhere.invalid/{name}/results",
         }
 
+    async def _groq(self, request: web.Request, path: str) -> web.StreamResponse:
+        """Answer with a list of two batches a page, in no order, that a cursor leads through."""
+        if path == "/files":
+            form = await request.post()
+            assert form["purpose"] == "batch"
+            name = f"file-{next(self._ids)}"
+            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
+            return web.json_response({"id": name, "object": "file", "purpose": "batch"})
+        if path.startswith("/files/"):
+            return web.Response(body=self.files[path.split("/")[2]])
+        if path == "/batches" and request.method == "POST":
+            body = orjson.loads(await request.read())
+            assert body["endpoint"] == "/v1/chat/completions"
+            name = f"batch-{next(self._ids)}"
+            self.batches[name] = {
+                "id": name,
+                "object": "batch",
+                "status": "validating",
+                "errors": None,
+                "created_at": 1736472600,
+                **body,
+            }
+            return web.json_response(self.batches[name])
+        if path == "/batches":
+            assert set(request.query) <= {"cursor", "id"}
+            names = list(self.batches)
+            start = int(request.query.get("cursor", 0))
+            page: Json = {"object": "list", "data": [self.batches[n] for n in names[start:][:2]]}
+            if start + 2 < len(names):
+                page["paging"] = {"next_cursor": str(start + 2)}
+            return web.json_response(page)
+        batch = self.batches[path.split("/")[2]]
+        if self.refused_files:
+            self.refused_files -= 1
+            batch |= {"status": "failed", "errors": [{"message": "line 1 is no JSON", "line": 1}]}
+        elif batch["status"] == "validating":
+            self._run_job(batch)
+        return web.json_response(batch)
+
     async def _together(self, request: web.Request, path: str) -> web.StreamResponse:
         if path == "/files/upload":
             form = await request.post()
@@ -150,9 +194,15 @@ class Providers:
         answers, errors = [], []
         rows = [orjson.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
         self._shuffle.shuffle(rows)
-        for row in rows:
+        late = self._expires()
+        for number, row in enumerate(rows):
             self.bodies.append(row["body"])
             text = row["body"]["messages"][-1]["content"]
+            if late and number % 2:
+                errors.append(
+                    {"custom_id": row["custom_id"], "error": {"message": "not processed"}}
+                )
+                continue
             if any(bad in text for bad in self.bad_rows):
                 error = {"message": "too long for this model", "type": "invalid_request_error"}
                 errors.append({"custom_id": row["custom_id"], "error": error})
@@ -166,7 +216,8 @@ class Providers:
             }
             response = {"status_code": 200, "body": body}
             answers.append({"custom_id": row["custom_id"], "response": response})
-        job["status"] = "COMPLETED"
+        status = "EXPIRED" if late else "COMPLETED"
+        job["status"] = status if job["status"].isupper() else status.lower()
         for kind, found in (("output_file_id", answers), ("error_file_id", errors)):
             if found:
                 job[kind] = f"file-{next(self._ids)}"

@@ -1,4 +1,4 @@
-"""The adapters for Anthropic, Gemini and Together, against servers shaped like their references."""
+"""The adapters of providers, against servers shaped like the references of their APIs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ import pytest
 
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_queue import QUICK, DyingBook, DyingStore, asked
+from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.provider import Prepared
+from textassay.runtime.batches.providers import KEYS, batch_address, open_provider
 from textassay.runtime.batches.queue import BatchQueue
-from textassay.runtime.errors import CapabilityError, RequestRefused
+from textassay.runtime.errors import CapabilityError, ConfigurationError, RequestRefused
 from textassay.runtime.model import ChatMessage, Request, Response
+from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = pytest.mark.asyncio
-PROVIDERS = {"anthropic/m": "/v1", "gemini/m": "/v1beta", "together_ai/m": "/together/v1"}
+PROVIDERS = {
+    "anthropic/m": "/v1",
+    "gemini/m": "/v1beta",
+    "together_ai/m": "/together/v1",
+    "groq/m": "/groq/openai/v1",
+}
 
 
 def provider_of(name: str, server: Providers) -> Any:
@@ -88,7 +97,7 @@ async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(
         assert not any(isinstance(answer, Response) for answer in got)
 
 
-@pytest.mark.parametrize("name", ["anthropic/m", "gemini/m"])
+@pytest.mark.parametrize("name", ["anthropic/m", "gemini/m", "groq/m"])
 async def test_what_a_batch_did_not_run_goes_to_one_more(name: str, tmp_path: Path) -> None:
     async with serve_providers(expire=1) as server:
         got = await session(name, tmp_path, server, asked(8))
@@ -101,7 +110,7 @@ async def test_what_a_batch_did_not_run_goes_to_one_more(name: str, tmp_path: Pa
 async def test_random_deaths_pay_for_nothing_twice(name: str, tmp_path: Path) -> None:
     rng, deaths, number = random.Random(7), 0, 0
     async with serve_providers() as server:
-        while deaths < 30:
+        while deaths < (10 if name == "groq/m" else 30):  # the queue's own test covers the format
             number += 1
             folder, requests = tmp_path / str(number), asked(6)
             folder.mkdir()
@@ -138,7 +147,8 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         for name in PROVIDERS:
             (tmp_path / name).mkdir(parents=True)
             await session(name, tmp_path / name, server, [request])
-    anthropic, gemini, together = server.bodies
+    anthropic, gemini, together, groq = server.bodies
+    assert groq == together
     assert anthropic == {
         "model": "m",
         "max_tokens": 7,
@@ -181,15 +191,124 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
 async def test_what_the_apis_lack_is_refused_before_anything_is_submitted(tmp_path: Path) -> None:
     (request,) = asked(1)
     async with serve_providers() as server:
-        anthropic, gemini = (provider_of(name, server) for name in list(PROVIDERS)[:2])
-        for lacking in ({"n": 2}, {"seed": 1}):
+        providers = {name: provider_of(name, server) for name in PROVIDERS}
+        for lacking in ({"n": 2}, {"seed": 1}, {"logprobs": 5}):
             with pytest.raises(CapabilityError, match="Anthropic"):
-                anthropic.group(request.model_copy(update=lacking))
-        with pytest.raises(CapabilityError, match="plain prompts"):
-            gemini.group(Request(prompt="Rate it"))
-        await anthropic.aclose()
-        await gemini.aclose()
+                providers["anthropic/m"].group(request.model_copy(update=lacking))
+        for lacking in ({"n": 2}, {"logprobs": 5}):
+            with pytest.raises(CapabilityError, match="Groq"):
+                providers["groq/m"].group(request.model_copy(update=lacking))
+        for provider in providers.values():
+            with pytest.raises(CapabilityError, match="plain prompts"):
+                provider.group(Request(prompt="Rate it"))
+            await provider.aclose()
     assert not server.batches
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_path: Path) -> None:
+    """In two batches; what no batch can be asked for is told without one."""
+    store, book = DiskStore(tmp_path / "answers"), BatchBook(tmp_path)
+    async with serve_providers() as server:
+        backend = ScriptedModel(["x"], name=name)
+        provider = provider_of(name, server)
+        queue = BatchQueue(
+            backend, provider, book, store, identity=backend.identity, patience=QUICK
+        )
+        findings = {finding.ability: finding for finding in await examine_batches(queue)}
+        await queue.aclose()
+        await book.aclose()
+        await store.aclose()
+        assert len(server.batches) == 2
+    assert {ability: finding.verdict for ability, finding in findings.items()} == {
+        "batch chat": "yes",
+        "batch n": "no",
+        "batch logprobs": "no",
+        "batch json_schema": "wrong",  # the servers answer every request with text
+    }
+    if name in ("anthropic/m", "groq/m"):
+        assert "not take several samples" in findings["batch n"].detail
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "used"),
+    [
+        ("azure", "https://me.openai.azure.com", "https://me.openai.azure.com/openai/v1"),
+        (
+            "azure",
+            "https://me.openai.azure.com/openai/v1/",
+            "https://me.openai.azure.com/openai/v1",
+        ),
+        (
+            "azure",
+            "https://me.openai.azure.com/?api-version=2024-10-21",
+            "https://me.openai.azure.com/openai?api-version=2024-10-21",
+        ),
+        ("anthropic", "https://gateway.example", "https://gateway.example/v1"),
+        ("anthropic", "https://gateway.example/v1", "https://gateway.example/v1"),
+        ("openai", "https://gateway.example/v1", "https://gateway.example/v1"),
+    ],
+)
+async def test_addresses_are_those_that_single_calls_take(name: str, given: str, used: str) -> None:
+    """litellm adds the API's own path to the addresses of Azure and Anthropic."""
+    assert batch_address(name, given, Endpoint()) == used
+
+
+async def test_a_batch_that_groq_lists_on_a_later_page_is_found(tmp_path: Path) -> None:
+    """Its list comes in pages that a cursor leads through, and in no documented order."""
+    async with serve_providers() as server:
+        for number in range(5):
+            server.batches[f"other-{number}"] = {"id": f"other-{number}", "created_at": number}
+        got = await session("groq/m", tmp_path, server, asked(3), note=3)  # dies at "submitted"
+        assert not any(isinstance(answer, Response) for answer in got)
+        got = await session("groq/m", tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in got)
+        assert len(server.batches) == 6
+
+
+async def test_groq_tells_why_it_refused_a_file(tmp_path: Path) -> None:
+    async with serve_providers(refused_files=1) as server:
+        got = await session("groq/m", tmp_path, server, asked(2))
+    assert all(isinstance(error, RequestRefused) for error in got)
+    assert "line 1 is no JSON" in str(got[0])
+
+
+async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> None:
+    asked_for = {"api_base": "http://127.0.0.1:1", "api_key": KEY, "endpoint": Endpoint()}
+    with pytest.raises(ConfigurationError, match="batch_window"):
+        open_provider("openai/m", window="7d", **asked_for)
+    async with serve_providers() as server:
+        asked_for["api_base"] = server.url + PROVIDERS["groq/m"]
+        provider = open_provider("groq/m", window="7d", **asked_for)
+        file = tmp_path / "lines.jsonl"
+        file.write_bytes(provider.encode("key", asked(1)[0]))
+        batch = Prepared("tag", provider.group(asked(1)[0]), file, 1, frozenset({"key"}), 0.0)
+
+        async def uploaded(name: str) -> None:
+            assert name in server.files
+
+        await provider.submit(batch, uploaded)
+        await provider.aclose()
+    assert [batch["completion_window"] for batch in server.batches.values()] == ["7d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("together_ai/m", "TOGETHER_API_KEY"), ("gemini/m", "GOOGLE_API_KEY")],
+)
+async def test_the_key_is_found_where_single_calls_find_it(
+    name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in KEYS[name.partition("/")[0]]:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(variable, KEY)
+    async with serve_providers() as server:
+        provider = open_provider(
+            name, api_base=server.url + PROVIDERS[name], api_key=None, endpoint=Endpoint()
+        )
+        nothing = Prepared("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
+        assert await provider.find(nothing) is None  # the server checks the key
+        await provider.aclose()
 
 
 async def test_paths_in_batches_are_those_of_the_provider() -> None:

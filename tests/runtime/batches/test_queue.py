@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.errors import ModelError
@@ -62,17 +64,20 @@ def asked(number: int) -> list[Request]:
     ]
 
 
-async def session(tmp_path, server, requests, *, note=None, after=False, put=None):
+async def session(
+    tmp_path, server, requests, *, note=None, after=False, put=None, name="direct/m", unread=3600.0
+):
     """Ask all in one process's life; return what each got."""
     store = DyingStore(tmp_path / "answers")
     book = DyingBook(tmp_path)
     book.dies_at, book.dies_after = note or book.dies_at, after
     store.dies_at = put or store.dies_at
-    backend = ScriptedModel(["x"], name="direct/m")
-    provider = open_provider(
-        "direct/m", api_base=server.url, api_key="key-of-the-test", endpoint=Endpoint()
-    )
-    queue = BatchQueue(backend, provider, book, store, identity=backend.identity, patience=QUICK)
+    backend = ScriptedModel(["x"], name=name)
+    # The address of an Azure resource has no path: litellm and our adapter add their own.
+    address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
+    provider = open_provider(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
+    patience = replace(QUICK, unread=unread)
+    queue = BatchQueue(backend, provider, book, store, identity=backend.identity, patience=patience)
     try:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
     finally:
@@ -84,9 +89,22 @@ async def session(tmp_path, server, requests, *, note=None, after=False, put=Non
 async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
     """As with Azure, which refuses batches of such a file."""
     async with serve_batches(Faults(unread=3)) as server:
-        got = await session(tmp_path, server, asked(3))
+        got = await session(tmp_path, server, asked(3), name="azure/m")
         assert all(isinstance(answer, Response) for answer in got)
         assert len(server.batches) == 1
+
+
+async def test_a_file_that_is_never_read_stops_the_run(tmp_path):
+    """Resumable: the file is looked at again, and not uploaded again."""
+    async with serve_batches(Faults(unread=1_000_000)) as server:
+        got = await session(tmp_path, server, asked(3), name="azure/m", unread=0.0)
+        assert all(isinstance(answer, FileUnread) and answer.stops_run for answer in got)
+        assert not server.batches
+        server.faults.unread = 0
+        got = await session(tmp_path, server, asked(3), name="azure/m")
+        assert all(isinstance(answer, Response) for answer in got)
+        assert len(server.batches) == 1
+        assert sum(b"custom_id" in body for body in server.files.values()) == 2  # input and output
 
 
 async def test_random_deaths_pay_for_nothing_twice(tmp_path):

@@ -44,13 +44,13 @@ async def examine_batches(model: Model) -> list[Finding]:
     return [item.model_copy(update={"ability": f"batch {item.ability}"}) for item in results]
 
 
-def plain_text(name: str, findings: Sequence[Finding]) -> str:
-    """Return findings as lines for a terminal, abilities aligned."""
+def plain_text(heading: str, findings: Sequence[Finding]) -> str:
+    """Return findings as lines for a terminal below a heading, abilities aligned."""
     width = max(len(finding.ability) for finding in findings)
     lines = [
         f"{finding.ability:{width}}  {finding.verdict:7}  {finding.detail}" for finding in findings
     ]
-    return "\n".join([f"what {name} can do:", *(f"  {line}" for line in lines)])
+    return "\n".join([heading, *(f"  {line}" for line in lines)])
 
 
 async def _probed(ability: str, probe: Probe, model: Model) -> Finding:

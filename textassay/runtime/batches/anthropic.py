@@ -15,6 +15,7 @@ import orjson
 
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.provider import (
+    HALF_PRICE,
     BatchResult,
     BatchStatus,
     Limits,
@@ -60,6 +61,7 @@ class AnthropicBatches:
     """The batch API of Anthropic."""
 
     name = "anthropic"
+    discount = HALF_PRICE
     limits = Limits(100_000, 250_000_000)
 
     def __init__(

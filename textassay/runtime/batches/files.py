@@ -46,6 +46,7 @@ class FileBatches:
     """A folder that requests are written to and answers are read from."""
 
     name = "files"
+    discount = 1.0  # whoever runs the file sells nothing
     limits = Limits(50_000, 200_000_000)
 
     def __init__(self, folder: Path, model: str) -> None:
@@ -167,5 +168,7 @@ def _row(line: bytes, where: str) -> BatchResult:
 
 
 def _reason(error: Any) -> str:
+    # The same error is wrapped once more by newer versions of vLLM.
+    error = error.get("error", error) if isinstance(error, Mapping) else error
     message = error.get("message") if isinstance(error, Mapping) else error
     return str(message or "it does not say why there is no answer")

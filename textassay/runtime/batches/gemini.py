@@ -14,6 +14,7 @@ import orjson
 
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.provider import (
+    HALF_PRICE,
     BatchResult,
     BatchStatus,
     Limits,
@@ -44,6 +45,7 @@ class GeminiBatches:
     """The batch API of Gemini."""
 
     name = "gemini"
+    discount = HALF_PRICE
     limits = Limits(50_000, 19_000_000)
 
     def __init__(

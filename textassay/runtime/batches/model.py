@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from textassay.runtime.batches.provider import BatchProvider
 from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import A, ChoicesRequest, ContinuationRequest, Model, Q, Wrapper
 
-DISCOUNT = 0.5
-"""Price of a request in a batch, as a share of its price alone."""
-
 Fallback = Literal["live", "none"]
 
 
-def discounted(price: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Return the price in batches."""
-    return None if price is None else (price[0] * DISCOUNT, price[1] * DISCOUNT)
+def discounted(
+    price: tuple[float, float] | None, provider: BatchProvider
+) -> tuple[float, float] | None:
+    """Return the price in batches of a provider."""
+    return None if price is None else (price[0] * provider.discount, price[1] * provider.discount)
 
 
 class BatchedModel(Wrapper):
@@ -39,13 +39,13 @@ class BatchedModel(Wrapper):
             live: Answers single calls.
             queue: Answers through batches.
             budget: What may be spent; a request holds its part from when it is queued.
-            price: US dollars per million tokens in and out, outside of batches.
+            price: US dollars per million tokens in and out, in batches.
             fallback: Whether requests that no batch answered are sent as single calls.
         """
         super().__init__(live)
         # Around the queue, so that a request holds its part of the budget while its batch is under
         # way; the wrapped model has a budget wrapper of its own for what is asked singly.
-        self._batched = BudgetedModel(queue, budget, discounted(price))
+        self._batched = BudgetedModel(queue, budget, price)
         self._fallback = fallback
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:

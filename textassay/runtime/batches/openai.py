@@ -2,21 +2,27 @@
 
 A file of requests, a batch of it, a file of answers and one of errors.
 
-`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI, Azure and
-Groq have them. Both files are read whatever the status: a batch that expired has answers as well.
+`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI and Azure
+have them. Both files are read whatever the status: a batch that expired has answers as well.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import BatchResult, BatchStatus, Limits, Prepared
+from textassay.runtime.batches.provider import (
+    HALF_PRICE,
+    BatchResult,
+    BatchStatus,
+    FileUnread,
+    Limits,
+    Prepared,
+)
 from textassay.runtime.errors import MalformedResponse, RequestRefused
 from textassay.runtime.model import Request, Response
 
@@ -32,15 +38,12 @@ _UNRUN = frozenset({"batch_expired", "batch_cancelled"})
 _UNREAD = frozenset({"pending", "running", "notrunning"})
 """Statuses of an uploaded file of which Azure makes no batch yet."""
 
-FIRST_LOOK = 0.2
-MAX_LOOK = 30.0
-"""Seconds between two looks at a file that is not read yet: doubled each time."""
-
 
 class OpenAIBatches:
     """The batch API of a server of OpenAI's kind."""
 
     name = "openai"
+    discount = HALF_PRICE
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class OpenAIBatches:
         price: tuple[float, float] | None = None,
         limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
         version: str = "/v1",
+        window: str = "24h",
     ) -> None:
         """Store how to ask.
 
@@ -59,9 +63,10 @@ class OpenAIBatches:
             price: US dollars per million tokens in and out, in batches.
             limits: What one batch may hold.
             version: Start of the endpoints' paths, as they are written in batches; Azure has none.
+            window: Time in which a batch is run before it expires.
         """
         self._http, self._model, self._price = http, model, price
-        self._version = version
+        self._version, self._window = version, window
         self.limits = limits
 
     def group(self, request: Request) -> str:
@@ -89,41 +94,39 @@ class OpenAIBatches:
             # Noted before the batch is started: after a crash in between, the file is not uploaded
             # again, and a batch that was started all the same is found by it.
             await uploaded(file)
-        await self._until_read(file, answer)
+        await self._check_read(file, answer)
         body = {
             "input_file_id": file,
             "endpoint": batch.group,
-            "completion_window": "24h",
+            "completion_window": self._window,
             "metadata": {TAG: batch.tag},
         }
         return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
 
-    async def _until_read(self, file: str, answer: Any) -> None:
-        """Wait until the server has read an uploaded file; only Azure refuses batches before that.
+    async def _check_read(self, file: str, answer: Any) -> None:
+        """Check that the server has read an uploaded file; only Azure refuses batches before that.
 
         Args:
             file: The server's name of it.
-            answer: What the server said of it last; `None` if this process did not upload it.
+            answer: What the server said of it last; `None` if it was uploaded earlier.
+
+        Raises:
+            FileUnread: It has not.
         """
-        if answer is None and not self._version:  # uploaded by a process that died just now
+        if answer is None and not self._version:
             answer = await self._http.ask("GET", f"/files/{file}")
-        pause = FIRST_LOOK
-        while isinstance(answer, Mapping) and str(answer.get("status")).lower() in _UNREAD:
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_LOOK)
-            answer = await self._http.ask("GET", f"/files/{file}")
+        status = answer.get("status") if isinstance(answer, Mapping) else None
+        if str(status).lower() in _UNREAD:
+            raise FileUnread(f"the provider has not read the uploaded file {file} ({status})")
 
     async def find(self, batch: Prepared) -> str | None:
         """Look through the batches made since, newest first, for our tag or our file."""
         after = ""
         while True:
             page = await self._http.ask("GET", f"/batches?limit={PAGE}{after}")
-            listed = _list_of(page)
-            for entry in listed:
-                tag = (entry.get("metadata") or {}).get(TAG)
-                file = entry.get("input_file_id")
-                if tag == batch.tag or (file is not None and file == batch.uploaded):
-                    return id_of(entry)
+            listed = listed_in(page)
+            if (own := own_of(listed, batch)) is not None:
+                return own
             # Newest first, so what is older than our batch ends the search: an account may have
             # thousands.
             oldest = listed[-1].get("created_at") if listed else None
@@ -194,13 +197,26 @@ def id_of(answer: Any) -> str:
     return id_
 
 
-def _list_of(page: Any) -> list[Any]:
+def listed_in(page: Any) -> list[Mapping[str, Any]]:
+    """Return the batches on a page of the provider's list."""
     rows = page.get("data") if isinstance(page, Mapping) else None
     return [entry for entry in rows if isinstance(entry, Mapping)] if rows else []
 
 
+def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
+    """Return the id of the listed batch that has our tag or was made of our file."""
+    for entry in listed:
+        tag = (entry.get("metadata") or {}).get(TAG)
+        file = entry.get("input_file_id")
+        if tag == batch.tag or (file is not None and file == batch.uploaded):
+            return id_of(entry)
+    return None
+
+
 def _reasons(answer: Mapping[str, Any]) -> str:
     """Return why a whole batch was refused."""
-    errors = (answer.get("errors") or {}).get("data") or []
-    reasons = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
+    # OpenAI wraps the list in an object, Groq does not.
+    errors = answer.get("errors") or []
+    listed = errors.get("data") or [] if isinstance(errors, Mapping) else errors
+    reasons = "; ".join(str(e.get("message") or e.get("code")) for e in listed[:3])
     return reasons or "the provider does not say why"

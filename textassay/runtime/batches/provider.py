@@ -66,11 +66,16 @@ class Prepared:
     """The provider's name of the uploaded file, if the upload is known to have happened."""
 
 
+HALF_PRICE = 0.5
+
+
 class BatchProvider(Protocol):
     """A provider's batch API for one model."""
 
     name: str
     limits: Limits
+    discount: float
+    """Price of a request in a batch, as a share of its price alone."""
 
     def group(self, request: Request) -> str:
         """Return what requests of one batch have in common, such as the endpoint.
@@ -93,6 +98,7 @@ class BatchProvider(Protocol):
 
         Raises:
             RateLimited: Too much is enqueued; the same may be submitted later.
+            FileUnread: The uploaded file is not read yet; the same may be submitted later.
             ModelError: It was not started.
         """
         ...
@@ -140,6 +146,13 @@ class BatchProvider(Protocol):
     async def aclose(self) -> None:
         """Close all connections; safe to call twice."""
         ...
+
+
+class FileUnread(ModelError):
+    """The provider has not read the uploaded file yet, so no batch of it was started."""
+
+    # One that stays unread is no fault of a request: what was uploaded waits for a resume.
+    stops_run = True
 
 
 class ResultsGone(ModelError):

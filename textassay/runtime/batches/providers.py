@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlencode, urlsplit
 
-from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.endpoint import Endpoint, split_address
 from textassay.runtime.batches.anthropic import AnthropicBatches
 from textassay.runtime.batches.files import FileBatches
 from textassay.runtime.batches.gemini import GeminiBatches
+from textassay.runtime.batches.groq import GroqBatches
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import OpenAIBatches
 from textassay.runtime.batches.provider import BatchProvider, Limits
@@ -23,17 +25,27 @@ ADDRESSES = {
     "gemini": "https://generativelanguage.googleapis.com/v1beta",
 }
 KEYS = {
-    "openai": "OPENAI_API_KEY",
-    "azure": "AZURE_API_KEY",
-    "groq": "GROQ_API_KEY",
-    "together_ai": "TOGETHERAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
+    "openai": ("OPENAI_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "together_ai": (
+        "TOGETHER_API_KEY",
+        "TOGETHER_AI_API_KEY",
+        "TOGETHERAI_API_KEY",
+        "TOGETHER_AI_TOKEN",
+    ),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
+"""Variables that hold the key, as litellm reads them for single calls: the first that is set."""
 LIMITS = {
+    # The guide allows 200 MB, the API reference 100.
+    "groq": Limits(50_000, 100_000_000),
     "azure": Limits(100_000, 200_000_000),
     "together_ai": Limits(50_000, 100_000_000),
 }
+BASES = {"azure": "AZURE_API_BASE", "anthropic": "ANTHROPIC_API_BASE"}
+"""Variables that litellm reads the address from, if none is given."""
 OPENAI_LIMITS = Limits(50_000, 200_000_000)
 KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
@@ -45,6 +57,7 @@ def open_provider(
     api_key: str | None,
     endpoint: Endpoint,
     files: Path | None = None,
+    window: str = "24h",
 ) -> BatchProvider:
     """Return the batch API of a model.
 
@@ -54,9 +67,11 @@ def open_provider(
         api_key: The key; by default the value of the provider's own variable.
         endpoint: Further headers and query, certificates and proxy.
         files: Folder of files for `vllm run-batch`, in place of the provider's batch API.
+        window: Time in which a batch is run before it expires.
 
     Raises:
-        ConfigurationError: The model has no batch API that is known here, or no address.
+        ConfigurationError: The model has no batch API that is known here, or no address, or its
+            provider does not take the window.
     """
     provider, _, model = name.partition("/")
     if files is not None and model:
@@ -67,10 +82,17 @@ def open_provider(
             f"models of {', '.join(KNOWN)}, and with {parameter('batch_files', 'DIR')} those that "
             "vLLM's run-batch answers"
         )
-    base = api_base or ADDRESSES.get(provider)
+    if window != "24h" and provider != "groq":
+        raise ConfigurationError(
+            f"batches of {name!r} take 24 hours at most: leave out "
+            f"{parameter('batch_window', window)}"
+        )
+    base = api_base or os.environ.get(BASES.get(provider, "")) or ADDRESSES.get(provider)
     if base is None:
         raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
-    key = api_key or os.environ.get(KEYS.get(provider, ""), "")
+    base = batch_address(provider, base, endpoint)
+    own_keys = (os.environ.get(variable) for variable in KEYS.get(provider, ()))
+    key = api_key or next(filter(None, own_keys), "")
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     elif provider == "gemini":
@@ -85,9 +107,26 @@ def open_provider(
         return GeminiBatches(http, model)
     if provider == "together_ai":
         return TogetherBatches(http, model, limits=LIMITS[provider])
+    if provider == "groq":
+        return GroqBatches(http, model, limits=LIMITS[provider], window=window)
     return OpenAIBatches(
         http,
         model,
         limits=LIMITS.get(provider, OPENAI_LIMITS),
         version="" if provider == "azure" else "/v1",
     )
+
+
+def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:
+    """Return the address that batches are found under, as it was given for single calls.
+
+    litellm takes the addresses of Azure and Anthropic without the API's own path.
+    """
+    address, query = split_address(given)
+    if provider == "anthropic" and not address.endswith("/v1"):
+        address += "/v1"
+    elif provider == "azure" and "/openai" not in urlsplit(address).path:
+        # Only the older API, beside the one with "v1" in its path, has versions by date.
+        dated = "api-version" in query | dict(endpoint.query)
+        address += "/openai" if dated else "/openai/v1"
+    return f"{address}?{urlencode(query)}" if query else address

@@ -22,7 +22,14 @@ from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
-from textassay.runtime.batches.provider import BatchProvider, BatchResult, BatchStatus, ResultsGone
+from textassay.runtime.batches.provider import (
+    BatchProvider,
+    BatchResult,
+    BatchStatus,
+    FileUnread,
+    ResultsGone,
+)
+from textassay.runtime.batches.unread import UnreadFile
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
@@ -80,6 +87,8 @@ class Patience:
     """Time that a provider may fail every call."""
     call: float = 120.0
     """Time for one small call; uploads and results get ten times as long."""
+    unread: float = 3600.0
+    """Time that a provider may take to read an uploaded file."""
 
 
 class BatchQueue:
@@ -330,6 +339,7 @@ class BatchQueue:
             await self._book.note(entry.tag, "uploaded", uploaded=file)
 
         pause, failing_since = FIRST_POLL, time.monotonic()
+        unread = UnreadFile(self._patience.unread)
         while True:
             batch = self._book.prepared(entry, requests)
             try:
@@ -341,6 +351,9 @@ class BatchQueue:
                 # again.
                 look_first = False
                 return await self._in_time(self._provider.submit(batch, uploaded), 10)
+            except FileUnread as error:
+                unread.wait_longer(error)
+                wait = None
             except RateLimited as error:
                 # as many tokens are enqueued as the account may have: others must end first
                 if len(self._tasks) == 1 and self._too_long(failing_since):

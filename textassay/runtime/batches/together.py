@@ -1,7 +1,8 @@
 """Batches of Together AI: files and batches like OpenAI's, with other paths, fields and words.
 
 `POST /files/upload`, `POST /batches` and `GET /batches` (https://docs.together.ai/reference). Its
-batches carry no metadata, so one is found again by its uploaded file.
+batches carry no metadata, so one is found again by its uploaded file. Only some models are cheaper
+in batches (https://docs.together.ai/docs/inference/batch/overview), so the full price is counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import orjson
 from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.openai import OpenAIBatches, id_of
 from textassay.runtime.batches.provider import BatchStatus, Prepared
-from textassay.runtime.errors import MalformedResponse
+from textassay.runtime.errors import CapabilityError, MalformedResponse
 from textassay.runtime.model import Request
 
 _ENDED = frozenset({"COMPLETED", "FAILED", "EXPIRED", "CANCELLED"})
@@ -24,6 +25,13 @@ class TogetherBatches(OpenAIBatches):
     """The batch API of Together AI."""
 
     name = "together"
+    discount = 1.0
+
+    def group(self, request: Request) -> str:
+        """Return the endpoint; refuse plain prompts, for which there is none."""
+        if not request.messages:
+            raise CapabilityError("Together's batches do not take plain prompts")
+        return super().group(request)
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
@@ -41,7 +49,11 @@ class TogetherBatches(OpenAIBatches):
             fields = {"purpose": "batch-api", "file_name": batch.file.name, "file_type": "jsonl"}
             file = id_of(await self._http.upload("/files/upload", batch.file, fields))
             await uploaded(file)
-        body = {"input_file_id": file, "endpoint": batch.group, "completion_window": "24h"}
+        body = {
+            "input_file_id": file,
+            "endpoint": batch.group,
+            "completion_window": self._window,
+        }
         return id_of(_job(await self._http.ask("POST", "/batches", orjson.dumps(body))))
 
     async def find(self, batch: Prepared) -> str | None:
