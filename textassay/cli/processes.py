@@ -26,7 +26,7 @@ from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_f
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.run_files import read_manifest
+from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
 
 MAX_RESTARTS = 3
@@ -126,7 +126,8 @@ def divided(settings: Settings, count: int) -> Settings:
 
 
 async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:
-    workers = [ShardProcess(shard, each) for shard, each in orders.items()]
+    # only resumed shards may be ones that other processes, left by a killed parent, write to
+    workers = [ShardProcess(shard, each, shared=order.resume) for shard, each in orders.items()]
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
         async with show_progress(lambda: summed(w.progress for w in workers), order.progress):
@@ -177,8 +178,16 @@ def _raise_first_failure(run: Path, workers: Sequence[ShardProcess]) -> None:
 class ShardProcess:
     """A process that judges one shard."""
 
-    def __init__(self, shard: Shard, order: ScoreCommand) -> None:
-        self.shard, self.order = shard, order
+    def __init__(self, shard: Shard, order: ScoreCommand, *, shared: bool = False) -> None:
+        """Store what to do.
+
+        Args:
+            shard: The part of the data.
+            order: How it is judged, and where.
+            shared: Whether processes of a killed parent may still write to the shard: then it is
+                resumed if one of them begins it meanwhile.
+        """
+        self.shard, self.order, self.shared = shard, order, shared
         self.progress: Progress | None = None
         self.end: dict[str, Any] = {}
         """How it ended: `ended` is `finished`, `stopped`, `refused` or `killed`."""
@@ -190,12 +199,17 @@ class ShardProcess:
         order = self.order
         for _ in range(1 + MAX_RESTARTS):
             await self._run(order)
-            if self.end or self._stopping:
-                return
-            code = self._process.returncode if self._process is not None else None
             assert order.out is not None
             # a process that was killed before it wrote the manifest has nothing to resume
-            order = replace(order, resume=(order.out / "manifest.json").exists())
+            begun = (order.out / MANIFEST).exists()
+            outdated = self.shared and self.end.get("ended") == "refused" and begun != order.resume
+            if self._stopping or (self.end and not outdated):
+                return
+            order = replace(order, resume=begun)
+            if outdated:
+                self.end = {}
+                continue
+            code = self._process.returncode if self._process is not None else None
             say(f"the process of shard {self.shard} ended with status {code}; it is started again")
         self.end = {
             "ended": "killed",
@@ -229,7 +243,8 @@ class ShardProcess:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(ConnectionError):  # it was killed; its status tells
+        # it was killed, as its status tells; uvloop says so with a RuntimeError
+        with suppress(ConnectionError, RuntimeError):
             # over stdin rather than as arguments: an order may hold headers, which `ps` would show
             process.stdin.write(json.dumps(order_as_json(order)).encode() + b"\n")
             await process.stdin.drain()

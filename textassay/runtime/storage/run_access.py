@@ -27,7 +27,7 @@ def refuse_foreign(path: Path) -> None:
         )
     if path.exists() and not path.is_dir():
         raise RunFolderError(f"{path} is a file; name a folder for the run")
-    for entry in path.iterdir() if path.exists() else ():
+    for entry in _entries(path):
         if not _is_leftover(entry):
             raise RunFolderError(
                 f"{path} contains other files ({entry.name}) and no run; choose a new or empty "
@@ -38,8 +38,8 @@ def refuse_foreign(path: Path) -> None:
 def refuse_taken(path: Path) -> None:
     """Refuse a folder for a new run that another process writes to, or that `refuse_foreign` does.
 
-    What another process is writing looks foreign at some moments, and the cause is worth more to
-    the user than what there is to see.
+    What another process writes or discards looks foreign at some moments; so a folder that does is
+    looked at again while nobody else can write to it, and one in use is refused as such.
 
     Raises:
         RunFolderError: It is in use, holds a run or other files, or is a file.
@@ -47,10 +47,31 @@ def refuse_taken(path: Path) -> None:
     try:
         refuse_foreign(path)
     except RunFolderError:
-        lock = path / LOCK
-        if lock.is_file() and not lock.is_symlink():
-            lock_run(path).release()
-        raise
+        if not _is_lock(path / LOCK):
+            refuse_foreign(path)  # a run that was just discarded has removed its lock
+            return
+        lock = lock_run(path)
+        try:
+            refuse_foreign(path)
+        finally:
+            lock.release()
+
+
+def _entries(path: Path) -> list[Path]:
+    """Return what is in a folder; nothing if there is none, or if it is removed meanwhile."""
+    try:
+        return list(path.iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # the latter if a folder above it is a file
+        return []
+
+
+def _is_lock(path: Path) -> bool:
+    """Return whether a file can be a lock of ours: taking one truncates it, so it is empty."""
+    try:
+        refuse_irregular(path)
+        return path.stat().st_size == 0
+    except OSError:
+        return False
 
 
 def _is_leftover(entry: Path) -> bool:
@@ -58,12 +79,19 @@ def _is_leftover(entry: Path) -> bool:
     if entry.is_symlink():
         return False
     if entry.name == ANSWERS:
-        return is_cache_folder(entry) or was_begun(entry)
+        return _is_left_cache(entry)
     files = (MANIFEST, SUMMARY, SCORES, LOCK) if (entry.parent / MANIFEST).exists() else (LOCK,)
     # A process that is killed while it writes one of them leaves a file beside it.
     return entry.name in files or any(
         is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES)
     )
+
+
+def _is_left_cache(folder: Path) -> bool:
+    try:
+        return is_cache_folder(folder) or was_begun(folder)
+    except FileNotFoundError:  # removed while it was looked at, with the run that it was part of
+        return True
 
 
 def has_scores(path: Path) -> bool:

@@ -122,12 +122,13 @@ class RunFolder(AsyncResource):
             DataError: A line of its scores is damaged.
         """
         path = Path(path)
-        manifest = read_manifest(path)
+        read_manifest(path)
         # Before the lock, which writes a file: a linked `.lock` would be created elsewhere.
         refuse_links(path)
         run = cls(path, lock_run(path))
         try:
-            run.manifest, run._resumed = manifest, True
+            # Read again: the process that held the lock until now may have discarded the run.
+            run.manifest, run._resumed = read_manifest(path), True
             # Opened before it is read, which cuts off a torn last line: what is counted is what
             # stays.
             run._open_journal()
@@ -286,12 +287,15 @@ class RunFolder(AsyncResource):
     def _remove(self) -> None:
         """Leave the folder as it was found; nothing was answered, so there is nothing to lose."""
         with suppress(OSError):  # not empty, or not removable while open: then it stays
-            for name in (MANIFEST, SCORES, SUMMARY) if self._discarded else ():
+            # The manifest last: a kill in between leaves a run without scores, which gives way.
+            for name in (SUMMARY, SCORES, MANIFEST) if self._discarded else ():
                 (self.path / name).unlink(missing_ok=True)
-            # Removed while it is still held, so that nobody can lock a file that is about to go.
-            (self.path / LOCK).unlink(missing_ok=True)
             if self._made:
                 shutil.rmtree(self.answers, ignore_errors=True)
+            # Removed while it is still held, so that nobody can lock a file that is about to go;
+            # from then on another process may begin a run here, so what is left must be empty.
+            (self.path / LOCK).unlink(missing_ok=True)
+            if self._made:
                 self.path.rmdir()
 
     async def aclose(self) -> None:
