@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import textassay
+from tests.waiting import HANGS_AFTER
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTED = {
@@ -36,7 +37,7 @@ def run(program: str, folder: Path) -> str:
     """Run a program in an empty folder and return what it printed; it must print no warning."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], cwd=folder, capture_output=True, text=True,
-        timeout=60, env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
+        timeout=HANGS_AFTER, env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(folder)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,46 +55,36 @@ def test_a_node_is_killed_and_one_joins(cluster, tmp_path):
     judging = ("--method", "llm-score", "--model", "direct/mock", "--aspects", "coherence,fluency")
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "RAY_USAGE_STATS_ENABLED": "0"}
 
-    def started(*arguments: object) -> subprocess.Popen[str]:
-        # a process of its own: Ray's nodes can be changed by the main thread only
-        return subprocess.Popen(
-            [sys.executable, "-c", MAIN, *map(str, arguments), "--cluster", "ray"],
-            cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+    told = tmp_path / "stderr.txt"
 
-    def wait_for(requests: int, process: subprocess.Popen[str]) -> None:
+    def wait_for(done: Callable[[], bool], process: subprocess.Popen[str]) -> None:
         never = threading.Event()
-        while server.counters.requests < requests:  # the timeout of the test is the limit
-            assert process.poll() is None, process.communicate()
+        while not done():  # the timeout of the test is the limit
+            assert process.poll() is None, told.read_text()
             never.wait(0.02)
 
-    with served(latency_ms=10) as server:
-        flags = (
-            *judging,
-            "--api-base",
-            server.url,
-            "--concurrency",
-            IN_FLIGHT,
-            "--set",
-            "timeout=5",
-        )
-        process = started("score", data, *flags, "--out", run)
-        wait_for(100, process)
-        # answers take long until the nodes have changed, so that the run cannot end before
-        server.options.latency_ms = 2000
+    with served(hold_after=100) as server, told.open("w") as stderr:
+        # no request may be asked again because the machine is busy
+        limits = ("--concurrency", IN_FLIGHT, "--set", "timeout=3600")
+        command = ("score", data, *judging, "--api-base", server.url, *limits, "--out", run)
+        # a process of its own: Ray's nodes can be changed by the main thread only
+        process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, *map(str, command), "--cluster", "ray"],
+            cwd=ROOT, env=environment, stderr=stderr, text=True,
+        )  # fmt: skip
+        # nothing more is answered until the nodes have changed and the driver knows of it
+        wait_for(lambda: server.counters.requests > 100, process)
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
         cluster.add_node(num_cpus=1)
-        server.options.latency_ms = 10
-        wait_for(server.counters.requests + 100, process)
-        server.options.latency_ms = 60_000
+        wait_for(lambda: "is lost" in told.read_text(), process)
+        server.options.hold_after = server.counters.requests + 200
+        wait_for(lambda: server.counters.requests > server.options.hold_after, process)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate()
-        assert process.returncode == 3, told
-        assert f"textassay resume {run}" in " ".join(told.split())
-        assert "is lost" in told
+        assert process.wait() == 3, told.read_text()
+        assert f"textassay resume {run}" in " ".join(told.read_text().split())
         kept = len(rows_of(run))
         assert kept == len(verdicts(run)) >= 100
-        server.options.latency_ms = 0
+        server.options.hold_after = 0
         done = textassay("resume", run, "--api-base", server.url)  # on this machine, as any run
         assert done.code == 0, done.err
         assert len(rows_of(run)) == len(verdicts(run)) == EXAMPLES * ASPECTS

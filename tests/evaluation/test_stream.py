@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import pytest
 
+from tests.waiting import eventually
 from textassay import evaluate, stream
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ModelNotFound
@@ -49,8 +50,8 @@ async def test_leaving_early_stops_the_workers_and_leaves_a_resumable_run(mock_s
     asked = server.counters.requests
     assert asked < 40
     await asyncio.sleep(0.05)
+    await eventually(lambda: server.counters.in_flight == 0)
     assert server.counters.requests == asked
-    assert server.counters.in_flight == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert 10 <= summary["outcomes"]["scored"] <= asked
     run = await evaluate(ROWS, **expected, out=tmp_path / "run", resume=True)

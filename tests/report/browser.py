@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.waiting import HANGS_AFTER
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -32,12 +34,32 @@ def browsing(profile: Path) -> Iterator[Any]:
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_script_timeout(120)  # as long as a busy machine may need
+    driver = _started(lambda: webdriver.Chrome(options=options, service=Service(DRIVER)))
+    driver.set_script_timeout(HANGS_AFTER)
     try:
         yield driver
     finally:
         driver.quit()
+
+
+def _started(start: Callable[[], Any]) -> Any:
+    """Start a browser; on a busy machine it may take longer than its driver waits for it."""
+    from selenium.common.exceptions import WebDriverException
+
+    for _ in range(2):
+        with suppress(WebDriverException):
+            return start()
+    return start()
+
+
+def forget_earlier_pages(driver: Any) -> None:
+    """Leave the page that is open and forget what it and earlier ones asked for and complained of.
+
+    A page of a viewer asks as long as it is open, and complains once its server has ended; a new
+    browser still loads its own start page.
+    """
+    driver.get("about:blank")
+    requested(driver), complaints(driver)
 
 
 def requested(driver: Any) -> list[str]:
@@ -57,7 +79,7 @@ def complaints(driver: Any) -> list[str]:
     return [entry["message"] for entry in driver.get_log("browser")]
 
 
-def wait_for(driver: Any, condition: str, *, seconds: float = 100) -> Any:
+def wait_for(driver: Any, condition: str, *, seconds: float = HANGS_AFTER) -> Any:
     """Wait until a JavaScript expression is true, and return its value."""
     from selenium.webdriver.support.ui import WebDriverWait
 

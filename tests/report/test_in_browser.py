@@ -3,7 +3,14 @@ keyboard."""
 
 import pytest
 
-from tests.report.browser import complaints, open_file, requested, wait_for, without_javascript
+from tests.report.browser import (
+    complaints,
+    forget_earlier_pages,
+    open_file,
+    requested,
+    wait_for,
+    without_javascript,
+)
 from tests.report.runs import score, small_data, small_run, write_data, write_run
 from textassay.report import write_report
 
@@ -34,7 +41,7 @@ def rows(browser):
 
 def test_file_asks_for_nothing(page, browser):
     """Opened from disk, the page makes no request beside itself and the console stays empty."""
-    requested(browser), complaints(browser)
+    forget_earlier_pages(browser)
     open_file(browser, page)
     assert [
         url for url in requested(browser) if not url.startswith(("file:", "data:", "about:"))
@@ -73,7 +80,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path, browser):
         for name, text in HOSTILE.items()
     ]  # fmt: skip
     write_report([write_run(tmp_path / "run", message, data)], tmp_path / "report.html")
-    requested(browser), complaints(browser)
+    forget_earlier_pages(browser)
     open_file(browser, tmp_path / "report.html")
     for name in HOSTILE:
         browser.execute_script(

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import aiohttp
 import pytest
 
-from tests.report.browser import complaints, requested, wait_for
+from tests.report.browser import complaints, forget_earlier_pages, requested, wait_for
 from tests.report.runs import score, small_data, small_run, write_run
 from tests.waiting import HANGS_AFTER
 from textassay.report.live import LiveRun
@@ -97,8 +97,7 @@ def test_page_follows_a_growing_run(run, browser):
     """New scores appear without a reload, with their evidence, and nothing else is asked of
     anybody."""
     with served(run) as address:
-        browser.get("about:blank")  # a new browser still loads its own start page
-        requested(browser), complaints(browser)
+        forget_earlier_pages(browser)
         browser.get(address)
         wait_for(browser, "document.body.dataset.ready === 'true'")
         browser.execute_script("window.stayed = true")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.waiting import HANGS_AFTER
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +28,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 def finished(code: str, *arguments: object) -> str:
     """Run Python on `code` to its end and return what it printed; fails with its traceback."""
     with start(code, *arguments) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=HANGS_AFTER)
     assert process.returncode == 0, err
     return out
 

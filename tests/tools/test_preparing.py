@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.tools import tiny
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.tools import NLI, Rouge, build
@@ -26,7 +27,7 @@ async def main():
     try:
         async with asyncio.TaskGroup() as group:
             for task in tasks:
-                group.create_task(asyncio.wait_for(task, 60))
+                group.create_task(asyncio.wait_for(task, 190))
     except* Exception as several:
         print(type(several.exceptions[0]).__name__, several.exceptions[0])
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -41,7 +42,7 @@ def offline(script, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=HANGS_AFTER,
         check=False,
     )
 
@@ -106,7 +107,7 @@ async def test_rouge_l_of_very_long_texts_ends_and_leaves_the_loop_alone():
     async def tick():
         nonlocal ticks
         while True:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.001)
             ticks += 1
 
     ticking = asyncio.create_task(tick())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.backends.batching import Batcher
 from textassay.runtime.errors import ModelClosed
 
@@ -25,7 +26,7 @@ class Recorder:
         self.batches.append(list(batch))
         self.started.set()
         if self.gate is not None:
-            assert self.gate.wait(20)
+            assert self.gate.wait(HANGS_AFTER)
         if "bad" in batch:
             raise RuntimeError("a bad batch")
         return [f"<{text}>" for text in batch]

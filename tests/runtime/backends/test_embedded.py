@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import textassay
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.backends.llamacpp.embedded import CHECKSUM, FILE, FOLDER, embedded_model
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings
@@ -52,7 +53,7 @@ def run(root: Path, *arguments: object, code: str = RUN) -> subprocess.Completed
         cwd=root,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=HANGS_AFTER,
         check=False,
     )
 

@@ -10,6 +10,7 @@ import traceback
 
 import pytest
 
+from tests.waiting import HANGS_AFTER
 from textassay.runtime import errors
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
@@ -33,7 +34,7 @@ async def test_making_a_model_does_not_import_litellm():
         "model.identity, model.price\n"
         "assert 'litellm' not in sys.modules and dict(os.environ) == before"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: ASYNC221
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS_AFTER)  # noqa: ASYNC221
 
 
 @pytest.mark.parametrize(

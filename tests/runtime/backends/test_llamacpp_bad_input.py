@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANGS_AFTER
+
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
 )
@@ -181,7 +183,10 @@ CASES = {
             asked = [
                 ContinuationRequest(prompt="good " * n, continuation=" x") for n in range(1, 200)
             ]
-            tasks = [asyncio.create_task(model.continuation(one)) for one in asked]
+            # lasts until it is stopped, however late that is
+            endless = Request(prompt="x", max_tokens=1500, n=50, temperature=1)
+            tasks = [asyncio.create_task(model.generate(endless))]
+            tasks += [asyncio.create_task(model.continuation(one)) for one in asked]
             await asyncio.sleep(0.05)
             await model.aclose()
             found = await asyncio.gather(*tasks, return_exceptions=True)
@@ -267,7 +272,7 @@ def test_bad_input_ends_in_an_error_and_not_in_a_crash(case: str, tmp_path: Path
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS_AFTER,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

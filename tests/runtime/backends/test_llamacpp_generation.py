@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.gguf_fixture import Shape, Written, next_logprobs, write_model
+from tests.waiting import eventually
 from textassay.runtime.backends.llamacpp import LlamaCppModel
 from textassay.runtime.errors import ConfigurationError, ModelClosed, RequestRefused
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
@@ -200,7 +201,11 @@ async def test_cancelled_and_closed(file):
     long = asyncio.ensure_future(
         model.generate(chat(temperature=1.0, seed=0, n=50, max_tokens=1900))
     )
-    await asyncio.sleep(0.05)  # until it is running
+    worker = model._worker
+    # until it is running: of requests that wait, the order may prefer a later one
+    await eventually(
+        lambda: worker._prepared and not (worker._inbox or worker._ready or worker._queue)
+    )
     waiting = asyncio.ensure_future(model.generate(chat("waits")))
     other = asyncio.ensure_future(
         model.continuation(ContinuationRequest(prompt="a", continuation=" b"))

@@ -90,7 +90,7 @@ class Note:
         return self.key
 
     def run(self, box: Box, abandoned: Callable[[], bool]) -> bytes:
-        assert box.gate.wait(10)
+        assert box.gate.wait(HANGS_AFTER)
         box.running.add(threading.get_ident())
         box.ran.append(self.key)
         return self.key
@@ -530,7 +530,7 @@ def hub(home: Path, *arguments: str, **environment: str) -> list[str]:
         env={**os.environ, **settings, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS_AFTER,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

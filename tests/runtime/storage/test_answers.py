@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.answers import BytesDisk, DiskStore, clear, info, verify
 from textassay.runtime.storage.cache_folder import MARKER
@@ -296,9 +297,9 @@ def test_processes_share_a_folder(tmp_path):
                 clear(tmp_path)
             assert info(tmp_path).entries == 400
             print("end", file=second.stdin, flush=True)
-            assert second.wait(30) == 0, second.stderr.read()
+            assert second.wait(HANGS_AFTER) == 0, second.stderr.read()
         print("look\nend", file=first.stdin, flush=True)
-        assert first.wait(30) == 0, first.stderr.read()
+        assert first.wait(HANGS_AFTER) == 0, first.stderr.read()
     assert get_all(tmp_path, ["first-199", "second-0"]) == [b"first", b"second"]
     report = info(tmp_path)
     assert (report.entries, report.shards) == (400, 2)

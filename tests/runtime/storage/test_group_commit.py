@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.group_commit import MAX_BATCH, GroupCommit
 
@@ -24,7 +25,7 @@ class Kept:
         pass
 
     def write(self, batch):
-        assert self.leave.wait(30)
+        assert self.leave.wait(HANGS_AFTER)
         if self.refused in batch:
             raise StorageError("the disk is full")
         self.batches.append(list(batch))
@@ -143,7 +144,7 @@ def test_loops_of_several_threads_are_all_served():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(HANGS_AFTER)
         assert not thread.is_alive()
     commits.close()
     written = [value for batch in kept.batches for value in batch]
@@ -161,7 +162,7 @@ async def test_closing_beside_puts_leaves_nobody_waiting():
         commits = GroupCommit(kept, name="it")
         closing = threading.Thread(target=commits.close)
         closing.start()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANGS_AFTER):
             results = await asyncio.gather(*map(commits.put, range(20)), return_exceptions=True)
         closing.join()
         written = [value for batch in kept.batches for value in batch]
