@@ -22,11 +22,14 @@ import textassay
 from textassay.demo.bundled import TASKS, data_file
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.methods import METHODS
+from textassay.methods.fusion_eval import FusionEval
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.messages import Example, Message
 
 COMMAND = "python -m benchmarks.method_costs"
+TOOLS: dict[str, tuple[str, ...]] = {"fusion-eval": FusionEval.default_tools}
+"""Tools by method, so that the figures do not depend on which extras are installed."""
 
 
 class Cost(Message):
@@ -76,7 +79,8 @@ async def cost_of(method: str, task: str, limit: int | None = None) -> MethodCos
     examples = judged(method, task, limit)
     half = len(examples) // 2
     parts = (examples, examples[:half], examples[half:])
-    whole, first, second = [await dry_run(part, method, task) for part in parts]
+    tools = TOOLS.get(method, ())
+    whole, first, second = [await dry_run(part, method, task, tools=tools) for part in parts]
     once = Cost(
         calls=first.calls + second.calls - whole.calls,
         prompt=first.prompt + second.prompt - whole.prompt,

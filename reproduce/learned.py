@@ -14,7 +14,8 @@ from reproduce.scores import Scorer, Values, nodes
 from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
 from textassay.fitting.fit_from_scores import Learning, fit_recorded, split
-from textassay.fitting.learn import Fitter, importance_over_folds
+from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.learn import Fitter
 from textassay.fitting.result import Fit
 from textassay.fitting.scales import scales_of
 from textassay.fitting.table import Selection, read_table

@@ -107,6 +107,9 @@ def test_what_does_not_stand_there_is_refused(quote):
         ("5 degrees at night", "It was -5 degrees at night."),
         (".5 percent of them", "5 percent of them"),
         ("<5 percent of them", "5 percent of them"),
+        ("> 5 cups of flour", "Add < 5 cups of flour."),
+        ("> 5 cups of flour", "Add \u2265 5 cups of flour."),
+        ("> 5 cups ... of flour", "Add < 5 cups, at most, of flour."),
         ("about 102 square miles", "about 10\u00b2 square miles"),
         ("about 51/2 miles away", "about 5\u00bd miles away"),
         ("the plan was approved", "The plan was disapproved."),
@@ -124,6 +127,22 @@ def test_what_does_not_stand_there_is_refused(quote):
 )  # fmt: skip
 def test_a_changed_number_sign_or_negation_is_refused(quote, text):
     assert find_quote(quote, {"source": text}) is None
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("> 5 cups of flour", "Add 5 cups of flour."),
+        ("> 5 cups of flour\n> and an egg", "Add 5 cups of flour and an egg."),
+        ("> 5 cups of flour", "Add > 5 cups of flour."),
+        ("> < 5 cups of flour", "Add < 5 cups of flour."),
+        ("> Add 5 cups of flour", "Add 5 cups of flour."),
+        ("> 5 cups of flour", "Add < 2 eggs and 5 cups of flour."),
+    ],
+)
+def test_the_mark_of_a_quotation_is_no_part_of_it(quote, text):
+    """In front of a number, too, unless the text compares that number in another way."""
+    assert find_quote(quote, {"source": text}) is not None
 
 
 def test_a_short_text_may_be_quoted_as_a_whole():

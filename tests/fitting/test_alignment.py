@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from tests.fitting.judge import Planted
@@ -13,6 +14,9 @@ from textassay.fitting.alignment import Growth
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning
 from textassay.fitting.fit_tree import Alignment
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter
+from textassay.fitting.table import Selection, read_table
 from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -300,3 +304,31 @@ def test_what_people_rated_must_be_defined_somewhere(tmp_path):
         row["human"] = {"wit": row["human"]["fluency"]}
     with pytest.raises(ConfigurationError, match="no task defines what people rated"):
         alignment(planted, tmp_path / "ev", task=None)
+
+
+@pytest.mark.parametrize("last", [range(28, 30), range(29, 30)])
+def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last):
+    """As of summaries, nearly all of which are perfectly consistent: in all folds but one, no
+    rating differs, or without a fold none does."""
+    rng = np.random.default_rng(0)
+    good, low = rng.normal(size=30), [at in last for at in range(30)]
+    rows = [
+        {"id": f"r{at}", "output": "x", "group": f"g{at // 2}",
+         "human": {"coherence": float(np.clip(3 + good[at], 1, 5)), "consistency": 5.0 - low[at]}}
+        for at in range(30)
+    ]  # fmt: skip
+    people = read_table(Examples(rows), Selection(aspects=None, by_row=False))
+    noise = rng.normal(size=30)
+    table = people.with_features(
+        {
+            name: {f"r{at}": float(values[at]) for at in range(30)}
+            for name, values in (("coherence", good), ("consistency", noise))
+        }
+    )
+    fitter = Fitter({"coherence": (1, 5), "consistency": (1, 5)}, 0, 1)
+    found = importance_over_folds("ridge", table, fitter)
+    assert found.mean.shape == (2, 2)
+    assert found.ranking()[0][0] == "coherence"
+    assert found.overall_interval()[0, 0] > 0 > found.interval()[1, 0, 0]
+    sizes = saliency_over_folds("ridge", table, fitter)
+    assert sizes["coherence"] > sizes["consistency"] >= 0

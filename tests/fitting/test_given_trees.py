@@ -8,7 +8,8 @@ from tests.fitting.making import rows_of
 from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import Learning, fit_recorded, split
-from textassay.fitting.learn import Fitter, importance_over_folds, saliency_over_folds
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter
 from textassay.fitting.table import Selection, read_table
 from textassay.fitting.text import text_of
 from textassay.learning import Aggregator, folds

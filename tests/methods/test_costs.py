@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import textassay
-from benchmarks.method_costs import COMMAND, MethodCost, cost_of, dry_run, judged, table_of
+from benchmarks.method_costs import COMMAND, TOOLS, MethodCost, cost_of, dry_run, judged, table_of
 from examples.mock_server import MockServer
 from textassay.demo.bundled import TASKS, data_file
 from textassay.methods import METHODS
@@ -52,7 +52,9 @@ async def check(method: str, task: str, server: MockServer, limit: int | None = 
     foretold, heard = await cost_of(method, task, limit), Heard(server)
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         examples = judged(method, task, limit)
-        run = await textassay.evaluate(examples, method=method, task=task, model=model)
+        run = await textassay.evaluate(
+            examples, method=method, task=task, model=model, tools=TOOLS.get(method, ())
+        )
     usage = run.summary()["usage"]
     assert server.counters.requests == usage["calls"] == foretold.whole.calls
     assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)

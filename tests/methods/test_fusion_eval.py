@@ -3,6 +3,8 @@ baselines."""
 
 import json
 import math
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -357,14 +359,17 @@ async def test_options_that_do_not_fit_together_are_refused():
         build("g-eval", judge(), tools=["rougeL"])
 
 
-async def test_without_tools_named_there_are_some_that_need_no_model():
+async def test_the_default_tools_are_those_that_are_installed(monkeypatch):
+    """Without the extra all of them are lexical."""
+    lexical = ["rougeL", "chrf", "coverage", "repetition"]
+    monkeypatch.setitem(sys.modules, "wordllama", None)  # what Python does for a missing module
     method = build("fusion-eval", judge(), task="summarization")
-    assert [item["name"] for item in method.describe()["tools"]] == [
-        "rougeL",
-        "chrf",
-        "coverage",
-        "repetition",
-    ]
+    assert [item["name"] for item in method.describe()["tools"]] == lexical
+    monkeypatch.undo()
+    if find_spec("wordllama") is None:
+        pytest.skip("the extra static is not installed")
+    method = build("fusion-eval", judge(), task="summarization")
+    assert [item["name"] for item in method.describe()["tools"]] == [*lexical, "embedding"]
 
 
 async def test_signatures_tell_plan_tools_and_fusion_apart():

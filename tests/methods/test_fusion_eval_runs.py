@@ -1,6 +1,9 @@
 """Fusion-Eval as whole runs against a server: every built-in task, one of the user's own, run
 folders, dry runs."""
 
+import sys
+from importlib.util import find_spec
+
 import orjson
 import pytest
 
@@ -184,3 +187,64 @@ async def test_tools_do_not_go_with_a_method_object():
         ConfigurationError, match="tools= can only be given with the name of a method"
     ):
         await textassay.evaluate(ROWS, method=method, tools=["coverage"])
+
+
+LEXICAL = ["rougeL", "chrf", "coverage", "repetition"]
+EMBEDDING = "embedding?engine=static&per=sentence"
+
+
+def average(tmp_path, *more):
+    """Judge without tools named, by a fusion that asks no model."""
+    data = tmp_path / "data.jsonl"
+    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
+    return command("score", data, "--method", "fusion-eval", "--aspects", "coherence",
+                   "--task", "summarization", "--set", "fusion=avg", "--progress", "none",
+                   *more)  # fmt: skip
+
+
+def manifest_in(run):
+    return orjson.loads((run / "manifest.json").read_bytes())
+
+
+def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
+    """With the extra static one more; a resumed run takes the same ones or stops."""
+    if find_spec("wordllama") is None:
+        pytest.skip("the extra static is not installed")
+    run, other = tmp_path / "with", tmp_path / "without"
+    dry = average(tmp_path, "--dry-run")
+    done = average(tmp_path, "--out", run)
+    assert (dry.code, done.code) == (0, 0), done.err
+    told = f"tools: {', '.join([*LEXICAL, EMBEDDING])} (the default; --tools names others)\n"
+    assert " ".join(dry.err.split()) == " ".join(done.err.split()) == told.strip()
+    assert manifest_in(run)["spec"]["tools"] == [*LEXICAL, EMBEDDING]
+    monkeypatch.setitem(sys.modules, "wordllama", None)  # what Python does for a missing module
+    (run / "scores.jsonl").write_bytes(b"")
+    refused = command("resume", run, "--progress", "none")
+    assert refused.code == 2
+    assert "pip install 'textassay[static]'" in " ".join(refused.err.split())
+    done = average(tmp_path, "--out", other)
+    assert done.code == 0, done.err
+    words = " ".join(done.err.split())
+    assert words.startswith(f"tools: {', '.join(LEXICAL)} (the default; --tools names others; pip")
+    assert f"pip install 'textassay[static]' adds {EMBEDDING})" in words
+    assert manifest_in(other)["signature"] != manifest_in(run)["signature"]
+    monkeypatch.undo()
+    (other / "scores.jsonl").write_bytes(b"")
+    done = command("resume", other, "--progress", "none")
+    assert (done.code, done.err) == (0, "")
+    done = average(tmp_path, "--out", tmp_path / "named", "--tools", "chrf")
+    assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.asyncio
+async def test_a_run_of_an_earlier_version_resumes_with_the_tools_it_had(tmp_path):
+    """Its manifest names no tools in the request, and those it took where the method is."""
+    call = {"method": "fusion-eval", "task": "summarization", "aspects": "coherence",
+            "options": {"fusion": "avg"}, "out": tmp_path / "run"}  # fmt: skip
+    await textassay.evaluate(ROWS, tools=LEXICAL, **call)
+    manifest = manifest_in(tmp_path / "run")
+    manifest["spec"]["tools"] = []
+    (tmp_path / "run" / "manifest.json").write_bytes(orjson.dumps(manifest))
+    (tmp_path / "run" / "scores.jsonl").write_bytes(b"")
+    run = await textassay.evaluate(ROWS, resume=True, **call)
+    assert {score.signature for score in run} == {manifest["signature"]}

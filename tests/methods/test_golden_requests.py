@@ -51,6 +51,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "llm-score-cot": [{}],
     "pairwise": [{}, {"orders": "back", "ties": True, "prompt_layout": "shared-prefix"}],
 }
+TOOLS = {"fusion-eval": ("rougeL", "chrf", "coverage", "repetition")}
+"""Named, for the default depends on which extras are installed."""
 CASES = [
     (method, options, model)
     for method in METHODS
@@ -94,7 +96,7 @@ async def facts_of(method: str, options: dict[str, Any], name: str) -> dict[str,
         choices=choices,
         continuation=continuation,
     )
-    built = build(method, model, task="summarization", options=options)
+    built = build(method, model, task="summarization", options=options, tools=TOOLS.get(method, ()))
     await built.graph.run(Assignment(example=EXAMPLE, aspects=built.aspects))
     keys = sorted(request_key(model.identity, request) for request in model.requests)
     return {

@@ -6,12 +6,14 @@ import json
 import re
 
 import numpy as np
+import pytest
 
 from benchmarks.report_large import write_run
 from textassay.report import write_report
 from textassay.report.joined import Joined
 from textassay.report.rows import MAX_ROWS, selected
 from textassay.report.texts import clipped
+from textassay.runtime.errors import ConfigurationError
 
 
 def test_scores_take_little_room(tmp_path):
@@ -67,6 +69,8 @@ def test_a_page_that_holds_a_part_says_so(tmp_path):
     assert gaps[1][:20] == gaps[0][:20]
     ends = [sorted(one["value"]) for one in (everything, listed)]
     assert (ends[1][:20], ends[1][-20:]) == (ends[0][:20], ends[0][-20:])
+    with pytest.raises(ConfigurationError, match="max_rows= must be at least 0, not -1"):
+        write_report([run], tmp_path / "none.html", human=tmp_path / "data.jsonl", max_rows=-1)
     # a sample by chance, not only extremes
     assert gaps[1][-1] < gaps[0][400]
     before = [page[: page.index('id="texts"')] for page in pages]

@@ -45,7 +45,8 @@ _LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|[-*+>])[ \t]+")
 _SPLIT_NOT = re.compile(r"\s+(?=n't\b)|(?<=\bcan)\s+(?=not\b)")
 _SHORT_NOT = re.compile(r"'t\b")
 _DIVIDED = re.compile(r"(?<=[^\W\d_])-[ \t]*\n\s*(?=[^\W\d_])")
-_BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
+BESIDE_NUMBERS = frozenset("+<>=\u2264\u2265\u2260\u00b1\u2248~")
+"""Signs that belong to the number after them."""
 
 
 def plain(text: str) -> str:
@@ -117,7 +118,7 @@ def stripped(found: list[str]) -> list[str]:
 def _counts(token: str, beside: list[str]) -> bool:
     numbers = any(char.isdigit() for one in beside for char in one)
     symbol = token in "%\u2030\u00b0" or unicodedata.category(token) == "Sc"
-    return numbers and (symbol or token in _BESIDE_NUMBERS)
+    return numbers and (symbol or token in BESIDE_NUMBERS)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from textassay.agents.quote_tokens import joined, plain, spellings, stripped, tokens, words_in
+from textassay.agents.quote_tokens import (
+    BESIDE_NUMBERS,
+    joined,
+    plain,
+    spellings,
+    stripped,
+    tokens,
+    words_in,
+)
 from textassay.runtime.messages import Example
 
 MIN_WORDS = 3
@@ -22,6 +30,8 @@ unless they are all that the text says."""
 
 # "..."   "[...]"   "(…)": an ellipsis within a quotation
 _GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
+# > 5 cups: a number that is compared, or Markdown's mark of a quotation in front of a number
+_COMPARED = re.compile(r"\s*>[ \t]+(?=[-+.]?\d)")
 _SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
 _NEGATIONS = frozenset(
     ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
@@ -54,12 +64,15 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     parts = [found for part in _GAP.split(shown) if (found := stripped(tokens(part)))]
     if not whole or not parts:
         return None
+    # taken for Markdown's mark, unless the text compares that number in another way: then ">" may
+    # be what the quotation claims
+    other = BESIDE_NUMBERS - {">"} if _COMPARED.match(quote) else frozenset[str]()
     for where, text in texts.items():
         for spelling in _read(text):
             # as a whole first: an ellipsis may be the text's own
-            start = _find([whole], *spelling)
+            start = _find([whole], *spelling, other)
             if start is None and len(parts) > 1:
-                start = _find(parts, *spelling)
+                start = _find(parts, *spelling, other)
             if start is not None:
                 return QuoteMatch(where, start)
     return None
@@ -80,8 +93,13 @@ def _read(text: str) -> tuple[tuple[list[str], list[bool]], ...]:
     return tuple((tokens(shown), joined(shown)) for shown in map(plain, spellings(text)))
 
 
-def _find(parts: Sequence[list[str]], source: list[str], inside: list[bool]) -> int | None:
-    """Return where the first part stands if all stand in the text, in order."""
+def _find(
+    parts: Sequence[list[str]], source: list[str], inside: list[bool], not_after: frozenset[str]
+) -> int | None:
+    """Return where the first part stands if all stand in the text, in order.
+
+    The first part does not count where it stands after a token of `not_after`.
+    """
     needed = min(MIN_WORDS, words_in(source))
     if any(words_in(part) < needed for part in parts):
         return None
@@ -94,7 +112,8 @@ def _find(parts: Sequence[list[str]], source: list[str], inside: list[bool]) -> 
             if inside[end - 1] or (start > 0 and inside[start - 1]):
                 continue
             if ends is None:
-                found[end] = start
+                if start == 0 or source[start - 1] not in not_after:
+                    found[end] = start
                 continue
             before = (at for at in sorted(ends, reverse=True) if at <= start)
             near = next((at for at in before if not _negated(source[at:start])), None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from textassay.cli.console import say
-from textassay.cli.exits import stops_of_a_run
+from textassay.cli.exits import stops_of_a_run, typed
 from textassay.cli.progress import show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.score import ScoreCommand, calibrating
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
+from textassay.evaluation.default_tools import with_default_tools
 from textassay.runtime.errors import ConfigurationError
 
 
@@ -21,12 +22,15 @@ async def score_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
     """
     if order.out is None:
         raise ConfigurationError("--cluster needs --out")
+    spec, by_default = with_default_tools(order.spec, None, order.out if order.resume else None)
+    if by_default is not None:
+        say(typed(by_default.notice))
     followed = Followed()
     with stops_of_a_run(order.out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, order.progress):
             run = await run_on_cluster(
                 order.spec.data,
-                order.spec,
+                spec,
                 order.settings,
                 order.out,
                 cluster,

@@ -128,7 +128,12 @@ def _typed(name: str) -> str:
 
 def warn(message: str) -> None:
     """Write a warning whose parameters are marked (see `parameter`) to standard error."""
-    say(f"warning: {as_typed(message, _typed)}", style="yellow")
+    say(f"warning: {typed(message)}", style="yellow")
+
+
+def typed(message: str) -> str:
+    """Return a message whose parameters are marked in the words of the command line."""
+    return as_typed(message, _typed)
 
 
 def _explain(word: str, error: BaseException) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 from textassay.cli import arguments
 from textassay.cli.console import logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, warn
+from textassay.cli.exits import stops_of_a_run, typed, warn
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.cluster.request import Cluster
@@ -317,6 +317,8 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
     if session.warning is not None:
         counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
         warn(f"{session.warning}{counted}")
+    if session.tools_by_default is not None:
+        say(typed(session.tools_by_default.notice))
     if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
         say(f"task: {task}, the first that has these aspects (--task names another)")
 

@@ -15,6 +15,7 @@ from textassay.cluster.request import Cluster, check, is_local, most_workers
 from textassay.cluster.run_record import MAX_SENT, Adjusting, RunRecord
 from textassay.evaluation.api import writing_summary
 from textassay.evaluation.data import checked_examples
+from textassay.evaluation.default_tools import with_default_tools
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
@@ -84,6 +85,8 @@ async def run_on_cluster(
     check(spec, settings)
     # workers start in a folder of their own
     spec = with_absolute_paths(spec)
+    # here, so that no worker takes others because of what is installed on its machine
+    spec, _ = with_default_tools(spec, None, out if resume else None)
     data, info = await checked_examples(examples, spec)
     judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
     most = most_workers(cluster, spec, settings, total)

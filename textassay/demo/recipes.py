@@ -5,11 +5,10 @@ Methods with the options that suit a very small model.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 from textassay.runtime.messages import Message
-from textassay.tools.registry import EXTRAS
+from textassay.tools.registry import has_extra
 
 TASKS = ("summarization", "dialogue", "data-to-text")
 """Tasks of the demo; the bundled translations are left out, for its model reads English only."""
@@ -72,8 +71,4 @@ def recipes_of(task: str) -> tuple[Recipe, ...]:
 
 def left_out() -> tuple[Recipe, ...]:
     """Return the recipes whose extra is not installed."""
-    return tuple(
-        recipe
-        for recipe in RECIPES
-        if not all(map(importlib.util.find_spec, EXTRAS.get(recipe.extra, ())))
-    )
+    return tuple(recipe for recipe in RECIPES if not has_extra(recipe.extra))

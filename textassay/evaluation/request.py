@@ -109,6 +109,8 @@ async def open_requested_session(
     ) as session:
         if session.warning is not None and not dry:
             _log.warning("%s", as_python(session.warning))
+        if session.tools_by_default is not None:
+            _log.info("%s", as_python(session.tools_by_default.notice))
         yield session
 
 
@@ -133,7 +135,7 @@ def _method_object(request: EvaluationRequest) -> Method | None:
         return GraphMethod.of(method, request.task, request.chosen_aspects)
     if not isinstance(method, Method):
         raise ConfigurationError(
-            "method= must be a name, an evaluator folder, a method object or a graph, not "
+            "method= must be an evaluator folder, a name, a method object or a graph, not "
             f"{method!r}"
         )
     return method

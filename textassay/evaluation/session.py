@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.evaluation.data import checked_examples
+from textassay.evaluation.default_tools import ToolsByDefault, with_default_tools
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
@@ -62,6 +63,8 @@ class Session:
     """Returns the manifest of the run."""
     waves: Waves | None = None
     """Counts the waves of batches, in a dry run of models that are asked through batches."""
+    tools_by_default: ToolsByDefault | None = None
+    """Tools that a new run takes because it names none."""
 
     @property
     def warning(self) -> str | None:
@@ -141,7 +144,9 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    spec = with_absolute_paths(spec)
+    spec, by_default = with_absolute_paths(spec), None
+    if method is None and making is None:
+        spec, by_default = with_default_tools(spec, tools, out if resume else None)
     # data are read before any model is connected: a bad row costs nothing then
     data, info = await _checked(examples, spec)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
@@ -182,6 +187,7 @@ async def open_session(
             folder=folder,
             manifest=manifest,
             waves=waves,
+            tools_by_default=by_default,
         )
 
 
@@ -322,7 +328,7 @@ def _method_of(
         return given, ()
     if making is not None:
         return making(models), ()
-    taken = open_tools(spec.method, spec.tools if tools is None else tools, models, stack)
+    taken = open_tools(spec.method, tools or spec.tools, models, stack)
     method = build(
         spec.method,
         models,

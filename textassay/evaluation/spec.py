@@ -198,7 +198,15 @@ def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
         RunFolderError: The manifest was edited or is not a run's.
     """
     try:
-        return RunSpec(**manifest["spec"])
+        spec = RunSpec(**manifest["spec"])
+        if spec.tools:
+            return spec
+        # earlier versions did not write default tools into the spec; these were called by their
+        # kinds, and a later default must not take their place
+        described = manifest.get("method")
+        tools = described.get("tools") if isinstance(described, Mapping) else None
+        taken = tuple(str(tool["name"]) for tool in tools or ())
+        return spec.model_copy(update={"tools": taken})
     except (KeyError, TypeError, ValidationError) as error:
         raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
 

@@ -20,14 +20,8 @@ import numpy as np
 
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.curves import correlations
-from textassay.fitting.learn import (
-    Choice,
-    Fitter,
-    choose,
-    importance_over_folds,
-    predicted_by,
-    saliency_over_folds,
-)
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Choice, Fitter, choose, predicted_by
 from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning import Importance

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, importance_over_folds, predicted_by
+from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.learn import Fitter, predicted_by
 from textassay.fitting.table import FeatureTable
 from textassay.learning import split_rows
 from textassay.learning.training import Floats

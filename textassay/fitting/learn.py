@@ -5,7 +5,7 @@ If several are named, the one with the least error over folds wins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,20 +15,13 @@ from textassay.fitting.scales import Scales
 from textassay.fitting.table import FeatureTable
 from textassay.learning import (
     Aggregator,
-    Importance,
-    explain,
     folds,
-    global_importance,
-    permutation_importance,
-    pooled,
 )
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 
 _FOLDS = 5
 _ROWS_TO_CHOOSE = 5_000
-_ROWS_TO_SHUFFLE = 1_000
-_ROWS_TO_EXPLAIN = 300
 _NUMBERS_FOR_THREADS = 500_000
 """Numbers in a table below which threads wait for each other longer than they work."""
 
@@ -134,7 +127,7 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
         try:
             fitted[name] = fitter.fit(name, train, with_sources=True)
             errors[name] = _error_over_folds(
-                name, _at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
+                name, at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
             )
         except DataError as error:
             # one that fits all rows but not a fold of them has no error to be compared by
@@ -168,149 +161,7 @@ def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
     return float(np.mean(squared / np.nanvar(table.human, axis=0)))
 
 
-def importance_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2, repeats: int = 10
-) -> Importance:
-    """Measure which features matter, from training rows alone.
-
-    Each fold's by an aggregator that has not seen it.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        count: Number of folds; with fewer than two groups per fold, each group is a fold of its
-            own.
-        repeats: Permutations per feature.
-
-    Raises:
-        DataError: The folds are too small to learn from.
-    """
-    folds = [
-        importance_on(fitted, rows, seed=fitter.seed, repeats=repeats)
-        for fitted, rows in _fitted_over_folds(name, train, fitter, count)
-    ]
-    return pooled(folds)
-
-
-def _vary(columns: Floats) -> bool:
-    """Return whether any column has two values that differ."""
-    low = np.where(np.isnan(columns), np.inf, columns).min(axis=0, initial=np.inf)
-    high = np.where(np.isnan(columns), -np.inf, columns).max(axis=0, initial=-np.inf)
-    return bool((low < high).any())
-
-
-def cross_fitted_importance(
-    name: str, train: FeatureTable, fitter: Fitter, aspect: str, *, count: int, repeats: int
-) -> Importance:
-    """Measure which features matter for one aspect, from few training rows alone.
-
-    Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
-    of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        aspect: What people rated.
-        count: Number of folds, by source.
-        repeats: Permutations per feature.
-
-    Raises:
-        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
-    """
-    human = train.human[:, train.aspects.index(aspect)]
-    fold = folds(train.groups, count, seed=fitter.seed)
-    masks = [fold == number for number in range(int(fold.max()) + 1)]
-    # without the rows of a fold ratings or features may all be the same, and then nothing but the
-    # mean is learned
-    parts = [
-        (fitter.fit(name, train.rows(~inside), aspect)
-         if _vary(human[~inside, None]) and _vary(train.features[~inside]) else None,
-         inside)
-        for inside in masks
-    ]  # fmt: skip
-
-    def predict(features: Floats) -> Floats:
-        predicted = np.empty((len(human), 1))
-        for aggregator, inside in parts:
-            predicted[inside] = (
-                np.nanmean(human[~inside])
-                if aggregator is None
-                else aggregator.predict(features[inside], systems=train.rows(inside).systems)
-            )
-        return predicted
-
-    return permutation_importance(
-        predict, train.features, human, columns=train.names, groups=train.groups.tolist(),
-        repeats=repeats, seed=fitter.seed,
-    )  # fmt: skip
-
-
-def saliency_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
-) -> dict[str, float]:
-    """Return the mean size of each feature's Shapley values, from training rows alone.
-
-    In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
-    aggregator that has not seen it.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        count: Number of folds, as for `importance_over_folds`.
-
-    Raises:
-        DataError: The folds are too small to learn from.
-    """
-    spreads = np.nanstd(train.human, axis=0)
-    sizes = []
-    for fitted, rows in _fitted_over_folds(name, train, fitter, count):
-        rows = _at_most(rows, _ROWS_TO_EXPLAIN, fitter.seed)
-        # the background holds none of the explained rows, or a row would be compared with itself
-        others = train.rows(~np.isin(train.ids, rows.ids))
-        explanations = explain(
-            fitted, rows.features, others.features, systems=rows.systems, seed=fitter.seed
-        )
-        sizes.append(global_importance(explanations.values) / spreads[:, None])
-    overall = np.mean(sizes, axis=(0, 1))
-    return dict(zip(train.names, overall.tolist(), strict=True))
-
-
-def _fitted_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, count: int
-) -> Iterator[tuple[Aggregator, FeatureTable]]:
-    """Yield an aggregator for each fold with the fold's rows, which it has not seen."""
-    groups = len(np.unique(train.groups))
-    if groups < 2 * count:  # with one group to learn from, nothing that needs folds of its own fits
-        count = max(count, groups)
-    fold = folds(train.groups, count, seed=fitter.seed)
-    for number in range(int(fold.max()) + 1):
-        yield fitter.fit(name, train.rows(fold != number)), train.rows(fold == number)
-
-
-def importance_on(
-    aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int
-) -> Importance:
-    """Measure permutation importance on rows held out from the aggregator, at most 1,000 of them.
-
-    Raises:
-        DataError: An aspect's ratings do not vary there.
-    """
-    rows = _at_most(rows, _ROWS_TO_SHUFFLE, seed)
-    return permutation_importance(
-        lambda features: aggregator.predict(features, systems=rows.systems),
-        rows.features,
-        rows.human,
-        columns=rows.names,
-        groups=rows.groups.tolist(),
-        repeats=repeats,
-        seed=seed,
-    )
-
-
-def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
+def at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
     """Return the table, or whole groups drawn at random that have about that many rows."""
     if len(table.ids) <= rows:
         return table

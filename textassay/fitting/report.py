@@ -9,7 +9,8 @@ import numpy as np
 
 from textassay.fitting import ablations, ceiling, curves
 from textassay.fitting.agreement import held_out
-from textassay.fitting.learn import Choice, Fitter, importance_on
+from textassay.fitting.importance import importance_on
+from textassay.fitting.learn import Choice, Fitter
 from textassay.fitting.table import FeatureTable
 from textassay.learning import Importance, explain, global_importance
 from textassay.learning.training import Floats

@@ -18,7 +18,8 @@ import numpy as np
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.alignment import Aligned, NodeValues, parts_of
 from textassay.fitting.curves import correlations
-from textassay.fitting.learn import Fitter, choose, cross_fitted_importance, predicted_by
+from textassay.fitting.importance import cross_fitted_importance
+from textassay.fitting.learn import Fitter, choose, predicted_by
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning import Importance
 from textassay.learning.splits import Mask

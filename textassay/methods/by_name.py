@@ -70,7 +70,8 @@ METHODS = _Methods(
 """Method classes by name: `METHODS[name](models, task, options)`, with `options` of the class's own
 `Options`.
 
-Classes with `default_tools` take `tools` as well.
+Classes with `default_tools` take `tools` as well; their `optional_tools` join the default where the
+extra of the package that each needs is installed.
 """
 
 TOOLS = "tools"
@@ -133,9 +134,8 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
         UnknownName: There is no such method or tool.
         ConfigurationError: The method takes no tools, or a tool cannot be made.
     """
-    default = None if _is_folder(name) else getattr(find(name), "default_tools", None)
     selected = tuple(tools)
-    if default is None:
+    if not takes_tools(name):
         if selected:
             raise ConfigurationError(
                 f"{name} takes no tools; those that do: {', '.join(_with_tools())}"
@@ -144,7 +144,37 @@ def tools_for(name: str, tools: Iterable[str | Tool], models: Models) -> tuple[T
     model = (models.get("tools") or models.get("")) if isinstance(models, Mapping) else models
     from textassay.tools.registry import build as build_tools
 
-    return build_tools(selected or default, model=model)
+    return build_tools(selected or default_tools(name)[0], model=model)
+
+
+def takes_tools(name: str) -> bool:
+    """Return whether a method takes assistant evaluators.
+
+    Raises:
+        UnknownName: There is no such method.
+    """
+    return not _is_folder(name) and getattr(find(name), "default_tools", None) is not None
+
+
+def default_tools(name: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the tools of a method if none are named, by what is installed.
+
+    Returns:
+        Specs of the tools, and of those that are left out with the extra that each needs.
+
+    Raises:
+        UnknownName: There is no such method.
+    """
+    if not takes_tools(name):
+        return (), {}
+    method = find(name)
+    optional: Mapping[str, str] = getattr(method, "optional_tools", {})
+    if not optional:
+        return tuple(method.default_tools), {}
+    from textassay.tools.registry import has_extra
+
+    left_out = {spec: extra for spec, extra in optional.items() if not has_extra(extra)}
+    return (*method.default_tools, *(spec for spec in optional if spec not in left_out)), left_out
 
 
 def known() -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -108,6 +108,8 @@ class FusionEval(PromptMethod):
     default_tools = ("rougeL", "chrf", "coverage", "repetition")
     """Tools if none are named: those that need no model, two of them against references and two
     without."""
+    optional_tools: ClassVar[Mapping[str, str]] = {"embedding?engine=static&per=sentence": "static"}
+    """What joins them where the extra is installed: the model-based one that needs no download."""
     Options = FusionEvalOptions
     options: FusionEvalOptions
 

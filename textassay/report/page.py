@@ -28,7 +28,7 @@ from textassay.report.sections.recipe import RecipeSection, recipe
 from textassay.report.sections.scores import AspectScores, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
 from textassay.report.texts import visible
-from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.errors import ConfigurationError, StorageError, parameter
 from textassay.runtime.storage.files import write_text
 
 MAX_RUNS = 2
@@ -69,12 +69,14 @@ def write_report(
             and figures are of all of them.
 
     Raises:
-        ConfigurationError: A folder holds no run, the data cannot be read, or there are too many
-            runs.
+        ConfigurationError: A folder holds no run, the data cannot be read, there are too many
+            runs, or `max_rows` is negative.
         StorageError: The file cannot be written.
     """
     if not 1 <= len(runs) <= MAX_RUNS:
         raise ConfigurationError(f"a report shows one run or two, not {len(runs)}")
+    if max_rows < 0:
+        raise ConfigurationError(f"{parameter('max_rows')} must be at least 0, not {max_rows}")
     opened = open_runs(list(runs))
     for run in opened:
         run.table.read_all()

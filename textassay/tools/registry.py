@@ -142,9 +142,13 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
         higher_is_better=made.higher_is_better,
         needs=made.needs,
         extra=extra,
-        installed=not usable
-        or any(all(find_spec(module) for module in EXTRAS.get(e, ())) for e in usable),
+        installed=not usable or any(map(has_extra, usable)),
     )
+
+
+def has_extra(extra: str) -> bool:
+    """Return whether the modules of an extra of the package are installed; imports none."""
+    return all(map(find_spec, EXTRAS.get(extra, ())))
 
 
 def build(

@@ -9,6 +9,7 @@ import pytest
 
 from textassay.runtime.data import Examples
 from textassay.runtime.data.results import read_results
+from textassay.runtime.data.results.readers import promptfoo_rows
 
 FILES = Path(__file__).parents[2] / "fixtures" / "results"
 
@@ -56,6 +57,34 @@ def test_promptfoo_with_two_providers():
     }
     assert rows["0-3-echo"].metrics == {"score": 0.475, "icontains": 0, "Length": 0.95}
     assert rows["2-2-echo"].metrics == {}
+
+
+def test_promptfoo_without_parts_of_the_grading():
+    """The result's own score counts if something was asserted, and was not that a test passes
+    unasked or that a provider failed."""
+    asserted = {"testCase": {"assert": [{"type": "equals"}]}}
+    results = [
+        {"score": 0.4, "gradingResult": {"score": 0.4, "reason": "too short"}},
+        {"score": 1, "gradingResult": {"score": 1, "reason": "No assertions"}},
+        {"score": 0.3, **asserted},
+        {"score": 1, "testCase": {}},
+        {"score": 0, "failureReason": 2, **asserted},
+    ]
+    rows = promptfoo_rows({"results": [one | {"provider": "p"} for one in results]})
+    found = [row.get("metrics") for row in rows]
+    assert found == [{"score": 0.4}, None, {"score": 0.3}, None, None]
+
+
+def test_prompts_of_promptfoo_with_one_id_are_told_apart():
+    """By their columns; the same prompt has one number under every provider."""
+    ids = ("same", "same", "x")
+    results = [
+        {"promptIdx": column, "promptId": ids[column % 3], "provider": "ab"[column // 3]}
+        for column in range(6)
+    ]
+    assert [row["system"] for row in promptfoo_rows({"results": results})] == [
+        f"{name}, prompt {number}" for name in "ab" for number in range(3)
+    ]
 
 
 @pytest.mark.parametrize("name", ["run", "latest", "results"])

@@ -42,47 +42,77 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[ResultRow]:
         )
 
 
+_PROVIDER_FAILED = 2
+"""promptfoo's `failureReason` if there is no answer (1: an assertion failed)."""
+
+
 def promptfoo_rows(summary: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the results of promptfoo; `group` is the test, `system` the provider and the prompt."""
     inner = summary.get("results", summary)
     results = inner if isinstance(inner, list) else inner["results"]
     prompts = _numbered_prompts(results)
     for at, one in enumerate(results):
-        test, prompt = one.get("testIdx", at), one.get("promptIdx", 0)
-        provider = one.get("provider") or {}
-        name = (
-            provider.get("label") or provider.get("id")
-            if isinstance(provider, Mapping)
-            else provider
-        )
+        test, prompt, name = one.get("testIdx", at), one.get("promptIdx", 0), _provider(one)
         parts = (one.get("gradingResult") or {}).get("componentResults") or ()
         asserted = {_assertion(part.get("assertion") or {}): part.get("score") for part in parts}
         yield row(
             id=f"{test}-{prompt}-{name}",
             output=text((one.get("response") or {}).get("output")),
             source=text((one.get("prompt") or {}).get("raw")),
-            system=name if len(prompts) < 2 else f"{name}, prompt {prompts[_prompt_id(one)]}",
+            system=name
+            if len({*prompts.values()}) < 2
+            else f"{name}, prompt {prompts[name, prompt]}",
             group=test,
-            metrics=scores_in({**_total(one, parts), **asserted, **(one.get("namedScores") or {})}),
+            metrics=scores_in({**_total(one, parts), **asserted, **_named(one)}),
         )
 
 
-def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[Any, int]:
-    """Return the number of each prompt; promptfoo counts a prompt anew for every provider."""
-    first: dict[Any, int] = {}
-    for one in results:
-        at, known = one.get("promptIdx", 0), _prompt_id(one)
-        first[known] = min(at, first.get(known, at))
-    return {known: number for number, known in enumerate(sorted(first, key=first.__getitem__))}
+def _provider(one: Mapping[str, Any]) -> Any:
+    provider = one.get("provider") or {}
+    if not isinstance(provider, Mapping):
+        return provider
+    return provider.get("label") or provider.get("id")
 
 
-def _prompt_id(one: Mapping[str, Any]) -> Any:
-    return one.get("promptId", one.get("promptIdx", 0))
+def _numbered_prompts(results: Iterable[Mapping[str, Any]]) -> dict[tuple[Any, int], int]:
+    """Return the number of each prompt, by provider and promptfoo's number of the column.
+
+    promptfoo counts a prompt anew for every provider. Prompts with one label have one id, so that
+    one provider's columns with that id are told apart by their order.
+    """
+    columns = {(_provider(one), one.get("promptIdx", 0)): one.get("promptId") for one in results}
+    seen: dict[tuple[Any, Any], int] = {}
+    numbers: dict[tuple[Any, int], int] = {}
+    known: dict[tuple[Any, int], int] = {}
+    for (provider, column), prompt_id in sorted(columns.items(), key=lambda item: item[0][1]):
+        # without ids the column is all that is known
+        own = column if prompt_id is None else prompt_id
+        before = seen.get((provider, own), 0)
+        seen[provider, own] = before + 1
+        numbers[provider, column] = known.setdefault((own, before), len(known))
+    return numbers
+
+
+def _named(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    return one.get("namedScores") or {}
 
 
 def _total(one: Mapping[str, Any], parts: Iterable[Any]) -> dict[str, Any]:
-    # a test that asserts nothing passes with 1, which nobody measured
-    return {"score": one.get("score")} if list(parts) or one.get("namedScores") else {}
+    return {"score": one.get("score")} if _is_measured(one, parts) else {}
+
+
+def _is_measured(one: Mapping[str, Any], parts: Iterable[Any]) -> bool:
+    """Return whether a result's score says anything of its text.
+
+    A test that asserts nothing passes with 1, and a provider that fails gets 0.
+    """
+    if list(parts) or _named(one):
+        return True
+    if (graded := one.get("gradingResult")) is not None:
+        return bool(graded.get("reason") != "No assertions")
+    # promptfoo can be told to leave the grading out of its files
+    failed = one.get("failureReason") == _PROVIDER_FAILED
+    return not failed and bool((one.get("testCase") or {}).get("assert"))
 
 
 def _assertion(assertion: Mapping[str, Any]) -> str:

@@ -1,0 +1,66 @@
+"""Which tools a run takes if it names none, written down so that no later session takes others.
+
+A method's default may depend on what is installed; a run's tools must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.methods.by_name import default_tools
+from textassay.runtime.errors import parameter
+from textassay.runtime.storage.run_files import read_manifest
+from textassay.tools.tool import Tool
+
+
+@dataclass(frozen=True)
+class ToolsByDefault:
+    """Tools that a run takes because it names none.
+
+    Attributes:
+        specs: What it takes.
+        left_out: Extra of the package by the tool that needs it and is left out without it.
+    """
+
+    specs: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def notice(self) -> str:
+        """What the user should know before anything is asked; names parameters (`parameter`)."""
+        missing = "".join(
+            f"; pip install 'textassay[{extra}]' adds {spec}"
+            for spec, extra in self.left_out.items()
+        )
+        return (
+            f"tools: {', '.join(self.specs)} (the default; {parameter('tools')} names"
+            f" others{missing})"
+        )
+
+
+def with_default_tools(
+    spec: RunSpec, given: Sequence[str | Tool] | None, earlier: Path | None
+) -> tuple[RunSpec, ToolsByDefault | None]:
+    """Return the spec with the tools that the run takes, and those of them that are new defaults.
+
+    Args:
+        spec: The request.
+        given: Tools in place of those that the spec names.
+        earlier: Folder of the run that is resumed, which keeps the tools it was begun with.
+
+    Raises:
+        UnknownName: There is no such method.
+        RunFolderError: The folder holds no run.
+    """
+    if spec.tools or given:
+        return spec, None
+    taken, left_out = default_tools(spec.method)
+    if not taken:
+        return spec, None
+    if earlier is not None:
+        before = spec_of(read_manifest(earlier)).tools
+        return spec.model_copy(update={"tools": before or taken}), None
+    return spec.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)
