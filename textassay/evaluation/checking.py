@@ -9,18 +9,24 @@ what evidence holds.
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, TypeGuard
 
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import to_json_value
-from textassay.runtime.messages import CACHED, Failure, Score, ScoreError, Usage
+from textassay.runtime.messages import CACHED, Failure, Scale, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_files import score_row
 
 _MAX_DEPTH = 10
 NODE = "scores"
 """What a failure names as the place where it came up."""
+
+# A score's fields in two calls: attributes of messages are slow to read one by one.
+_judgment_of = itemgetter("id", "aspect", "value", "outcome", "scale", "error")
+_rest_of = itemgetter("usage", "samples", "spread", "mass", "explanation", "signature", "evidence")
 
 
 def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
@@ -35,6 +41,8 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
         example_id: The example it was asked about.
         aspect: What scores call the aspect it was asked about.
     """
+    if _is_sound(yielded, example_id, aspect):
+        return yielded
     if isinstance(yielded, Failure):
         return yielded
     if not isinstance(yielded, Score):
@@ -47,8 +55,6 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{score.id!r} on {score.aspect!r}",
         )
-    if _is_sound(score):
-        return score
     try:
         try:
             row = score_row(score)
@@ -70,38 +76,44 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     return score
 
 
-def _is_sound(score: Score) -> bool:
-    """Return whether a score is certainly readable later, by a look at its fields.
+def _is_sound(score: object, example_id: str, aspect: str) -> TypeGuard[Score]:
+    """Return whether this is certainly a readable score of that example and aspect.
 
-    Almost every score is; writing, reading and validating it again takes ten times as long, so that
-    is for those that fail here, which it sorts into sound and unsound ones.
+    Almost every score is, and a look at its fields shows it; writing, reading and validating it
+    again takes ten times as long, so that is for those that fail here, which it sorts into sound
+    and unsound ones.
     """
+    # exact types: a subclass may write itself in another way than it reads
+    if type(score) is not Score:
+        return False
+    fields = vars(score)
+    scored_id, scored_aspect, value, outcome, scale, error = _judgment_of(fields)
+    if scored_id != example_id or scored_aspect != aspect:
+        return False
+    usage, samples, spread, mass, explanation, signature, evidence = _rest_of(fields)
     try:
         return (
-            # exact types: a subclass may write itself in another way than it reads
-            type(score) is Score
-            and _has_value_or_reason(score)
-            and (score.usage is CACHED or _is_sound_usage(score.usage))
-            and _has_sound_samples(score)
-            and (score.explanation is None or _is_text(score.explanation))
-            and _is_text(score.signature)
-            and (not score.evidence or _is_plain(score.evidence))
+            (
+                outcome != "scored" and type(error) is ScoreError
+                if value is None
+                else outcome == "scored" and error is None and _is_on_scale(value, scale)
+            )
+            and (usage is CACHED or _is_sound_usage(usage))
+            and (samples is None or samples >= 0)
+            and (spread is None or _is_number(spread, math.inf))
+            and (mass is None or _is_number(mass, 1))
+            and (explanation is None or _is_text(explanation))
+            and _is_known_text(signature)
+            and (not evidence or _is_plain(evidence))
         )
-    except TypeError:  # compared with what is not a number
+    except (TypeError, OverflowError):  # compared with what is not a number, or too large for one
         return False
 
 
-def _has_value_or_reason(score: Score) -> bool:
-    value, scale = score.value, score.scale
-    if value is None:
-        return score.outcome != "scored" and type(score.error) is ScoreError
-    return (
-        score.outcome == "scored"
-        and score.error is None
-        and (type(value) is float or type(value) is int)
-        and math.isfinite(value)
-        and (scale is None or scale[0] <= value <= scale[1])
-    )
+def _is_on_scale(value: Any, scale: Scale | None) -> bool:
+    if type(value) is not float and type(value) is not int:
+        return False
+    return math.isfinite(value) and (scale is None or scale[0] <= value <= scale[1])
 
 
 def _is_sound_usage(usage: Usage) -> bool:
@@ -115,12 +127,8 @@ def _is_sound_usage(usage: Usage) -> bool:
     )
 
 
-def _has_sound_samples(score: Score) -> bool:
-    return (
-        (score.samples is None or score.samples >= 0)
-        and (score.spread is None or (type(score.spread) is float and 0 <= score.spread < math.inf))
-        and (score.mass is None or (type(score.mass) is float and 0 <= score.mass <= 1))
-    )
+def _is_number(value: Any, most: float) -> bool:
+    return type(value) is float and 0 <= value <= most and value < math.inf
 
 
 def _is_plain(value: Any) -> bool:
@@ -165,6 +173,10 @@ def _is_text(value: Any) -> bool:
         except UnicodeEncodeError:
             return False
     return True
+
+
+_is_known_text = lru_cache(maxsize=64, typed=True)(_is_text)
+"""The same for texts that many scores share."""
 
 
 def _dumped(score: Score) -> dict[str, Any]:

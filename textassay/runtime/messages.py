@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import itemgetter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -41,22 +42,24 @@ class Message(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
+        cls = type(self)
         if deep or self.__pydantic_private__ is not None or self.__pydantic_extra__ is not None:
             copied = super().model_copy(update=update, deep=deep)
+            values = copied.__dict__
         else:
             # What pydantic does for a model without extra fields, in a third of its time: every
             # score is copied once.
-            cls = type(self)
+            update = update or {}
             copied = cls.__new__(cls)
-            _set(copied, "__dict__", {**self.__dict__, **(update or {})})
-            changed = self.__pydantic_fields_set__
-            _set(copied, "__pydantic_fields_set__", changed.union(update or ()))
+            values = {**self.__dict__, **update}
+            _set(copied, "__dict__", values)
+            _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.union(update))
             _set(copied, "__pydantic_extra__", None)
             _set(copied, "__pydantic_private__", None)
-        fields = self.__pydantic_fields__  # `model_fields` costs a third of the copy
-        if len(copied.__dict__) > len(fields):  # cached properties were copied as well
-            for name in copied.__dict__.keys() - fields.keys():
-                del copied.__dict__[name]
+        fields = cls.__pydantic_fields__  # `model_fields` costs a third of the copy
+        if len(values) > len(fields):  # cached properties were copied as well
+            for name in values.keys() - fields.keys():
+                del values[name]
         return copied
 
 
@@ -320,6 +323,10 @@ ABSTENTIONS = frozenset({"Declined", "EmptyOutput"})
 """Types of errors that are not the judge's failure: it declined, or there was nothing to judge."""
 
 
+_judgment_of = itemgetter("value", "outcome", "scale", "error")
+"""Takes what must fit together out of a score's fields; attributes of messages are slow to read."""
+
+
 class Score(Message):
     """One judgment of one example on one aspect: a value or none, how it was obtained, and why."""
 
@@ -395,22 +402,22 @@ class Score(Message):
 
     @model_validator(mode="after")
     def _value_and_outcome_agree(self) -> Self:
-        is_scored = self.outcome == "scored"
-        if (self.value is not None) != is_scored:
+        value, outcome, scale, error = _judgment_of(vars(self))
+        is_scored = outcome == "scored"
+        if (value is not None) != is_scored:
             raise ValueError(
-                f"a score is 'scored' exactly when it has a value: {self.outcome!r} with"
-                f" {self.value!r}"
+                f"a score is 'scored' exactly when it has a value: {outcome!r} with {value!r}"
             )
-        if (self.error is None) != is_scored:
+        if (error is None) != is_scored:
             raise ValueError(
-                f"a score carries an error exactly when it is not 'scored': {self.outcome!r}"
+                f"a score carries an error exactly when it is not 'scored': {outcome!r}"
             )
-        if self.scale is not None:
-            low, high = self.scale
+        if scale is not None:
+            low, high = scale
             if not low < high:
                 raise ValueError(f"the scale must be ascending, not from {low:g} to {high:g}")
-            if self.value is not None and not low <= self.value <= high:
-                raise ValueError(f"value {self.value!r} is off its scale {low:g} to {high:g}")
+            if value is not None and not low <= value <= high:
+                raise ValueError(f"value {value!r} is off its scale {low:g} to {high:g}")
         return self
 
     @property

@@ -68,6 +68,10 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
 }
+# what a constructor does, without a call of Python around the one that checks the fields
+_checked: dict[str, Callable[[dict[str, Any]], AnyResponse]] = {
+    kind: answer.__pydantic_validator__.validate_python for kind, answer in _ANSWERS.items()
+}
 
 
 def identity_bytes(identity: Mapping[str, Any]) -> bytes:
@@ -93,21 +97,20 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
-    fields: dict[str, Any] = {
-        # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one
-        # would make every answer that was paid for unknown.
-        "key": KEY_FORMAT,
-        "messages": [(message.role, message.content) for message in request.messages],
-        "prompt": request.prompt,
-    }
+    fields: dict[str, Any]
     if isinstance(request, Request):
+        fields = dict(zip(_SAMPLING, _sampling_of(vars(request)), strict=True))
         fields["kind"] = "generate"
-        fields.update(zip(_SAMPLING, _sampling_of(vars(request)), strict=True))
     elif isinstance(request, ChoicesRequest):
         # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
-        fields |= {"kind": "choices", "choices": request.choices}
+        fields = {"kind": "choices", "choices": request.choices}
     else:
-        fields |= {"kind": "continuation", "continuation": request.continuation}
+        fields = {"kind": "continuation", "continuation": request.continuation}
+    # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one
+    # would make every answer that was paid for unknown.
+    fields["key"] = KEY_FORMAT
+    fields["messages"] = [(message.role, message.content) for message in request.messages]
+    fields["prompt"] = request.prompt
     if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
         fields["shorten"] = _places(request, request.truncatable)
@@ -220,7 +223,7 @@ def decode_answer(value: bytes) -> AnyResponse:
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
-        return _ANSWERS[kind](**answer, usage=CACHED)
+        return _checked[kind]({**answer, "usage": CACHED})
     except (KeyError, TypeError) as error:
         raise ValueError(f"no kept answer: {error!r}") from error
     except ValidationError as error:

@@ -61,8 +61,13 @@ class Graph(Displayed):
         self._roots = [step for step in self._wiring.steps if not step.waits_for]
         # Index 0 is the input; each step has its index in topological order, from 1.
         self._waiting = [0, *(len(step.waits_for) for step in self._wiring.steps)]
-        self._is_chain = all(len(step.waits_for) <= 1 for step in self._wiring.steps) and (
-            len(self._roots) == 1 and all(len(step.consumers) <= 1 for step in self._wiring.steps)
+        self._chain = self._wiring.steps if self._is_chain() else ()
+
+    def _is_chain(self) -> bool:
+        """Return whether each step has one consumer, so that no two could run at once."""
+        steps = self._wiring.steps
+        return len(self._roots) == 1 and all(
+            len(step.waits_for) <= 1 and len(step.consumers) <= 1 for step in steps
         )
 
     @property
@@ -121,13 +126,14 @@ class Graph(Displayed):
             raise GraphError(
                 f"graph {self.name!r}: expects {expected} as its input, not {type(input).__name__}"
             )
-        # All state of a run is in these two lists, so one graph serves any number of runs at once.
-        waiting = self._waiting.copy()
-        values: list[Any] = [None] * len(waiting)
+        # All state of a run is in these lists, so one graph serves any number of runs at once.
+        values: list[Any] = [None] * len(self._waiting)
         values[0] = input
-        if self._is_chain:
-            await self._run_from(self._roots[0], values, waiting)
+        if self._chain:
+            for step in self._chain:
+                values[step.index] = await step.run(values)
         else:
+            waiting = self._waiting.copy()
             await with_branches(lambda start: self._run_all(self._roots, values, waiting, start))
         return values[self._wiring.result]
 
@@ -142,7 +148,7 @@ class Graph(Displayed):
         await self._run_from(ready[0], values, waiting, start)
 
     async def _run_from(
-        self, step: Step, values: list[Any], waiting: list[int], start: Start | None = None
+        self, step: Step, values: list[Any], waiting: list[int], start: Start
     ) -> None:
         """Run a step, then what waited for it alone: the first step here, the others in tasks.
 
@@ -150,7 +156,7 @@ class Graph(Displayed):
             step: The step, whose inputs are there.
             values: Results of the steps, by index; added to.
             waiting: How many steps each step still waits for, by index; counted down.
-            start: Starts a task; unused in a graph that is a chain.
+            start: Starts a task.
         """
         # A loop, since recursion would be as deep as the graph is long; and a task for every step
         # would cost more than the step.
@@ -165,7 +171,7 @@ class Graph(Displayed):
                     continue
                 if following is None:
                     following = consumer
-                elif start is not None:
+                else:
                     start(self._run_from, consumer, values, waiting, start)
             if following is None:
                 return

@@ -85,12 +85,12 @@ class Step:
                 lists.append(_list_for(parameter, value if fetch is None else fetch(value)))
             if len(lists) > 1:
                 self._check_lengths(lists)
-            each = [self._with_items(arguments, items) for items in zip(*lists, strict=True)]
+            each = list(zip(*lists, strict=True))
         except Exception as error:
             return self._failure(error)
         if len(each) == 1:  # an aspect at a time is the commonest case
-            return [await self._call(each[0])]
-        return await gather([self._call(one) for one in each])
+            return [await self._call(arguments, each[0])]
+        return await gather([self._call(arguments.copy(), items) for items in each])
 
     def _check_lengths(self, lists: Sequence[Any]) -> None:
         if any(len(items) != len(lists[0]) for items in lists):
@@ -100,23 +100,23 @@ class Step:
             )
             raise ValueError(f"lists gone through together differ in length: {', '.join(what)}")
 
-    def _with_items(self, shared: dict[str, Any], items: Sequence[Any]) -> dict[str, Any] | Failure:
-        """Return the arguments of one of several calls, or the failure that stands for it."""
-        arguments = shared.copy()
-        for (parameter, _, _, takes_failure, inside), item in zip(self.mapped, items, strict=True):
-            if isinstance(item, Failure):
-                if not takes_failure:
-                    return item
-            elif inside and (failure := _unwanted_failure(item, inside)) is not None:
-                return failure
-            arguments[parameter] = item
-        return arguments
+    async def _call(self, arguments: dict[str, Any], items: Sequence[Any] = ()) -> Any:
+        """Return what the agent yields, or the failure in place of its arguments or its result.
 
-    async def _call(self, arguments: dict[str, Any] | Failure) -> Any:
-        """Return what the agent yields, or the failure in place of its arguments or its result."""
-        if isinstance(arguments, Failure):
-            return arguments
+        Args:
+            arguments: Arguments that all calls share; added to.
+            items: The item of each mapped parameter.
+        """
         try:
+            for (parameter, _, _, takes_failure, inside), item in zip(
+                self.mapped, items, strict=True
+            ):
+                if isinstance(item, Failure):
+                    if not takes_failure:
+                        return item
+                elif inside and (failure := _unwanted_failure(item, inside)) is not None:
+                    return failure
+                arguments[parameter] = item
             observer = WATCH.observer
             if observer is None:
                 value = await self.agent(**arguments)

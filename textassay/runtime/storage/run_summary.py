@@ -67,7 +67,7 @@ class RunSummary:
         self.remember = remember
         self._last: dict[bytes, float | _Unscored] = {}
         self._kinds: dict[_Unscored, _Unscored] = {}
-        self._outcomes: Counter[Outcome] = Counter()
+        self._unscored: Counter[Outcome] = Counter()
         self._errors: Counter[str] = Counter()
         self._scored: Counter[str] = Counter()
         self._sums: dict[str, ExactSum] = {}
@@ -76,21 +76,22 @@ class RunSummary:
 
     def add(self, score: Score | EncodedScore) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        key = pair_digest(score.id, score.aspect) if self.remember else b""
-        before = self._last.get(key)
-        if before is not None:
-            self._count(score.aspect, before, -1)
+        aspect, value = score.aspect, score.value
         kind: float | _Unscored
-        if score.value is not None:
-            kind = score.value
+        if value is not None:
+            kind = value
         else:
             kind = (score.outcome, score.error.type if score.error is not None else "")
             # One tuple for each distinct kind: a million failed scores would otherwise hold a
             # million.
             kind = self._kinds.setdefault(kind, kind)
         if self.remember:
+            key = pair_digest(score.id, aspect)
+            before = self._last.get(key)
+            if before is not None:
+                self._count(aspect, before, -1)
             self._last[key] = kind
-        self._count(score.aspect, kind, 1)
+        self._count(aspect, kind, 1)
         self.pay(score.usage)
 
     def is_done(self, example_id: str, aspect: str) -> bool:
@@ -115,8 +116,9 @@ class RunSummary:
 
     def summary(self) -> dict[str, Any]:
         """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage."""
+        outcomes = self._unscored + Counter({"scored": self._scored.total()})
         return {
-            "outcomes": {outcome: self._outcomes[outcome] for outcome in OUTCOMES},
+            "outcomes": {outcome: outcomes[outcome] for outcome in OUTCOMES},
             "errors": {error: count for error, count in sorted(self._errors.items()) if count},
             "aspects": {
                 aspect: {"n": n, "mean": self._sums[aspect].mean(n) if n else None}
@@ -130,10 +132,9 @@ class RunSummary:
             self._sums[aspect], self._scored[aspect] = ExactSum(), 0
         if isinstance(kind, tuple):
             outcome, error = kind
-            self._outcomes[outcome] += times
+            self._unscored[outcome] += times
             self._errors[error] += times
         else:
-            self._outcomes["scored"] += times
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
@@ -141,10 +142,11 @@ class RunSummary:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
-        if usage.cost is None:
+        cost = usage.cost
+        if cost is None:
             self._cost = None
-        elif self._cost is not None and usage.cost:
-            self._cost.add(usage.cost)
+        elif cost and self._cost is not None:
+            self._cost.add(cost)
 
 
 class Completed:

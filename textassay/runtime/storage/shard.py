@@ -55,6 +55,8 @@ class ShardReader:
         except sqlite3.Error as error:
             raise unusable(self.file, error) from error
         self._empty = ("Cache",) not in tables  # its writer died while creating it
+        # one for all reads: making a cursor takes a tenth of a read
+        self._cursor = self._connection.cursor()
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`.
@@ -65,7 +67,7 @@ class ShardReader:
         if self._empty:
             return None
         try:
-            rows = self._connection.execute(
+            rows = self._cursor.execute(
                 "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", (key,)
             ).fetchall()
         except sqlite3.Error as error:
