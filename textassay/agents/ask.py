@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
-from textassay.runtime.messages import NO_USAGE, Example, Usage
+from textassay.runtime.messages import NO_USAGE, Example, Usage, maker
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
@@ -34,6 +34,8 @@ MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
+
+_request = maker(Request)
 
 R = TypeVar("R")
 
@@ -144,8 +146,8 @@ class Ask:
             ModelError: The model could not be asked.
         """
         usage, room = NO_USAGE, max_tokens or self.max_tokens
-        fields = self._request_fields(prompt)
-        how: dict[str, Any] = {
+        fields: dict[str, Any] = {
+            **self._request_fields(prompt),
             "n": n,
             "draw": repeat,
             "temperature": self.temperature,
@@ -157,14 +159,14 @@ class Ask:
         }
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
-            response = await self.model.generate(self._request(fields, how))
+            response = await self.model.generate(_request(fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while len(samples) < n:  # some servers return fewer samples than they are asked for
                 # The draws of samples that came back count on, so that a cache never gives one
                 # twice.
-                rest = {**how, "n": n - len(samples), "draw": repeat + len(samples)}
-                response = await self.model.generate(self._request(fields, rest))
+                rest = {**fields, "n": n - len(samples), "draw": repeat + len(samples)}
+                response = await self.model.generate(_request(rest))
                 usage += response.usage
                 samples += response.samples[: n - len(samples)]
                 truncated = max(truncated, response.truncated_tokens)
@@ -178,7 +180,7 @@ class Ask:
             # More room does not help if the server allows less than it was given.
             if is_last or server_limit is not None:
                 break
-            room = how["max_tokens"] = MORE_ROOM * room
+            room = fields["max_tokens"] = MORE_ROOM * room
         return Parsed(samples, parsed, usage, truncated, room, cut, server_limit)
 
     async def until_usable(
@@ -226,22 +228,6 @@ class Ask:
         """
         request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
         return await scoring(self.model, "choices").choices(request)
-
-    def _request(self, texts: dict[str, Any], how: dict[str, Any]) -> Request:
-        """Return the request for these texts, to be answered in this way."""
-        known = self._checked.get("last")
-        # A copy takes half as long as checking sixteen fields once more.
-        if known is not None and known[0] == how and (texts.get("messages") or texts.get("prompt")):
-            return known[1].model_copy(update=texts)
-        request = Request(**texts, **how)
-        # one tuple: another thread never sees the one of one request and the other of another
-        self._checked["last"] = (how.copy(), request)
-        return request
-
-    @cached_property
-    def _checked(self) -> dict[str, tuple[dict[str, Any], Request]]:
-        """How the last request that was checked was to be answered, and that request."""
-        return {}
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":

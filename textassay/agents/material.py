@@ -13,6 +13,8 @@ from textassay.runtime.messages import Example
 
 KINDS = ("source", "context", "output")
 """The texts of an example that prompts show, in their order."""
+_LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
+"""Each of them, with the field of a task that says what prompts call it."""
 
 
 def material(task: Task, example: Example) -> list[dict[str, str]]:
@@ -20,12 +22,12 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
 
     `{label, text}` each, delimited, blank ones left out.
     """
-    texts = (
-        ("source", task.source_name, example.source),
-        ("context", task.context_name, example.context),
-        ("output", task.output_name, example.output),
-    )
-    shown = [(kind, label, text) for kind, label, text in texts if text and not text.isspace()]
+    values, labels = vars(example), vars(task)
+    shown = [
+        (kind, labels[name], text)
+        for kind, name in _LABELS
+        if (text := values[kind]) and not text.isspace()
+    ]
     return fenced(shown, nonce([text for _, _, text in shown]))
 
 

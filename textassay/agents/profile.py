@@ -84,9 +84,14 @@ class Profile(Message):
         """Return the prompt that replaces a built-in one, or the built-in one itself."""
         return self.prompts.get(name, name)
 
+    def shows_as_is(self, task: Task) -> bool:
+        """Return whether a task's texts are shown as they are, with nothing to prepare."""
+        is_plain = self.text == "as-is" and self.lines == "kept"
+        return is_plain and task.name not in self.conversations
+
     def prepare(self, example: Example, task: Task) -> Example:
         """Return the example with its texts as the model is shown them."""
-        if self.text == "as-is" and self.lines == "kept" and task.name not in self.conversations:
+        if self.shows_as_is(task):
             return example
         source, output = example.source, example.output
         talk = task.name in self.conversations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +18,7 @@ from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
-from textassay.runtime.messages import Aspect, Example
+from textassay.runtime.messages import Aspect, Example, maker
 from textassay.runtime.model import ChatMessage
 
 Layout = Literal["paper", "shared-prefix"]
@@ -28,6 +29,7 @@ MAX_FRAMES = 1024
 """Rendered prompts that one template keeps; the oldest is dropped first."""
 
 _NEW: Any = object()
+_message = maker(ChatMessage)
 
 IN_SENTENCES = (
     "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval",
@@ -78,10 +80,6 @@ class PromptTemplate:
     _frames: dict[Any, PromptFrame | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    _seen: dict[tuple[Any, ...], tuple[tuple[Any, ...], PromptFrame]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """Frames by the `id` of their values, which are kept so that no other object gets that id."""
     _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -89,7 +87,13 @@ class PromptTemplate:
 
     def prepare(self, example: Example) -> Example:
         """Return the example with its texts as this model is shown them."""
+        if self._shows_as_is:
+            return example
         return self.profile.prepare(example, self.task)
+
+    @cached_property
+    def _shows_as_is(self) -> bool:
+        return self.profile.shows_as_is(self.task)
 
     def prepare_text(self, text: str) -> str:
         """Return one text as this model is shown it."""
@@ -109,7 +113,7 @@ class PromptTemplate:
             for name, value in values.items()
         }
 
-    @property
+    @cached_property
     def takes_plain_texts(self) -> bool:
         """Whether the prompt is a profile's, which gets the texts without delimiters (`bare`)."""
         return bool(self.profile.digest)
@@ -133,7 +137,11 @@ class PromptTemplate:
         """
         if example is None:
             return Prompt(self._chat(**values))
-        texts = self._texts_of(example)
+        latest = self._latest.get("last")
+        if latest is None or latest[0] is not example:
+            # one tuple, so that no other thread sees an example with the texts of another
+            self._latest["last"] = latest = (example, material(self.task, example))
+        texts = latest[1]
         if readings:
             texts = [*texts, *readings]
         if self.takes_plain_texts:
@@ -141,14 +149,6 @@ class PromptTemplate:
         else:
             messages = self._fill(texts, values)
         return Prompt(messages, example.source)
-
-    def _texts_of(self, example: Example) -> list[dict[str, str]]:
-        """Return the texts of an example as `material`, made once for all of its aspects."""
-        latest = self._latest.get("last")
-        if latest is None or latest[0] is not example:
-            # one tuple, so that no other thread sees an example with the texts of another
-            self._latest["last"] = latest = (example, material(self.task, example))
-        return latest[1]
 
     def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))
@@ -159,22 +159,14 @@ class PromptTemplate:
         Rendering takes ten times as long as filling in the texts, and an aspect's prompt differs
         between examples in nothing else.
         """
-        labels = tuple([part["label"] for part in texts])
         # Labels belong to the key: an example without a source has another prompt than one with it.
-        same = (*labels, *values, *map(id, values.values()))
-        seen = self._seen.get(same)
-        # The same objects as before are the common case, and hashing an aspect takes as long as
-        # filling in the texts.
-        if seen is not None:
-            return _messages(self.prompt, seen[1].fill([part["text"] for part in texts]))
-        key: Any = (labels, *values.items())
+        labels = tuple([part["label"] for part in texts])
+        key: Any = (labels, tuple(values), *values.values())
         try:
             kept = self._frames.get(key, _NEW)
-            never_changes = True
         except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
             key = (labels, to_json(values))
             kept = self._frames.get(key, _NEW)
-            never_changes = False
         if kept is _NEW:
             kept = self._frame(labels, values)
             if len(self._frames) >= MAX_FRAMES:
@@ -184,10 +176,6 @@ class PromptTemplate:
         # This prompt changes the texts (a filter, say), so it must be rendered for each example.
         if kept is None:
             return self._chat(material=texts, **values)
-        if never_changes:
-            if len(self._seen) >= MAX_FRAMES:
-                del self._seen[next(iter(self._seen))]
-            self._seen[same] = (tuple(values.values()), kept)
         return _messages(self.prompt, kept.fill([part["text"] for part in texts]))
 
     def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
@@ -266,7 +254,7 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
 def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
     if not turns:
         raise PromptError(f"prompt {prompt!r} renders to an empty text")
-    return tuple([ChatMessage(role=turn.role, content=turn.content) for turn in turns])
+    return tuple([_message({"role": role, "content": text}) for role, text in turns])
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED
 from textassay.agents.reading.rating import NoRating, Rating
-from textassay.runtime.messages import Aspect, Example, How, Score
+from textassay.runtime.messages import Aspect, Example, How, Score, maker
 from textassay.runtime.model import Json, Sample
+
+_score = maker(Score)
 
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
@@ -40,7 +42,9 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     text = sample.text.strip()
     # An explanation that is nothing but the rating explains nothing.
     only_rating = text == sample.text[slice(*rating.span)]
-    return Score(value=rating.value, explanation=None if only_rating else text, **fields)
+    fields["value"] = rating.value
+    fields["explanation"] = None if only_rating else text
+    return _score(fields)
 
 
 def from_samples(

@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any, TypeGuard
 
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import to_json_value
-from textassay.runtime.messages import CACHED, Failure, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import CACHED, Failure, Score, ScoreError, Usage
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_files import score_row
 
 _MAX_DEPTH = 10
 NODE = "scores"
 """What a failure names as the place where it came up."""
-
-# A score's fields in two calls: attributes of messages are slow to read one by one.
-_judgment_of = itemgetter("id", "aspect", "value", "outcome", "scale", "error")
-_rest_of = itemgetter("usage", "samples", "spread", "mass", "explanation", "signature", "evidence")
 
 
 def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
@@ -86,31 +81,30 @@ def _is_sound(score: object, example_id: str, aspect: str) -> TypeGuard[Score]:
     # exact types: a subclass may write itself in another way than it reads
     if type(score) is not Score:
         return False
-    fields = vars(score)
-    scored_id, scored_aspect, value, outcome, scale, error = _judgment_of(fields)
-    if scored_id != example_id or scored_aspect != aspect:
+    if score.id != example_id or score.aspect != aspect:
         return False
-    usage, samples, spread, mass, explanation, signature, evidence = _rest_of(fields)
+    value, usage, samples = score.value, score.usage, score.samples
     try:
+        if value is None:
+            if score.outcome == "scored" or type(score.error) is not ScoreError:
+                return False
+        elif score.outcome != "scored" or score.error is not None or not _is_on_scale(score):
+            return False
         return (
-            (
-                outcome != "scored" and type(error) is ScoreError
-                if value is None
-                else outcome == "scored" and error is None and _is_on_scale(value, scale)
-            )
-            and (usage is CACHED or _is_sound_usage(usage))
+            (usage is CACHED or _is_sound_usage(usage))
             and (samples is None or samples >= 0)
-            and (spread is None or _is_number(spread, math.inf))
-            and (mass is None or _is_number(mass, 1))
-            and (explanation is None or _is_text(explanation))
-            and _is_known_text(signature)
-            and (not evidence or _is_plain(evidence))
+            and (score.spread is None or _is_number(score.spread, math.inf))
+            and (score.mass is None or _is_number(score.mass, 1))
+            and (score.explanation is None or _is_text(score.explanation))
+            and _is_known_text(score.signature)
+            and (not score.evidence or _is_plain(score.evidence))
         )
     except (TypeError, OverflowError):  # compared with what is not a number, or too large for one
         return False
 
 
-def _is_on_scale(value: Any, scale: Scale | None) -> bool:
+def _is_on_scale(score: Score) -> bool:
+    value, scale = score.value, score.scale
     if type(value) is not float and type(value) is not int:
         return False
     return math.isfinite(value) and (scale is None or scale[0] <= value <= scale[1])

@@ -41,6 +41,7 @@ from textassay.runtime.messages import (
     ScoreError,
     Usage,
     UsageTotal,
+    maker,
 )
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -55,6 +56,8 @@ class CompletedScores(Protocol):
         """Return whether the pair has a score that is no `error`."""
         ...
 
+
+_assignment_of = maker(Assignment)
 
 _Judged = tuple[Example, list[Score]]
 """An example with its scores; none if the run stopped before there were any."""
@@ -201,7 +204,7 @@ class EvaluationEngine:
             # completed per aspect, not per example: a resumed run asks only for what is missing
             open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
         if open_ones:
-            return Assignment(example=example, aspects=open_ones)
+            return _assignment_of({"example": example, "aspects": open_ones})
         self._done += 1
         self._settled_before += 1
         return None
@@ -221,10 +224,7 @@ class EvaluationEngine:
         if result is None:
             return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
-        scores = [
-            score.model_copy(update=timing)
-            for score in complete(result, assignment, ledger.usages, self._method)
-        ]
+        scores = complete(result, assignment, ledger.usages, self._method, timing)
         if self._adjust is not None:
             scores = [self._adjust(score) for score in scores]
         return assignment.example, scores
@@ -292,12 +292,23 @@ class EvaluationEngine:
 
 
 def complete(
-    result: Any, assignment: Assignment, usages: list[Usage], method: Method
+    result: Any,
+    assignment: Assignment,
+    usages: list[Usage],
+    method: Method,
+    timing: Mapping[str, Any],
 ) -> list[Score]:
     """Turn what a graph yields into one score for every aspect that was asked for.
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
     claims (a plan, the steps of an aspect) are put on the first.
+
+    Args:
+        result: What the graph yielded.
+        assignment: What it was asked.
+        usages: What its calls cost.
+        method: Whose graph it is.
+        timing: When the work began and how long it took, as fields of a score.
 
     Raises:
         TypeError: The graph yielded something else than one score or failure an aspect; a fault of
@@ -313,9 +324,9 @@ def complete(
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
         score = checked(item, example.id, aspect.label)
-        scores.append(
-            failed(example, aspect, score, method) if isinstance(score, Failure) else score
-        )
+        if isinstance(score, Failure):
+            score = failed(example, aspect, score, method)
+        scores.append(score.model_copy(update=timing))
     return add_unattributed_usage(scores, usages)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version as installed
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Literal
 
@@ -73,7 +74,7 @@ def manifest_of(
         "format": FORMAT,
         "textassay": __version__,
         "python": platform.python_version(),
-        "libraries": {name: installed(name) for name in LIBRARIES},
+        "libraries": {name: _installed(name) for name in LIBRARIES},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "spec": spec.model_dump(mode="json"),
         "method": method.describe(),
@@ -84,6 +85,14 @@ def manifest_of(
         # never enter it
         "settings": _public(settings).model_dump(mode="json"),
     }
+
+
+def _installed(name: str) -> str:
+    """Return the version of a library."""
+    found = distribution(name)
+    # `version` has the standard library parse all of it as an e-mail, the README included
+    stated = re.search(r"^Version: (\S+)", found.read_text("METADATA") or "", re.MULTILINE)
+    return found.version if stated is None else stated[1]
 
 
 def with_absolute_paths(spec: RunSpec) -> RunSpec:

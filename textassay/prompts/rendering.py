@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 FOLDER = Path(__file__).parent
@@ -123,22 +123,24 @@ def _source(name: str) -> str:
 
 
 @cache
-def _parts(name: str) -> tuple[str, ...]:
-    """Return the names of the files that a prompt's file uses.
-
-    Parsing takes milliseconds, and runs ask twice.
-    """
+def _parsed(name: str) -> nodes.Template:
+    """Return a prompt's file as a tree; parsing takes milliseconds, and runs ask three times."""
     try:
-        parsed = _environment(_path(name).parent).parse(_source(name))
+        return _environment(_path(name).parent).parse(_source(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
-    return tuple(part for part in meta.find_referenced_templates(parsed) if part is not None)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Return the names of the files that a prompt's file uses."""
+    named = meta.find_referenced_templates(_parsed(name))
+    return tuple(part for part in named if part is not None)
 
 
 @cache
 def _template(name: str) -> Template:
     try:
-        template = _environment(_path(name).parent).from_string(_source(name))
+        template = _environment(_path(name).parent).from_string(_parsed(name))
     except TemplateError as error:
         raise PromptFault(f"prompt {name!r} is not a valid template: {error}") from error
     strange = [block for block in template.blocks if block not in ROLES]

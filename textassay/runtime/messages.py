@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from operator import itemgetter
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -61,6 +60,18 @@ class Message(BaseModel):
             for name in values.keys() - fields.keys():
                 del values[name]
         return copied
+
+
+M = TypeVar("M", bound=Message)
+
+
+def maker(cls: type[M]) -> Callable[[dict[str, Any]], M]:
+    """Return a function of a dict of fields that does what `cls(**fields)` does.
+
+    A constructor calls it, too, but is a function of Python, which takes longer than checking the
+    fields: for messages of which every score needs one.
+    """
+    return cls.__pydantic_validator__.validate_python
 
 
 class Usage(Message):
@@ -224,7 +235,12 @@ class Aspect(Message):
         own = slug(self.name)
         return own if self.parent is None else f"{self.parent}/{own}"
 
-    @property
+    def __hash__(self) -> int:
+        # what hashes all fields takes longer than filling an example into a prompt, and prompts
+        # are kept by aspect
+        return hash(self.id)
+
+    @cached_property
     def label(self) -> str:
         """What scores call it: its name at the root, as in human ratings, and its `id` below."""
         return self.name if self.parent is None else self.id
@@ -323,10 +339,6 @@ ABSTENTIONS = frozenset({"Declined", "EmptyOutput"})
 """Types of errors that are not the judge's failure: it declined, or there was nothing to judge."""
 
 
-_judgment_of = itemgetter("value", "outcome", "scale", "error")
-"""Takes what must fit together out of a score's fields; attributes of messages are slow to read."""
-
-
 class Score(Message):
     """One judgment of one example on one aspect: a value or none, how it was obtained, and why."""
 
@@ -402,13 +414,13 @@ class Score(Message):
 
     @model_validator(mode="after")
     def _value_and_outcome_agree(self) -> Self:
-        value, outcome, scale, error = _judgment_of(vars(self))
+        value, outcome, scale = self.value, self.outcome, self.scale
         is_scored = outcome == "scored"
         if (value is not None) != is_scored:
             raise ValueError(
                 f"a score is 'scored' exactly when it has a value: {outcome!r} with {value!r}"
             )
-        if (error is None) != is_scored:
+        if (self.error is None) != is_scored:
             raise ValueError(
                 f"a score carries an error exactly when it is not 'scored': {outcome!r}"
             )

@@ -16,7 +16,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.messages import CACHED
+from textassay.runtime.messages import CACHED, maker
 from textassay.runtime.model import (
     A,
     AnyRequest,
@@ -68,9 +68,8 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
 }
-# what a constructor does, without a call of Python around the one that checks the fields
-_checked: dict[str, Callable[[dict[str, Any]], AnyResponse]] = {
-    kind: answer.__pydantic_validator__.validate_python for kind, answer in _ANSWERS.items()
+_makers: dict[str, Callable[[dict[str, Any]], AnyResponse]] = {
+    kind: maker(answer) for kind, answer in _ANSWERS.items()
 }
 
 
@@ -223,7 +222,7 @@ def decode_answer(value: bytes) -> AnyResponse:
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
-        return _checked[kind]({**answer, "usage": CACHED})
+        return _makers[kind]({**answer, "usage": CACHED})
     except (KeyError, TypeError) as error:
         raise ValueError(f"no kept answer: {error!r}") from error
     except ValidationError as error:

@@ -193,19 +193,22 @@ class Examples:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
             content.update(line)
             rated = with_means(example)
-            room -= len(line) + _EXAMPLE_BYTES
-            if room < 0:
-                kept = None
-            elif kept is not None:
-                kept.append(rated)
+            if kept is not None:
+                room -= len(line) + _EXAMPLE_BYTES
+                if room < 0:
+                    kept = None
+                else:
+                    kept.append(rated)
+            values = vars(rated)
             # Digests in one bytearray: a set of a million ids would take ten times the memory.
-            ids += hashlib.blake2b(example.id.encode(), digest_size=16).digest()
-            shapes[tuple(map(bool, _optional(vars(example))))] += 1
-            compared += isinstance(example.meta.get(OTHER_OUTPUT), str)
-            if rated.human:
-                _count(rated.human, human)
-            if example.metrics:
-                _count(example.metrics, metrics)
+            ids += hashlib.blake2b(values["id"].encode(), digest_size=16).digest()
+            shapes[tuple(map(bool, _optional(values)))] += 1
+            if values["meta"]:
+                compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+            if values["human"]:
+                _count(values["human"], human)
+            if values["metrics"]:
+                _count(values["metrics"], metrics)
         self._refuse_whole(ids)
         self._kept = kept
         return DataInfo(
@@ -264,14 +267,14 @@ def _canonical(example: Example, *, given: bool) -> bytes:
         given: Whether it was given as an `Example`, whose values have not been checked for JSON
             yet.
     """
+    content = vars(example)
     # Rows from files were checked while they were read.
     if given:
-        for name, value in example.__dict__.items():
+        for name, value in content.items():
             try:
                 to_json_value(value)
             except ValueError as error:
                 raise FieldError(name, str(error)) from None
-    content = example.__dict__
     if content["human"] or content["metrics"]:
         # a null says no more than a missing key, and formats differ in which they write
         numbers = {

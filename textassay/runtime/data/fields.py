@@ -19,11 +19,11 @@ from textassay.runtime.data.aliases import MEANING, NAMES
 from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import DataError, parameter
-from textassay.runtime.messages import Example, content_id
+from textassay.runtime.messages import Example, content_id, maker
 
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
-_example: Callable[[Any], Example] = Example.__pydantic_validator__.validate_python
+_example = maker(Example)
 
 
 @dataclass(frozen=True)

@@ -119,13 +119,14 @@ class _File:
                             f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
                             "every line is one example"
                         )
-                    blank = blank + 1 if line.isspace() else 0
-                    if blank > MAX_BLANK_LINES:
+                    if not line.isspace():
+                        blank = 0
+                    elif (blank := blank + 1) > MAX_BLANK_LINES:
                         raise DataError(
                             f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank"
                             " lines; the file contains something other than examples"
                         )
-                    yield number, line.removeprefix(_BOM) if number == 1 else line
+                    yield number, line if number > 1 else line.removeprefix(_BOM)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
         except OSError as error:
