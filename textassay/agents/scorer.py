@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 
 from textassay.agents.answer_form import (
@@ -183,7 +183,7 @@ class Scorer:
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answers = await self.ask.until_usable(
             prompt,
-            lambda sample: self._read(sample, aspect),
+            partial(self._read, aspect=aspect),
             _problem,
             retries=self.parse_retries,
             is_cut=self._is_cut,
@@ -251,7 +251,7 @@ class Scorer:
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answer = await self.ask.answer(
             prompt,
-            lambda sample: self._read_whole(sample, aspect),
+            partial(self._read_whole, aspect=aspect),
             n=self.ask.n,
             is_cut=never_cut,
             **self._request(aspect),

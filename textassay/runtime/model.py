@@ -65,7 +65,7 @@ class Request(Prompted):
     """Number of answers wanted."""
     draw: int = Field(default=0, ge=0)
     """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the
-    cache."""
+    cache: two samples of one prompt differ in nothing else."""
     temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)

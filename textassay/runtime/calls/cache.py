@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,23 +45,6 @@ _BEGINNING = 32
 _HITS_PER_TURN = 16
 """Hits in a row after which other tasks get a turn: a hit by itself never waits."""
 
-_SAMPLING = (
-    "n",
-    # Two samples of one prompt differ in nothing else: without it, the second would be answered
-    # with the first.
-    "draw",
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "seed",
-    "stop",
-    "logprobs",
-    "json_schema",
-    "extra",
-)
-_sampling_of = itemgetter(*_SAMPLING)
-"""What a key holds of how samples are asked for, under the names of the fields."""
-
 _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationResponse]] = {
     "generate": Response,
     "choices": ChoicesResponse,
@@ -96,23 +78,24 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
-    fields: dict[str, Any]
-    if isinstance(request, Request):
-        fields = dict(zip(_SAMPLING, _sampling_of(vars(request)), strict=True))
-        fields["kind"] = "generate"
-    elif isinstance(request, ChoicesRequest):
-        # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
-        fields = {"kind": "choices", "choices": request.choices}
-    else:
-        fields = {"kind": "continuation", "continuation": request.continuation}
-    # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one
-    # would make every answer that was paid for unknown.
+    # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or
+    # adding one, would make every answer that was paid for unknown.
+    fields = vars(request).copy()
+    truncatable = fields.pop("truncatable")
+    fields.pop("dry_run_answer", None)
     fields["key"] = KEY_FORMAT
+    # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
+    fields["kind"] = (
+        "generate"
+        if isinstance(request, Request)
+        else "choices"
+        if isinstance(request, ChoicesRequest)
+        else "continuation"
+    )
     fields["messages"] = [(message.role, message.content) for message in request.messages]
-    fields["prompt"] = request.prompt
-    if request.truncatable is not None:
+    if truncatable is not None:
         # as the field was called when key format 1 was fixed
-        fields["shorten"] = _places(request, request.truncatable)
+        fields["shorten"] = _places(request, truncatable)
     # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to
     # the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()

@@ -118,7 +118,7 @@ class FieldReader:
         # the exact type first: asking an abstract class takes longer than reading a field
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
-        layout = self._layout(row)
+        layout = self._layouts.get(tuple(row)) or self._layout(row)
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
         if text_cells or text_lists:

@@ -77,12 +77,14 @@ class Step:
                 arguments[parameter] = value
             if not self.mapped:
                 return await self._call(arguments)
+            # messages hold tuples; `isinstance` with an abstract class is far slower than comparing
             lists: list[Any] = []
             for parameter, source, fetch, _, _ in self.mapped:
                 value = values[source]
                 if isinstance(value, Failure):
                     return value
-                lists.append(_list_for(parameter, value if fetch is None else fetch(value)))
+                items = value if fetch is None else fetch(value)
+                lists.append(items if type(items) is tuple else _list_for(parameter, items))
             if len(lists) > 1:
                 self._check_lengths(lists)
             each = list(zip(*lists, strict=True))
@@ -150,8 +152,7 @@ class Step:
 
 
 def _list_for(parameter: str, items: Any) -> Any:
-    # Messages hold tuples; `isinstance` with an abstract class is far slower than this comparison.
-    if type(items) is tuple or (isinstance(items, Sequence) and not isinstance(items, str | bytes)):
+    if isinstance(items, Sequence) and not isinstance(items, str | bytes):
         return items
     raise TypeError(f"each() expects a list for {parameter!r}, not {items!r:.80}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,10 @@ from textassay.runtime.storage.run_summary import Completed, RunSummary, pair_di
 
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
-_TIMING = frozenset({"started", "seconds"})
-_CALIBRATED = frozenset({"calibrated", "low", "high", "outside"})
+_TIMING = ("started", "seconds")
+"""Fields that scores of earlier versions lack."""
+_CALIBRATED = ("calibrated", "low", "high", "outside")
 """Fields that only calibrated scores have."""
-
-
-def _shown_without(hidden: frozenset[str]) -> tuple[tuple[str, ...], itemgetter[Any]]:
-    names = tuple(name for name in Score.model_fields if name not in hidden)
-    return names, itemgetter(*names)
-
-
-_SHOWN = {
-    (True, True): _shown_without(_TIMING | _CALIBRATED),
-    (True, False): _shown_without(_TIMING),
-    (False, True): _shown_without(_CALIBRATED),
-    (False, False): _shown_without(frozenset()),
-}
-"""Names and values of a row's fields, by whether it lacks its timing and a calibration."""
 _BARE = frozenset({ScoreError, Usage})
 """Messages whose `__dict__` holds nothing but their fields (no cached properties)."""
 
@@ -74,9 +60,14 @@ def _fields(value: Any) -> Any:
     if type(value) in _BARE:
         return vars(value)  # a dump takes five times as long
     if type(value) is Score:
-        fields = vars(value)
-        names, values_of = _SHOWN[fields["started"] is None, fields["outside"] is None]
-        return dict(zip(names, values_of(fields), strict=True))
+        fields = vars(value).copy()
+        if value.outside is None:
+            for name in _CALIBRATED:
+                del fields[name]
+        if value.started is None:
+            for name in _TIMING:
+                del fields[name]
+        return fields
     if isinstance(value, BaseModel):
         return value.model_dump()
     if isinstance(value, datetime):
