@@ -4,6 +4,8 @@
 
 A server in this process notes when the first request arrives; the median of several starts counts,
 after one that fills the caches of the file system and compiles the modules, as installing does.
+Beside it, in turn, starts the least that can ask: Python, the import of aiohttp, and one request.
+What is above that floor is the framework's own.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -22,15 +26,26 @@ from aiohttp import web
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT
 
+FLOOR = """
+import asyncio, sys
+import aiohttp
+
+async def ask():
+    body = {"model": "mock", "messages": [{"role": "user", "content": "Rate this."}]}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(sys.argv[1] + "/chat/completions", json=body) as answer:
+            await answer.read()
+
+asyncio.run(ask())
+"""
 ANSWER = {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}], "model": "mock"}
 
 
-async def first_request(data: Path, out: Path, bytecode: Path) -> float:
-    """Start the command once; return the seconds until its first request arrived.
+async def first_request(command: Callable[[str], Sequence[str]], bytecode: Path) -> float:
+    """Start Python once; return the seconds until its first request arrived.
 
     Args:
-        data: Examples.
-        out: Where the run goes.
+        command: Takes the address of the server; returns the arguments of Python.
         bytecode: Where compiled modules are kept, whatever the environment says: an installed
             package has them, a checkout need not.
     """
@@ -51,19 +66,34 @@ async def first_request(data: Path, out: Path, bytecode: Path) -> float:
     try:
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "textassay", "score", str(data), "--method", "llm-score"),
-            *("--task", "summarization", "--aspects", "coherence", "--model", "direct/mock"),
-            *("--api-base", f"http://127.0.0.1:{runner.addresses[0][1]}/v1"),
-            *("--out", str(out), "--progress", "none"),
+            sys.executable,
+            *command(f"http://127.0.0.1:{runner.addresses[0][1]}/v1"),
             cwd=ROOT,
             env=environment,
             stdout=asyncio.subprocess.DEVNULL,
         )
         if await process.wait():
-            raise RuntimeError(f"the run failed with status {process.returncode}")
+            raise RuntimeError(f"the process failed with status {process.returncode}")
     finally:
         await runner.cleanup()
     return arrived[0] - began
+
+
+def score(data: Path, out: Path, url: str) -> tuple[str, ...]:
+    """Return the arguments of a run of the command line."""
+    return (
+        *("-m", "textassay", "score", str(data), "--method", "llm-score"),
+        *("--task", "summarization", "--aspects", "coherence", "--model", "direct/mock"),
+        *("--api-base", url, "--out", str(out), "--progress", "none"),
+    )
+
+
+def shown(seconds: list[float]) -> str:
+    """Return the median and the range."""
+    return (
+        f"{statistics.median(seconds):.2f} s (median of {len(seconds)} starts,"
+        f" {min(seconds):.2f} to {max(seconds):.2f})"
+    )
 
 
 def main() -> None:
@@ -76,14 +106,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         data = make(folder / "data.jsonl", 1)
-        seconds = [
-            asyncio.run(first_request(data, folder / f"run-{at}", folder / "bytecode"))
-            for at in range(args.starts + 1)
-        ][1:]
-    print(
-        f"first request after {statistics.median(seconds):.2f} s (median of {len(seconds)} starts,"
-        f" {min(seconds):.2f} to {max(seconds):.2f})"
-    )
+        ours, floor = list[float](), list[float]()
+        for at in range(args.starts + 1):
+            run = partial(score, data, folder / f"run-{at}")
+            ours.append(asyncio.run(first_request(run, folder / "bytecode")))
+            least = asyncio.run(first_request(lambda url: ("-c", FLOOR, url), folder / "bytecode"))
+            floor.append(least)
+    print(f"first request after {shown(ours[1:])}")
+    print(f"Python, aiohttp and one request: {shown(floor[1:])}")
+    over = [one - least for one, least in zip(ours[1:], floor[1:], strict=True)]
+    print(f"over that floor: {statistics.median(over):.2f} s")
 
 
 if __name__ == "__main__":

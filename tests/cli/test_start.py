@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -31,16 +32,20 @@ OF_OTHERS = (
 )  # fmt: skip
 PROGRAM = """
 import sys
-from textassay.cli.app import app
+from textassay.cli import main
+opened = []
+sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
+sys.argv = ["textassay", *sys.argv[1:]]
 try:
-    app(sys.argv[1:], standalone_mode=False)
-finally:
-    print(sorted(sys.modules), file=sys.stderr)
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print({"opened": opened, "modules": sorted(sys.modules)}, file=sys.stderr)
 """
 
 
-def modules_of(*arguments: str, folder: Path) -> set[str]:
-    """Return the modules that a process holds after this command."""
+def start_of(*arguments: str, folder: Path) -> dict[str, list[str]]:
+    """Return the files that a command opens and the modules that its process holds after it."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         cwd=folder,
@@ -49,7 +54,8 @@ def modules_of(*arguments: str, folder: Path) -> set[str]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr
-    return set(ast.literal_eval(done.stderr.splitlines()[-1]))
+    seen: dict[str, list[str]] = ast.literal_eval(done.stderr.splitlines()[-1])
+    return seen
 
 
 @pytest.mark.asyncio
@@ -58,21 +64,33 @@ async def test_a_run_with_a_direct_model_imports_only_what_it_uses(mock_server, 
     server = await mock_server()
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"id": "a", "output": "A text."}))
-    found = await asyncio.to_thread(
-        modules_of,
+    seen = await asyncio.to_thread(
+        start_of,
         *("score", str(data), "--method", "llm-score", "--aspects", "fluency", "--model",
             "direct/mock"),
         *("--api-base", server.url, "--out", "run", "--progress", "none"),
         folder=tmp_path,
     )  # fmt: skip
+    found = set(seen["modules"])
     assert (tmp_path / "run" / "scores.jsonl").read_text().count("\n") == 1
     assert not found & UNUSED
+    # what pydantic's search for plugins would read of every installed package
+    assert not [name for name in seen["opened"] if name.endswith("entry_points.txt")]
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    used = ("litellm", "pydantic", "aiohttp")
+    assert manifest["libraries"] == {name: version(name) for name in used}
     assert not [name for name in found if name.startswith(OF_OTHERS)]
     methods = {name for name in found if name.startswith("textassay.methods.")}
     assert "textassay.methods.llm_score" in methods
     assert not methods & {
         f"textassay.methods.{name}" for name in ("g_eval", "hd_eval", "checklist")
     }
+
+
+def test_help_imports_nothing_that_a_run_asks_with(tmp_path) -> None:
+    """Only a command that will ask imports the client beside the rest."""
+    modules = set(start_of("score", "--help", folder=tmp_path)["modules"])
+    assert not modules & {"aiohttp", "jinja2", "filelock"}
 
 
 def test_commands_run_on_uvloop_where_it_is_installed() -> None:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from textassay.cli import registry
-from textassay.cli.gc import raise_gc_threshold
 from textassay.cli.registry import escaped, statuses
 from textassay.version import __version__
 
@@ -92,6 +91,5 @@ def needed(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def main() -> None:
     """Run the command line."""
-    raise_gc_threshold()
     register(needed(sys.argv[1:]))
     registry.app()

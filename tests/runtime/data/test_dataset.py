@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.runtime.data.rows import DATA, ROWS, lines, read, saved
 from tests.work import opcodes
-from textassay.runtime.data.dataset import MAX_KEPT_BYTES, Examples
+from textassay.runtime.data.dataset import FEW, MAX_KEPT_BYTES, Examples, _first_repeat
 from textassay.runtime.data.formats import MAX_BLANK_LINES, MAX_LINE
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -358,3 +358,12 @@ def test_a_bomb_is_told_and_not_unpacked(tmp_path: Path, content: bytes, shown: 
         file.write(content)
     with pytest.raises(DataError, match=shown):
         Examples(path).check()
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_the_first_repeat_is_found_among_any_number_of_ids(count: int) -> None:
+    """Few ids are compared in a set, and more by numpy, which takes more memory than few ids."""
+    ids = [number.to_bytes(16, "big") for number in range(count)]
+    assert _first_repeat(bytearray(b"".join(ids))) is None
+    ids[-1], ids[50] = ids[3], ids[7]
+    assert _first_repeat(bytearray(b"".join(ids))) == (7, 50)
