@@ -17,8 +17,12 @@ from tests.cli.harness import rows_of, served, textassay, verdicts, write_exampl
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.interleaving import before
 from tests.waiting import until
+from textassay.evaluation.counted import CountedScores
+from textassay.evaluation.merging import merge
 from textassay.evaluation.shards import Shard
+from textassay.runtime.errors import RunFolderError
 from textassay.runtime.storage.answers import info
+from textassay.runtime.storage.run_files import tally_of
 
 
 def score(data, out, server, *more, aspects="coherence,fluency"):
@@ -68,6 +72,27 @@ def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
     again = score(data, tmp_path / "again", server, "--cache", run / "answers")
     assert again.code == 0
     assert server.counters.requests == 2 * asked
+
+
+def test_scores_that_their_writers_have_counted_are_merged_without_being_read(server, data, run):
+    """The same files as if they were read; a shard that changed since is read."""
+    shards(data, run, server, 2, "--price", "1,2")
+    textassay("merge", run)
+    read = {name: (run / name).read_bytes() for name in ("scores.jsonl", "summary.json")}
+    counted = {
+        path: CountedScores((path / "scores.jsonl").stat().st_size, told)
+        for path in (run / "shard-1", run / "shard-2")
+        # as it comes through a pipe
+        for told in [json.loads(json.dumps(tally_of(path).counts()))]
+    }
+    assert merge(run, counted=counted).scores == 12
+    assert read == {name: (run / name).read_bytes() for name in read}
+    scores = run / "shard-2/scores.jsonl"
+    scores.write_bytes(scores.read_bytes().replace(b'"x5"', b'"x4"'))  # as long as it was
+    assert merge(run, counted=counted).scores == 12  # not read
+    scores.write_bytes(scores.read_bytes() + b" ")
+    with pytest.raises(RunFolderError, match="has 4 of 6 scores"):
+        merge(run, counted=counted)
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/4", "1/0"])

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED
 from textassay.cli.run_result import print_result
+from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.merging import merge
 from textassay.evaluation.run import Run
 
 
-def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
+def merge_shards(
+    run: Path,
+    *,
+    partial: bool,
+    as_json: bool,
+    counted: Mapping[Path, CountedScores] | None = None,
+) -> int:
     """Merge the shards of a run, print the result as `score` does, and return the exit status.
+
+    Args:
+        run: The folder that holds the shards.
+        partial: Whether shards may be missing or unfinished.
+        as_json: Whether to print one JSON document.
+        counted: What the processes that wrote the shards have counted, by folder.
 
     Raises:
         RunFolderError: The shards do not belong together, or one is missing or unfinished.
     """
-    made = merge(run, partial=partial)
+    made = merge(run, partial=partial, counted=counted)
     for name in made.differing:
         say(
             f"{name} differs between shards; each is kept under the name of its shard",

@@ -21,6 +21,7 @@ from textassay.cli.merge import merge_shards
 from textassay.cli.progress import show_progress
 from textassay.cli.score import ScoreCommand, command_to_resume
 from textassay.cli.shard_worker import order_as_json, progress_from_json
+from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
@@ -146,7 +147,12 @@ async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: Score
         raise
     # before merging: a merge of unfinished shards would look like a finished run
     _raise_first_failure(run, workers)
-    return merge_shards(run, partial=False, as_json=order.as_json)
+    counted = {
+        worker.order.out: CountedScores(**worker.end["counted"])
+        for worker in workers
+        if worker.order.out is not None and worker.end.get("counted") is not None
+    }
+    return merge_shards(run, partial=False, as_json=order.as_json, counted=counted)
 
 
 async def _stop(workers: Sequence[ShardProcess], tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from typing import Any
 
 import typer
 from rich.text import Text
@@ -14,7 +15,7 @@ from textassay.cli.exits import UNSCORED
 from textassay.cli.plain_tables import plain_table
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage
-from textassay.runtime.storage.run_files import read_manifest
+from textassay.runtime.storage.run_files import read_manifest, read_summary
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
@@ -44,8 +45,16 @@ def print_estimate(
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
-    """Print means by aspect and what is unscored and why; return the exit status."""
-    summary = run.summary()
+    """Print means by aspect and what is unscored and why; return the exit status.
+
+    Args:
+        run: A run whose summary was just written, if it has a folder.
+        as_json: Whether to print one JSON document.
+
+    Raises:
+        RunFolderError: The summary is gone.
+    """
+    summary = _summary_of(run)
     if as_json:
         failures = {} if run.progress is None else run.progress.failures
         typer.echo(json.dumps({"run": str(run.folder), **summary, "failed_calls": failures}))
@@ -87,6 +96,17 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
             console.print(Text(printable(line)))
         console.print(Text(printable(f"retry the errors with: textassay resume {run.folder}")))
     return UNSCORED
+
+
+def _summary_of(run: Run) -> dict[str, Any]:
+    """Return outcomes, errors, means and usage.
+
+    From `summary.json`, since reading all scores again would take a seventh of a cached run.
+    """
+    if run.folder is None:
+        return run.summary()
+    written = read_summary(run.folder)
+    return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
 
 
 def _cascade(run: Run) -> list[str]:

@@ -15,7 +15,6 @@ from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.cluster.request import Cluster
 from textassay.evaluation.api import finish
-from textassay.evaluation.progress import Progress
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
@@ -226,13 +225,13 @@ async def execute(order: ScoreCommand) -> int:
 
 
 async def run_order(
-    order: ScoreCommand, watch: Callable[[Callable[[], Progress]], object] | None = None
+    order: ScoreCommand, watch: Callable[[Session], object] | None = None
 ) -> Run | int:
     """Run the order in this process; return the run, or the exit status of a dry run.
 
     Args:
         order: What to do.
-        watch: Called with a function that returns the progress, once the run begins.
+        watch: Called with the session once the run begins.
 
     Raises:
         ConfigurationError: Nothing was asked.
@@ -255,7 +254,7 @@ async def run_order(
                     return await _dry_run(session, order)
                 began = True
                 if watch is not None:
-                    watch(lambda: session.engine.progress)
+                    watch(session)
                 with logged_warnings(*_SHOWN_WARNINGS):
                     async with show_progress(lambda: session.engine.progress, order.progress):
                         return await finish(session)

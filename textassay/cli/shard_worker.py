@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,9 @@ from pydantic import ValidationError
 from textassay.cli.exits import Stopped, run_async
 from textassay.cli.gc import raise_gc_threshold
 from textassay.cli.score import ScoreCommand, run_order
+from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.session import Session
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.errors import TextassayError
@@ -72,11 +73,11 @@ def progress_from_json(content: dict[str, Any]) -> Progress:
 
 async def judge(order: ScoreCommand) -> dict[str, Any]:
     """Judge the shard; return how it ended."""
-    progress: list[Callable[[], Progress]] = []
-    reporting = asyncio.create_task(_report(progress))
+    sessions: list[Session] = []
+    reporting = asyncio.create_task(_report(sessions))
     try:
-        await run_order(order, progress.append)
-        return {"ended": "finished"}
+        await run_order(order, sessions.append)
+        return {"ended": "finished", "counted": _counted(sessions)}
     except Stopped as stop:
         cause = stop.__cause__ or stop
         return {"ended": "stopped", **_error_as_json(cause)}
@@ -87,15 +88,24 @@ async def judge(order: ScoreCommand) -> dict[str, Any]:
         # then the last state by hand, so that the parent's sum is exact at the end
         reporting.cancel()
         await asyncio.wait([reporting])
-        for now in progress:
-            _send({"progress": progress_as_json(now())})
+        _send_progress(sessions)
 
 
-async def _report(progress: list[Callable[[], Progress]]) -> None:
+async def _report(sessions: list[Session]) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        for now in progress:
-            _send({"progress": progress_as_json(now())})
+        _send_progress(sessions)
+
+
+def _send_progress(sessions: list[Session]) -> None:
+    for session in sessions:
+        _send({"progress": progress_as_json(session.engine.progress)})
+
+
+def _counted(sessions: list[Session]) -> dict[str, Any] | None:
+    """Return what the one session has counted, as JSON values."""
+    folders = [session.folder for session in sessions if session.folder is not None]
+    return asdict(CountedScores.of(folders[0])) if folders else None
 
 
 def _error_as_json(error: BaseException) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from textassay.evaluation.counted import CountedScores, blocks_of
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
@@ -73,7 +74,9 @@ class _Source:
         return (stop - start) * len(aspects)
 
 
-def merge(run: str | Path, *, partial: bool = False) -> Merged:
+def merge(
+    run: str | Path, *, partial: bool = False, counted: Mapping[Path, CountedScores] | None = None
+) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
@@ -83,6 +86,8 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
         run: The folder that holds the shards, and that becomes a run.
         partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for
             the rest.
+        counted: What the processes that wrote the shards have counted, by folder. If it covers all
+            shards, their scores are copied without being read.
 
     Raises:
         RunFolderError: A shard is missing, unfinished, in use or damaged, differs from the others
@@ -100,7 +105,7 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
         _check_replaceable(run)
         if not partial:
             _check_complete(run, sources)
-        return _merged(run, sources, partial=partial)
+        return _merged(run, sources, partial=partial, counted=counted or {})
 
 
 def _sources(run: Path) -> list[_Source]:
@@ -186,17 +191,28 @@ def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
         )
 
 
-def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
+def _merged(
+    run: Path,
+    sources: Sequence[_Source],
+    *,
+    partial: bool,
+    counted: Mapping[Path, CountedScores],
+) -> Merged:
     tally, replaced = RunSummary(remember=False), UsageTotal()
-    seen: set[bytes] = set()
     unfinished = run / f".{SCORES}.tmp"
     try:
         # what the tally counts is what the file holds, so both come from one reading
         with os.fdopen(
             open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
         ) as file:
-            for line in _lines(sources, tally, replaced, seen, partial=partial):
-                file.write(line)
+            known = all(
+                source.path in counted and counted[source.path].cover(source.path, source.expected)
+                for source in sources
+            )
+            if known:
+                file.writelines(_copied(sources, tally, counted))
+            else:
+                file.writelines(_lines(sources, tally, replaced, partial=partial))
             file.flush()
             # the rename below must not be on disk before the content is
             os.fsync(file.fileno())
@@ -210,7 +226,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         (run / MANIFEST).unlink(missing_ok=True)
         unfinished.replace(run / SCORES)
         write_json(run / SUMMARY, _summary(tally, sources))
-        write_json(run / MANIFEST, _manifest(run, sources, len(seen), replaced.usage))
+        write_json(run / MANIFEST, _manifest(run, sources, tally.pairs, replaced.usage))
     except OSError as error:
         raise StorageError(f"{run} cannot be written: {error}") from error
     finally:
@@ -218,18 +234,27 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     expected = bounds_of(
         sources[0].manifest["data"]["count"], limit=spec_of(sources[0].manifest).limit, shard=None
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
-    return Merged(len(sources), len(seen), max(0, expected - len(seen)), differing)
+    return Merged(len(sources), tally.pairs, max(0, expected - tally.pairs), differing)
+
+
+def _copied(
+    sources: Iterable[_Source], tally: RunSummary, counted: Mapping[Path, CountedScores]
+) -> Iterator[bytes]:
+    """Yield the bytes of shards whose scores are counted already."""
+    for source in sources:
+        tally.add_counts(counted[source.path].counts)
+        yield from blocks_of(source.path)
 
 
 def _lines(
     sources: Iterable[_Source],
     tally: RunSummary,
     replaced: UsageTotal,
-    seen: set[bytes],
     *,
     partial: bool,
 ) -> Iterator[bytes]:
     """Yield every line that no later one replaces, and count it."""
+    seen: set[bytes] = set()
     for source in sources:
         before = len(seen)
         for score, line, is_last in _scores(source, partial=partial):

@@ -9,6 +9,7 @@ were paid for.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, get_args
 
@@ -38,6 +39,15 @@ class ExactSum:
         numerator, denominator = value.as_integer_ratio()
         # Whole numbers, so that a replaced score can be taken away again without a rounding error.
         self._units += times * (numerator << (_UNIT_BITS + 1 - denominator.bit_length()))
+
+    @property
+    def units(self) -> str:
+        """The exact sum, for `add_units` of another process."""
+        return hex(self._units)
+
+    def add_units(self, units: str) -> None:
+        """Add another sum, as its `units` are."""
+        self._units += int(units, 16)
 
     @property
     def value(self) -> float:
@@ -127,9 +137,41 @@ class RunSummary:
             "usage": self.usage.model_dump(),
         }
 
-    def _count(self, aspect: str, kind: float | _Unscored, times: int) -> None:
+    @property
+    def pairs(self) -> int:
+        """Pairs of example and aspect that are counted."""
+        return self._outcomes.total()
+
+    def counts(self) -> dict[str, Any]:
+        """Return all that is counted, exactly and as JSON values, for `add_counts`."""
+        return {
+            "outcomes": dict(self._outcomes),
+            "errors": dict(self._errors),
+            "aspects": {name: [n, self._sums[name].units] for name, n in self._scored.items()},
+            "usage": self._paid.usage.model_dump(),
+            "cost": None if self._cost is None else self._cost.units,
+        }
+
+    def add_counts(self, counts: Mapping[str, Any]) -> None:
+        """Count what another tally has counted, of other pairs."""
+        self._outcomes.update(counts["outcomes"])
+        self._errors.update(counts["errors"])
+        for aspect, (n, units) in counts["aspects"].items():
+            self._know(aspect)
+            self._scored[aspect] += n
+            self._sums[aspect].add_units(units)
+        self._paid.add(Usage(**counts["usage"]))
+        if counts["cost"] is None:
+            self._cost = None
+        elif self._cost is not None:
+            self._cost.add_units(counts["cost"])
+
+    def _know(self, aspect: str) -> None:
         if aspect not in self._sums:
             self._sums[aspect], self._scored[aspect] = ExactSum(), 0
+
+    def _count(self, aspect: str, kind: float | _Unscored, times: int) -> None:
+        self._know(aspect)
         if isinstance(kind, tuple):
             outcome, error = kind
             self._unscored[outcome] += times
