@@ -371,3 +371,29 @@ async def test_what_was_made_is_committed_even_if_the_crew_is_stopped(fails: boo
     assert len(made) >= 4
     assert sorted(committed) == made
     assert not other_tasks()
+
+
+@pytest.mark.asyncio
+async def test_an_error_of_the_last_commit_does_not_hide_the_first() -> None:
+    """The first one tells why the run stops; that results were lost is a note to it."""
+    commits: list[list[int]] = []
+
+    async def work(item: int) -> int:
+        if item == 2:
+            await after(3, None)
+            raise ValueError("unusable")
+        return item
+
+    async def commit(results: list[int]) -> None:
+        commits.append(results)
+        if len(commits) > 1:
+            raise OSError("the disk is full")
+        await asyncio.Event().wait()  # under way until the error of work cancels it
+
+    with pytest.raises(ValueError, match="unusable") as caught:
+        [_ async for _ in run_workers(range(3), work, workers=3, commit=commit)]
+    assert commits == [[0], [1]]
+    assert caught.value.__notes__ == [
+        "and what was finished by then was lost: OSError: the disk is full"
+    ]
+    assert not other_tasks()

@@ -167,8 +167,9 @@ async def run_workers(
     being made, wait to be consumed, or are in the list that was yielded last: memory depends
     neither on the number of items nor on how slow the consumer is. An exception of `work`, `commit`
     or `items` cancels the other workers and is raised as it is, after the results that were ready
-    by then. Leaving early (`aclose`, or canceling the consumer) returns once all workers have
-    stopped; what they had under way, errors included, goes with them.
+    by then; if these cannot be committed, it has a note that says so. Leaving early (`aclose`, or
+    canceling the consumer) returns once all workers have stopped; what they had under way, errors
+    included, goes with them.
 
     Args:
         items: What to work on; never asked for two items at a time.
@@ -321,8 +322,18 @@ async def _all_of(
 ) -> None:
     try:
         await gather([worker() for _ in range(workers)])
-    finally:
-        await last()  # what was made when the workers were stopped
+    except Exception as error:
+        # What was made when the workers were stopped. If that cannot be kept either, the first
+        # error is still the reason why the run stops.
+        try:
+            await last()
+        except Exception as late:
+            error.add_note(f"and what was finished by then was lost: {type(late).__name__}: {late}")
+        raise
+    except BaseException:
+        await last()
+        raise
+    await last()
 
 
 def _next_item_of(items: AsyncIterable[T]) -> Callable[[], Awaitable[object]]:
