@@ -46,7 +46,7 @@ class CountedScores:
         """Return whether the file is as it was counted: one line for each expected pair."""
         path = folder / SCORES
         return (
-            sum(self.counts["outcomes"].values()) == expected
+            self.counts["pairs"] == expected
             and path.stat().st_size == self.size
             and count_lines(path) == expected
         )

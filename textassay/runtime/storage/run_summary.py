@@ -140,12 +140,13 @@ class RunSummary:
     @property
     def pairs(self) -> int:
         """Pairs of example and aspect that are counted."""
-        return self._outcomes.total()
+        return self._scored.total() + self._unscored.total()
 
     def counts(self) -> dict[str, Any]:
         """Return all that is counted, exactly and as JSON values, for `add_counts`."""
         return {
-            "outcomes": dict(self._outcomes),
+            "pairs": self.pairs,
+            "unscored": dict(self._unscored),
             "errors": dict(self._errors),
             "aspects": {name: [n, self._sums[name].units] for name, n in self._scored.items()},
             "usage": self._paid.usage.model_dump(),
@@ -154,24 +155,20 @@ class RunSummary:
 
     def add_counts(self, counts: Mapping[str, Any]) -> None:
         """Count what another tally has counted, of other pairs."""
-        self._outcomes.update(counts["outcomes"])
+        self._unscored.update(counts["unscored"])
         self._errors.update(counts["errors"])
         for aspect, (n, units) in counts["aspects"].items():
-            self._know(aspect)
             self._scored[aspect] += n
-            self._sums[aspect].add_units(units)
+            self._sums.setdefault(aspect, ExactSum()).add_units(units)
         self._paid.add(Usage(**counts["usage"]))
         if counts["cost"] is None:
             self._cost = None
         elif self._cost is not None:
             self._cost.add_units(counts["cost"])
 
-    def _know(self, aspect: str) -> None:
+    def _count(self, aspect: str, kind: float | _Unscored, times: int) -> None:
         if aspect not in self._sums:
             self._sums[aspect], self._scored[aspect] = ExactSum(), 0
-
-    def _count(self, aspect: str, kind: float | _Unscored, times: int) -> None:
-        self._know(aspect)
         if isinstance(kind, tuple):
             outcome, error = kind
             self._unscored[outcome] += times
