@@ -297,6 +297,14 @@ def test_a_feature_that_holds_the_answer_is_reported():
     assert aggregator.leaks_ == [("copy", "b")]
 
 
+def test_a_fit_that_fails_leaves_nothing_of_an_earlier_one():
+    aggregator = Aggregator("ridge").fit(X, Y)
+    with pytest.raises(DataError, match="rate all rows 3"):
+        aggregator.fit(X[:, :3], np.full(30, 3.0))
+    with pytest.raises(ConfigurationError, match="not fitted"):
+        aggregator.predict(X[:, :3])
+
+
 def test_names_and_shapes_are_checked_before_use():
     with pytest.raises(UnknownName, match=r"svm.*lightgbm"):
         Aggregator("svm")

@@ -121,6 +121,16 @@ def test_candidates_that_cannot_learn_are_named():
     assert "nnls" not in {*notes["held_out_error"], *notes["weights"]}
 
 
+def test_candidates_that_a_fold_leaves_too_little_for_are_left_out():
+    """Five rows of one source and one of another: a fold is learned from a single row."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 3))
+    notes = Aggregator("auto").fit(x, x[:, 0], groups=[0] * 5 + [1]).notes_["aspect_0"]
+    assert "at least 2 rows" in notes["failed"]["forest"]
+    assert "at least 2 groups" in notes["failed"]["ridge"]
+    assert notes["weights"]
+
+
 def test_groups_are_never_split_between_learning_and_choosing():
     """A feature that only names the source is worthless for new sources; grouped folds see that."""
     rng = np.random.default_rng(0)

@@ -102,6 +102,27 @@ def test_rows_without_a_rating_lend_their_features_only():
     assert found.interval()[:, 1] == pytest.approx(alone.interval()[:, 0])
 
 
+def test_rows_with_gaps_exchange_features_with_rows_that_have_the_same_gaps():
+    """A row that borrowed a gap would have no feature left, and so no prediction."""
+    x, y, _ = planted(120)
+    x[:60, 1:], x[60:, 0] = np.nan, np.nan
+    x[119] = np.nan
+    aggregator = Aggregator("ridge").fit(x[:, :3], y)
+    assert np.isnan(aggregator.predict(x[119:, :3])).all()
+    found = permutation_importance(aggregator.predict, x[:, :3], y, repeats=4)
+    assert np.isfinite(found.interval()).all()
+    assert (found.interval()[0, 0] > 0).all()
+    assert np.abs(found.influences.sum(axis=2)).max() < 1e-12
+    # half of the rows have the feature: its importance over all rows is half of that over them
+    whole = x[:60, :1], y[:60, :1] - y[:60, 0].mean()
+    alone = permutation_importance(lambda rows: rows[:, 0] - 3, *whole, repeats=50)
+    padded = np.pad(whole[0], ((0, 60), (0, 0)), constant_values=np.nan)
+    with_gaps = permutation_importance(
+        lambda rows: np.nan_to_num(rows[:, 0] - 3), padded, np.tile(whole[1], (2, 1)), repeats=50
+    )
+    assert with_gaps.mean[0, 0] == pytest.approx(alone.mean[0, 0] / 2, rel=0.1)
+
+
 def test_parts_together_are_their_mean_with_a_narrower_interval():
     x, y, groups = planted(240)
 

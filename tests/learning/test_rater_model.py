@@ -72,6 +72,25 @@ def test_gaps_stay_gaps_and_targets_stay_on_the_scale():
     assert model.targets(ratings[:5]) == pytest.approx(targets[:5], abs=1e-12)
 
 
+@pytest.mark.parametrize("design", [{"raters": 24, "per_text": 1}, {"per_text": 3}])
+def test_targets_divided_by_their_reliability_are_as_far_apart_as_the_texts(design):
+    """What regression learns from them would otherwise be drawn toward the mean."""
+    quality, _, _, ratings = simulated(5, texts=1500, **design)
+    model = RaterModel.learn(ratings)
+    truth = np.interp(quality, rater_model._QUALITY, model._expected().mean(axis=0))
+    reliability = model.reliability(ratings)
+
+    def slope(targets):
+        return np.polyfit(truth, targets, 1)[0]
+
+    assert slope(model.targets(ratings)) == pytest.approx(reliability, abs=0.08)
+    assert slope(model.targets(ratings)) < 0.85
+    spread = model.targets(ratings, reliability=reliability)
+    assert slope(spread) == pytest.approx(1, abs=0.1)
+    assert (spread >= 1).all()
+    assert (spread <= 5).all()
+
+
 def test_continuous_ratings_are_cut_into_categories():
     _, _, _, ratings = simulated(4, step=0.01)
     model = RaterModel.learn(ratings)

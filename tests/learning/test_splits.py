@@ -19,6 +19,8 @@ groupings = (
 
 def test_codes_number_groups_in_order_and_rows_without_one_stand_alone():
     assert group_codes(["b", "a", None, "b", None]).tolist() == [0, 1, 2, 0, 3]
+    gap = float("nan")
+    assert group_codes(["b", gap, gap, "b"]).tolist() == [0, 1, 2, 0]
 
 
 @given(groupings, st.floats(0.01, 0.99), st.integers(0, 2**32))

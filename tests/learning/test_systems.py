@@ -83,6 +83,28 @@ def test_systems_that_do_not_differ_are_not_used():
     assert errors["with"] > errors["without"] - 0.02
 
 
+@pytest.mark.parametrize("new_systems", [False, True])
+def test_two_sources_are_too_few_to_see_whether_means_help(new_systems):
+    x, y, _, systems = made()
+    two = ["a", "b"] * 120
+    aggregator = Aggregator("forest").fit(
+        x, y, groups=two, systems=systems, new_systems=new_systems
+    )
+    assert not aggregator.pools_systems
+    assert "systems" not in aggregator.notes_["aspect_0"]
+
+
+def test_labels_of_systems_are_text_and_gaps_are_no_system():
+    x, y, groups, systems = made()
+    numbers = [float("nan") if name == "s7" else int(name[1:]) for name in systems]
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=numbers)
+    assert set(aggregator._systems.means) == set("0123456")
+    loaded = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    predicted = aggregator.predict(x, systems=numbers)
+    assert (loaded.predict(x, systems=numbers) == predicted).all()
+    assert (predicted != aggregator.predict(x)).any()
+
+
 def test_means_are_shrunk_by_how_few_rows_there_are():
     """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
     rng = np.random.default_rng(0)

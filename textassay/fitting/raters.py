@@ -142,8 +142,14 @@ def modeled(table: FeatureTable, parts: Parts) -> Modeled:
         except DataError as error:
             raise DataError(f"aspect {aspect!r}: {error}") from error
 
+    # from the training rows, so that a held-out row's target depends on no other held-out row
+    kept = {n: models[n].reliability(who.ratings(parts.train, n)) for n, who in raters.items()}
+
     def with_targets(rows: FeatureTable) -> FeatureTable:
-        columns = [models[name].targets(who.ratings(rows, name)) for name, who in raters.items()]
+        columns = [
+            models[name].targets(who.ratings(rows, name), reliability=kept[name])
+            for name, who in raters.items()
+        ]
         return replace(rows, human=np.stack(columns, axis=1))
 
     return Modeled(Parts(with_targets(parts.train), with_targets(parts.test)), models, raters)

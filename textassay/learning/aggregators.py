@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from textassay.learning.aspect import LearnedAspect
 from textassay.learning.beside import Beside, Pool
-from textassay.learning.checks import find_leaks, matrix, names_of, without_features
+from textassay.learning.checks import find_leaks, labels_of, matrix, names_of, without_features
 from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, TrainingRows
 from textassay.learning.sources import SourceMeans
 from textassay.learning.splits import Mask, group_codes
@@ -133,6 +133,8 @@ class Aggregator:
             DataError: Too few rows, ratings or features that do not vary, numbers off their scale,
                 or an aggregator that would predict the same for all rows.
         """
+        # a fit that fails leaves nothing of an earlier one behind
+        self.__dict__.pop("_aspects", None)
         x, y = matrix(features, "features"), matrix(human, "human ratings")
         _require_length("human ratings", len(y), len(x))
         self.features_ = names_of(feature_names, x.shape[1], "feature")
@@ -258,9 +260,9 @@ class Aggregator:
         # a copy: one fitted aggregator may serve several runs, each with a pool of its own
         made = copy(self)
         if systems and self._systems is not None:
-            made._systems = self._systems.extended(z, pool.systems)
+            made._systems = self._systems.extended(z, labels_of(pool.systems))
         if self._sources is not None and pool.sources is not None:
-            made._sources = self._sources.over(z, pool.sources)
+            made._sources = self._sources.over(z, labels_of(pool.sources))
         return made
 
     @property
@@ -366,9 +368,9 @@ class Aggregator:
             return
         z = self._standardizer(matrix(pool.features, "pooled features"), keep_gaps=True)
         if systems:
-            self._systems = SystemMeans.learn(z, pool.systems)
+            self._systems = SystemMeans.learn(z, labels_of(pool.systems))
         if sources and pool.sources is not None:
-            self._sources = SourceMeans.learn(z, pool.sources)
+            self._sources = SourceMeans.learn(z, labels_of(pool.sources))
 
     def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> Beside:
         system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))
@@ -378,7 +380,7 @@ class Aggregator:
         if given is None:
             return [None] * rows
         _require_length("systems and sources", len(given), rows)
-        return list(given)
+        return labels_of(given)
 
     def _standardize(
         self, features: ArrayLike | Sequence[Sequence[float | None]]

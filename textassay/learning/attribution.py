@@ -100,7 +100,8 @@ def permutation_importance(
 
     Take rows that the predictor was not trained on; on training rows noise looks important.
     Features that say the same cover for each other: shuffle them together, as one entry of
-    `columns`, to see what they carry.
+    `columns`, to see what they carry. Rows exchange features only with rows that have the same
+    gaps in them, and rows without a prediction take no part.
 
     Args:
         predict: From features (n, features) to predictions (n, targets) or (n,).
@@ -126,8 +127,10 @@ def permutation_importance(
             f"features, ratings and groups must be equally long, not {len(x)}, {len(y)} and"
             f" {len(codes)}"
         )
+    predicted = _columns(predict(x))
+    y = np.where(np.isnan(predicted), np.nan, y)
     error = _error_of(y)
-    before = error(_columns(predict(x)))
+    before = error(predicted)
     rng = np.random.default_rng(seed)
     # the same shuffles for every entry: differences between features are then not due to the draw
     orders = [rng.permutation(len(x)) for _ in range(repeats)]
@@ -135,7 +138,8 @@ def permutation_importance(
     influences = np.empty((len(entries), y.shape[1], int(codes.max()) + 1))
     for row, indices in enumerate(entries.values()):
         growths, borrowed = np.zeros(y.shape), np.zeros(y.shape)
-        for repeat, order in enumerate(orders):
+        gaps = np.unique(np.isnan(x[:, indices]), axis=0, return_inverse=True)[1].ravel()
+        for repeat, order in enumerate(_within(gaps, order) for order in orders):
             shuffled = x.copy()
             shuffled[:, indices] = x[order][:, indices]
             growth = error(_columns(predict(shuffled))) - before
@@ -144,7 +148,7 @@ def permutation_importance(
             # a row takes part twice, by its own prediction and by lending its feature to another;
             # leaving out the second role makes the intervals too narrow
             borrowed[order] += growth / repeats
-        influences[row] = _influences(growths, borrowed, ~np.isnan(y), codes)
+        influences[row] = _influences(growths, borrowed, ~np.isnan(y), gaps, codes)
     return Importance(
         tuple(entries), importances.mean(axis=2), importances.std(axis=2), importances, influences
     )
@@ -291,7 +295,17 @@ def _error_of(human: Floats) -> Callable[[Floats], Floats]:
     return error
 
 
-def _influences(growths: Floats, borrowed: Floats, rated: Mask, codes: Codes) -> Floats:
+def _within(strata: Codes, order: Codes) -> Codes:
+    """Return a shuffle that exchanges rows within strata only, in the order of the given one."""
+    # a row that borrows a gap may be left without any feature, and so without a prediction
+    exchanged = np.empty_like(order)
+    exchanged[np.argsort(strata, kind="stable")] = order[np.argsort(strata[order], kind="stable")]
+    return exchanged
+
+
+def _influences(
+    growths: Floats, borrowed: Floats, rated: Mask, strata: Codes, codes: Codes
+) -> Floats:
     """Return how far each group moves the mean growth of the error, shape (targets, groups).
 
     The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it
@@ -301,10 +315,12 @@ def _influences(growths: Floats, borrowed: Floats, rated: Mask, codes: Codes) ->
         growths: Each row's part in the growth, in the first role, shape (n, targets).
         borrowed: The same in the second role.
         rated: Which rows have a rating, and so the first role, shape (n, targets).
+        strata: Within which rows borrow from each other, shape (n,).
         codes: Code of each row's group, shape (n,).
     """
-    total = growths.sum(axis=0)
-    influence = growths + borrowed - total * (rated / rated.sum(axis=0) + 1 / len(rated))
+    by_stratum = np.stack([np.bincount(strata, weights=growth) for growth in growths.T], axis=1)
+    lent = (by_stratum / np.bincount(strata)[:, None])[strata]
+    influence = growths + borrowed - growths.sum(axis=0) * rated / rated.sum(axis=0) - lent
     totals = np.zeros((rated.shape[1], int(codes.max()) + 1))
     for target in range(len(totals)):
         totals[target] = np.bincount(codes, weights=influence[:, target], minlength=totals.shape[1])

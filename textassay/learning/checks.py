@@ -5,12 +5,12 @@ Tables of numbers, names, scales, and features that hold the answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.learning.splits import Mask
+from textassay.learning.splits import Mask, is_gap
 from textassay.learning.training import Floats
 from textassay.runtime.errors import DataError
 
@@ -68,6 +68,11 @@ def matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> F
             " finite"
         )
     return np.ascontiguousarray(array)
+
+
+def labels_of(given: Iterable[object]) -> list[str | None]:
+    """Return labels as text, as a saved aggregator has them; `None` for `None` and NaN."""
+    return [None if is_gap(label) else str(label) for label in given]
 
 
 def without_features(x: Floats) -> Mask:

@@ -20,7 +20,7 @@ from textassay.learning.linear import PENALTIES
 from textassay.learning.splits import Codes, folds
 from textassay.learning.training import Floats, Learned, Training
 
-MAX_ROWS = 500
+MAX_ROWS = 800
 """Rows that are learned from; of more, whole groups are drawn at random."""
 
 _WIDTHS = (1.0, 4.0)

@@ -261,6 +261,8 @@ class AspectLearner:
         comparison = compare_pooling(
             without, beside, group_codes(systems), new=new, least_gain=MIN_GAIN if source else 0.0
         )
+        if comparison is None:
+            return None
         count = groups if source else len(set(systems))
         return _Tried(comparison.helps, beside, comparison.as_dict(count, new=new))
 

@@ -20,6 +20,8 @@ from textassay.learning.splits import Codes, Mask, folds
 from textassay.learning.training import Floats, Learner, Training
 
 _FOLDS = 5
+_MIN_GROUPS = 2
+"""Groups that ridge regression needs to choose its penalty."""
 _ROWS_TO_CHOOSE = 5_000
 WITHOUT, WITH = "without", "with"
 
@@ -55,7 +57,7 @@ def compare_pooling(
     new: bool,
     least_gain: float = 0.0,
     learner: Learner = learn_ridge,
-) -> Compared:
+) -> Compared | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
     Args:
@@ -66,13 +68,16 @@ def compare_pooling(
         least_gain: Share by which the error must fall.
         learner: What is compared.
 
-    Raises:
-        DataError: There are fewer than two groups, or two systems if `new`.
+    Returns:
+        `None` if any of the rows would have to be predicted from fewer than two groups.
     """
     kept = np.isin(without.groups, without.at_most(_ROWS_TO_CHOOSE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
-    for inside, outside in _cells(without, systems, new=new):
+    cells = _cells(without, systems, new=new)
+    if any(len(np.unique(without.groups[inside])) < _MIN_GROUPS for inside, _ in cells):
+        return None
+    for inside, outside in cells:
         for name, rows in ((WITHOUT, without), (WITH, beside)):
             one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
@@ -86,12 +91,15 @@ def compare_pooling(
 
 def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
+    if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
+        return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]
     by_group = folds(rows.groups, _FOLDS, seed=rows.seed)
     if not new:
         return [(by_group != f, by_group == f) for f in range(int(by_group.max()) + 1)]
     by_system = folds(systems, _FOLDS, seed=rows.seed)
-    return [
+    cells = [
         ((by_group != f) & (by_system != s), (by_group == f) & (by_system == s))
         for f in range(int(by_group.max()) + 1)
         for s in range(int(by_system.max()) + 1)
     ]
+    return [(inside, outside) for inside, outside in cells if outside.any()]

@@ -32,6 +32,8 @@ _LOG_PRIOR = -0.5 * _QUALITY**2 - np.log(np.exp(-0.5 * _QUALITY**2).sum())
 _SEVERITY_SD = 1.0
 _LOG_NOISE_SD = 0.5
 _LEAST = 1e-12
+_MIN_RELIABILITY = 0.1
+"""Below, spreading would turn single ratings into the ends of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,41 @@ class RaterModel:
         thresholds, severity, noise = _unpacked(found.x, len(edges))
         return cls(edges, values, thresholds, severity, noise)
 
-    def targets(self, ratings: Floats) -> Floats:
+    def targets(self, ratings: Floats, *, reliability: float = 1.0) -> Floats:
         """Return the expected rating by an average rater of this model for each row, shape (n,).
 
         The mean over the raters of what each would be expected to say, given the row's own ratings;
-        NaN for rows without any.
+        NaN for rows without any. Such expectations are drawn toward the mean of all texts, the more
+        the noisier the ratings: what learns from them predicts texts to be more alike than they
+        are. With their `reliability`, they are spread again, as far as the scale allows.
+
+        Args:
+            ratings: Shape (n, raters), NaN for gaps.
+            reliability: Of the expectations, from `reliability`; they stay as they are by default.
         """
         expected = self._expected().mean(axis=0)
+        mean = float(np.exp(_LOG_PRIOR) @ expected)
+        drawn = self._posterior(ratings) @ expected
+        spread = np.clip(mean + (drawn - mean) / reliability, self.values[0], self.values[-1])
+        return np.where(np.isnan(ratings).all(axis=1), np.nan, spread)
+
+    def reliability(self, ratings: Floats) -> float:
+        """Return which share of the texts' variance the targets of these rows keep, above 0 to 1.
+
+        It is also the slope of the targets on what they estimate (Kelley, "Fundamentals of
+        Statistics", 1947), averaged over the rated rows.
+        """
+        expected = self._expected().mean(axis=0)
+        prior = np.exp(_LOG_PRIOR)
+        weights = self._posterior(ratings[~np.isnan(ratings).all(axis=1)])
+        left = float((weights @ expected**2 - (weights @ expected) ** 2).mean())
+        total = float(prior @ expected**2 - (prior @ expected) ** 2)
+        return float(np.clip(1 - left / total, _MIN_RELIABILITY, 1.0))
+
+    def _posterior(self, ratings: Floats) -> Floats:
+        """Return each row's posterior over the grid of quality, shape (n, grid)."""
         log_p = _log_probabilities(self.thresholds, self.severity, self.noise)
-        weights, _ = _Ratings.of(ratings, self.edges).posterior(log_p)
-        unrated = np.isnan(ratings).all(axis=1)
-        return np.where(unrated, np.nan, weights @ expected)
+        return _Ratings.of(ratings, self.edges).posterior(log_p)[0]
 
     def points(self) -> Floats:
         """Return by how many points of the scale each rater rates below the raters' mean."""

@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 def group_codes(groups: Iterable[Hashable]) -> Codes:
     """Number groups from 0 in order of appearance.
 
-    A row whose group is `None` is a group of its own.
+    A row whose group is `None` or NaN, as tables have it for gaps, is a group of its own.
 
     Args:
         groups: Group of each row.
@@ -32,10 +32,15 @@ def group_codes(groups: Iterable[Hashable]) -> Codes:
     codes: dict[Hashable, int] = {}
     numbered = [
         # tuples keep a row without a group apart from any label in the data
-        codes.setdefault(("no group", row) if group is None else (group,), len(codes))
+        codes.setdefault(("no group", row) if is_gap(group) else (group,), len(codes))
         for row, group in enumerate(groups)
     ]
     return np.array(numbered, np.intp)
+
+
+def is_gap(label: object) -> bool:
+    """Return whether a label is missing: `None`, or NaN as tables have it."""
+    return label is None or (isinstance(label, float) and label != label)
 
 
 def split_rows(groups: Codes, fraction: float, *, seed: int) -> Mask:
@@ -127,7 +132,10 @@ def folds(groups: Codes, count: int, *, seed: int) -> Codes:
         raise ConfigurationError(f"cross-validation needs at least 2 folds, not {count}")
     present, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     if len(present) < 2:
-        raise DataError(f"cross-validation by group needs at least 2 groups, not {len(present)}")
+        raise DataError(
+            f"cross-validation by group needs at least 2 groups, not {len(present)}; check the "
+            "groups, or use an aggregator that needs none, such as 'corrw'"
+        )
     count = min(count, len(present))
     order = np.random.default_rng(seed).permutation(len(present))
     # largest first into the smallest fold (greedy balancing); the stable sort keeps the seeded

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from textassay.learning.training import Floats, Learned, Training
+from textassay.runtime.errors import DataError
 
 _CLEAR = 2.0
 """Standard errors from 0 beyond which a feature's correlation with the target counts as having a
@@ -126,6 +127,9 @@ def _leaf(training: Training) -> int:
 def _train(training: Training, rounds: int, **settings: Any) -> Learned:
     import lightgbm  # heavy, so on first use
 
+    # LightGBM stops with an error of its own if a bag of rows comes out empty
+    if len(training.target) < 2:
+        raise DataError(f"trees need at least 2 rows to learn from, not {len(training.target)}")
     parameters = {
         "objective": "regression",
         "verbosity": -1,
