@@ -13,6 +13,7 @@ from benchmarks.learning_table import mean_r
 from tests.benchmark_data import FOLDER, benchmark
 from tests.learning.planted import planted
 from textassay.learning import Aggregator
+from textassay.runtime.errors import DataError
 
 SEEDS = 3  # `python -m benchmarks.learning_recorded` takes five
 
@@ -121,14 +122,12 @@ def test_candidates_that_cannot_learn_are_named():
     assert "nnls" not in {*notes["held_out_error"], *notes["weights"]}
 
 
-def test_candidates_that_a_fold_leaves_too_little_for_are_left_out():
+def test_why_no_candidate_can_learn_is_told_for_each():
     """Five rows of one source and one of another: a fold is learned from a single row."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 3))
-    notes = Aggregator("auto").fit(x, x[:, 0], groups=[0] * 5 + [1]).notes_["aspect_0"]
-    assert "at least 2 rows" in notes["failed"]["forest"]
-    assert "at least 2 groups" in notes["failed"]["ridge"]
-    assert notes["weights"]
+    with pytest.raises(DataError, match=r"ridge: .* 2 groups, not 1.*forest: .* 2 rows"):
+        Aggregator("auto").fit(x, x[:, 0], groups=[0] * 5 + [1])
 
 
 def test_groups_are_never_split_between_learning_and_choosing():
