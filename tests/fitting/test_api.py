@@ -189,6 +189,11 @@ async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
     call = {"model": dated.model(), "out": tmp_path / "ev", **FEW}
     with pytest.raises(ConfigurationError, match="no effect on a model that is connected"):
         await fit(dated.rows, settings=Settings(max_cost=1), **call)
+    with pytest.raises(
+        ConfigurationError, match="cannot write criteria: learn from recorded"
+    ) as no:
+        await fit(dated.rows, options={"profile": "embedded"}, **call)
+    assert not hasattr(no.value, "__notes__")
     with pytest.raises(ConfigurationError, match="fit needs out="):
         await fit(dated.rows, **call | {"out": None})
     with pytest.raises(ConfigurationError, match=r"write `await textassay.fit\(...\)` instead"):

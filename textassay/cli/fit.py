@@ -108,6 +108,8 @@ async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: 
     except (RunFolderError, UnknownName):
         raise
     except TextassayError as error:
+        if not alignment.begun:
+            raise
         raise Stopped from error
     show(fit, as_json)
     for warning in fit.report["warnings"]:

@@ -198,8 +198,9 @@ async def align_with_people(
     except (RunFolderError, UnknownName, DataError):
         raise
     except TextassayError as error:
-        # in place of the notes of a layer's run, which cannot be resumed on its own
-        error.__notes__ = [f"finished work is kept; {again}"]
+        if alignment.begun:
+            # in place of the notes of a layer's run, which cannot be resumed on its own
+            error.__notes__ = [f"finished work is kept; {again}"]
         raise
     return _saved(replace(found, unscored=alignment.unscored), out)
 

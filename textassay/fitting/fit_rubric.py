@@ -88,6 +88,9 @@ class Rubric(Alignment):
     ) -> Rounds:
         return Rounds(self, folder, models, connected, watch)
 
+    def _check_models(self, models: Mapping[str, Model]) -> None:
+        self.proposer(models)
+
     def _plan(self) -> Json:
         return super()._plan() | {"rubric": self.order.rubric.as_dict()}
 
@@ -174,8 +177,7 @@ class Rounds(Layers):
     async def grow(self) -> Aligned:
         """Return the rubric that is found, with what was learned over it."""
         rubric = self._alignment
-        proposer = rubric.proposer(self._models)  # refused before anything is asked
-        self._proposer = proposer
+        self._proposer = rubric.proposer(self._models)
         return await grow_rubric(
             rubric.people,
             rubric.train,

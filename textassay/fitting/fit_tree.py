@@ -43,6 +43,7 @@ class Alignment(CheckedAlignment):
 
     Attributes:
         unscored: Ratings that could not be had, by outcome, after `run`.
+        begun: Whether there is a folder to continue in.
     """
 
     def __init__(self, order: AlignmentOrder) -> None:
@@ -54,6 +55,7 @@ class Alignment(CheckedAlignment):
         """
         super().__init__(order)
         self.unscored: dict[str, int] = {}
+        self.begun = False
 
     async def run(self, watch: WatchSession = _unwatched) -> Fit:
         """Run the alignment, or resume one that was stopped.
@@ -69,9 +71,12 @@ class Alignment(CheckedAlignment):
         out = self.order.out
         if out is None:
             raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
-        open_folder(out, self._plan())
         async with AsyncExitStack() as stack:
             connected = await open_models(self.order.models, self.order.settings, stack)
+            # before there is a folder, which would only be in the way of the corrected request
+            self._check_models(connected)
+            open_folder(out, self._plan())
+            self.begun = True
             store = await open_store(self.order.settings, out / ANSWERS, stack)
             models = {role: with_store(model, store) for role, model in connected.items()}
             layers = self._layers(out / LAYERS, models, connected, watch)
@@ -85,6 +90,15 @@ class Alignment(CheckedAlignment):
                 if not layers.rating:
                     note_saved_progress(error, out, self.order.settings)
                 raise
+
+    def _check_models(self, models: Mapping[str, Model]) -> None:
+        """Refuse a model that cannot write criteria.
+
+        Raises:
+            ConfigurationError: Its profile says so.
+        """
+        if self.order.growth.layers > 1 and self.tree is None:
+            decomposer_for(models, self.task, self.judging)
 
     def _layers(
         self,

@@ -43,9 +43,6 @@ class Layers:
         self._alignment, self._folder, self._watch = alignment, folder, watch
         self._models, self._connected = models, connected
         self._options = alignment.judging
-        if alignment.order.growth.layers > 1 and alignment.tree is None:
-            # one that cannot write is refused before it is asked
-            decomposer_for(models, alignment.task, self._options)
         self.unscored: dict[str, int] = {}
         self.rating = False
 
