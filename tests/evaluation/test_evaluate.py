@@ -446,6 +446,7 @@ def a_copy(**update):
         ({"value": 99.0}, "InvalidScore"),
         ({"value": None}, "InvalidScore"),
         ({"value": "3"}, "InvalidScore"),
+        ({"value": 10**400, "scale": None}, "InvalidScore"),
         ({"spread": -1.0}, "InvalidScore"),
         ({"usage": Usage().model_copy(update={"calls": -1})}, "InvalidScore"),
         ({"evidence": ({"parts": {1, 2}},)}, "InvalidScore"),

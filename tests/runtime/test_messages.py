@@ -25,3 +25,10 @@ def test_a_copied_tree_has_the_layers_of_its_own_aspects():
     leaf = Aspect(name="flow", definition="d", parent="coherence")
     deeper = tree.model_copy(update={"aspects": (root, leaf)})
     assert (deeper.depth, deeper.leaves, deeper[leaf.id]) == (2, (leaf,), leaf)
+
+
+def test_aspects_are_told_apart_by_all_their_fields_and_equal_ones_share_a_place():
+    one, other = (Aspect(name="Flow", definition="Reads well.") for _ in range(2))
+    assert one.label == "Flow"  # computed once, and no part of what the aspect is
+    assert {one: "kept"}[other] == "kept"
+    assert one not in {Aspect(name="Flow", definition="Sentences connect.")}
