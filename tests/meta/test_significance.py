@@ -90,6 +90,17 @@ def test_the_same_scores_do_not_differ():
     assert (found.pearson.difference, found.pearson.p, found.pearson.williams) == (0, 1, None)
 
 
+def test_the_same_scores_in_another_unit_do_not_differ():
+    """Their coefficients differ in the last bits, and so do those of every resample."""
+    rng = np.random.default_rng(0)
+    human, scores = rng.normal(size=(2, 40))
+    other = 0.37 * scores + 1 / 3
+    assert meta.pearson(scores, human) != meta.pearson(other, human)
+    found = meta.compare(scores, other, human, bootstrap=200)
+    for difference in (found.pearson, found.spearman, found.kendall):
+        assert (difference.difference, difference.ci, difference.p) == (0.0, (0.0, 0.0), 1.0)
+
+
 def test_only_rows_with_both_scores_count():
     found = meta.compare([1, None, 3, 4, 5], [2, 3, None, 5, 4], [1, 2, 3, 5, None], bootstrap=20)
     assert found.n == 2

@@ -38,6 +38,9 @@ from textassay.meta.levels import Level, Pairs, RowLabels, pair_up, system_means
 from textassay.meta.ranks import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
+_ROUNDING = 1e-12
+"""Differences below are those of rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class WilliamsTest:
@@ -228,19 +231,22 @@ def difference_between(
     """
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
+    # scores that differ by a factor alone agree equally well, but for the last bits
+    difference = 0.0 if abs(a - b) < _ROUNDING else a - b
+    drawn = np.where(np.abs(drawn) < _ROUNDING, 0.0, drawn)
     error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
     # no spread over resamples although the two differ: the resamples cannot show how certain that
     # is
-    if error is None or (error == 0 and a != b):
-        return Difference(a=a, b=b, difference=a - b, ci=None, p=None, williams=test)
+    if error is None or (error == 0 and difference != 0):
+        return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
     half = t_quantile(groups - 1, CONFIDENCE) * error
     return Difference(
         a=a,
         b=b,
-        difference=a - b,
-        ci=(a - b - half, a - b + half),
+        difference=difference,
+        ci=(difference - half, difference + half),
         # so many resamples cannot show less
-        p=max(2 / (len(drawn) + 1), _two_sided((a - b) / error, groups - 1)) if error else 1.0,
+        p=max(2 / (len(drawn) + 1), _two_sided(difference / error, groups - 1)) if error else 1.0,
         williams=test,
     )
 
