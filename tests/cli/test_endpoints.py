@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay, write_examples
+from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import read_manifest
 
 SECRET = "sk-a-very-secret-key"
@@ -26,6 +27,19 @@ def scored(data: Path, file: Path, out: Path, *more: object, says: str = "") -> 
     assert "Traceback" not in done.err
     assert says in done.err
     return done.code
+
+
+def test_an_endpoint_takes_what_it_lacks_from_its_model() -> None:
+    """Also if the settings went through a role, or as JSON to another process."""
+    endpoint = OneOfEndpoints(api_base="http://127.0.0.1:1/v1", rpm=5.0)
+    settings = Settings(headers={"X-Team": "judges"}, concurrency=7, endpoints=(endpoint,))
+    for each in (
+        settings,
+        settings.for_role("scorer"),
+        Settings.model_validate_json(settings.model_dump_json()),
+    ):
+        own = each.at(each.endpoints[0])
+        assert (own.concurrency, own.rpm, own.headers) == (7, 5.0, {"X-Team": "judges"})
 
 
 def test_requests_are_divided_by_weight_and_a_failing_endpoint_is_rested(

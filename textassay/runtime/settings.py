@@ -211,9 +211,9 @@ class Settings(EndpointSettings):
 
     def at(self, endpoint: OneOfEndpoints) -> Settings:
         """Return the settings of one of the endpoints."""
-        # Only what was set: a default of the endpoint must not replace what the model's settings
-        # say.
-        own = endpoint.model_dump(exclude_unset=True, exclude={"weight"})
+        # A default of the endpoint must not replace what the model's settings say, nor one that
+        # was written out, as on the way to another process.
+        own = endpoint.model_dump(exclude_defaults=True, exclude={"weight"})
         return self.model_copy(update={**own, "endpoints": ()})
 
     def for_role(self, role: str) -> Settings:
