@@ -300,7 +300,7 @@ def test_ctrl_c_leaves_processes_that_resume(run, tmp_path):
         command = flags(data, run, server, "--processes", "2", "--concurrency", "4")
         code, told = in_terminal(
             [sys.executable, "-c", MAIN, *map(str, command)],
-            columns=100, typed=b"\x03", after=b"/80",
+            columns=300, typed=b"\x03", after=b"/80",
         )  # fmt: skip
         assert code == 3, told
         assert f"textassay resume {run}" in re.sub(r"\s+", " ", told)

@@ -69,11 +69,13 @@ async def test_it_sends_the_key_and_further_fields(mock_server):
 
 async def test_connections_are_limited(mock_server):
     """No more requests at once than connections."""
-    server = await mock_server(latency_ms=20)
+    server = await mock_server(hold_after=1)
     model = DirectModel("direct/m", api_base=server.url, connections=3)
     async with asyncio.TaskGroup() as group:
         for _ in range(12):
             group.create_task(model.generate(ASK))
+        await eventually(lambda: server.counters.in_flight == 3)
+        server.options.hold_after = 0
     await model.aclose()
     assert server.counters.max_in_flight == 3
 
