@@ -432,6 +432,43 @@ async def test_connect_refuses_a_redis_that_is_not_there() -> None:
         await model.__aenter__()
 
 
+class Late(Reserving):
+    """A Redis that answers late, or refuses, so many times."""
+
+    def __init__(self, times: int, *, is_late: bool) -> None:
+        super().__init__({"free_at": 0.0}, 50)
+        self.times, self.is_late, self.asked = times, is_late, 0
+
+    async def exchange(self, tokens=(), **state):
+        self.asked += 1
+        if self.asked <= self.times:
+            error = RedisUnavailable("Redis does not answer")
+            error.is_late = self.is_late
+            raise error
+        return await super().exchange(tokens, **state)
+
+
+@pytest.mark.parametrize(
+    ("times", "is_late", "asked"), [(9, True, 10), (10, True, None), (1, False, None)]
+)
+def test_a_busy_redis_is_waited_for_at_the_start(times, is_late, asked) -> None:
+    """Not one that refuses, and not for ever."""
+
+    async def main() -> None:
+        quota = Late(times, is_late=is_late)
+        limiter = SharedLimiter(quota, rpm=3000, tpm=None, concurrency=8, adaptive=False)
+        if asked is None:
+            with pytest.raises(ConfigurationError, match="limits cannot be shared"):
+                await limiter.open()
+            assert quota.asked == times
+            return
+        await limiter.open()
+        assert (quota.asked, limiter.is_shared) == (asked, True)
+        await limiter.aclose()
+
+    run_virtual(main())
+
+
 @asynccontextmanager
 async def limiters(
     url: str,

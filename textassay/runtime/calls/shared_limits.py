@@ -33,6 +33,10 @@ SETTLE = 0.05
 MAX_RESERVED = 64
 """Times that are reserved at once."""
 
+OPEN_ATTEMPTS = 10
+"""Times that Redis is asked at the start if it answers late, as on a busy machine. Later there is a
+share to continue with, so that one attempt is enough."""
+
 CLOCKS = 16
 """Number of recent replies from which the offset of Redis' clock is estimated."""
 
@@ -138,13 +142,16 @@ class SharedLimiter(Limiter):
         """Join the other processes.
 
         Raises:
-            ConfigurationError: Redis does not answer.
+            ConfigurationError: Redis refuses, or answers late `OPEN_ATTEMPTS` times.
         """
         self._loop = asyncio.get_running_loop()
-        try:
-            share = await self._quota.exchange(busy=0, requested=0, correction=0.0, pause=0.0)
-        except RedisUnavailable as error:
-            raise ConfigurationError(f"limits cannot be shared: {error}") from error
+        for attempt in range(1, 1 + OPEN_ATTEMPTS):
+            try:
+                share = await self._quota.exchange(busy=0, requested=0, correction=0.0, pause=0.0)
+                break
+            except RedisUnavailable as error:
+                if not error.is_late or attempt == OPEN_ATTEMPTS:
+                    raise ConfigurationError(f"limits cannot be shared: {error}") from error
         self._apply(share)
         self._beating = asyncio.create_task(self._beat())
 

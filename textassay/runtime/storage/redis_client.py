@@ -23,6 +23,9 @@ TIMEOUT = 10.0
 class RedisUnavailable(StorageError):
     """Redis did not answer, or refused."""
 
+    is_late = False
+    """Whether it may only be busy: it did not refuse, but no answer came in time."""
+
 
 def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
     """Return a client for event loops; it connects when it is first used.
@@ -67,7 +70,9 @@ def as_unavailable(url: str) -> Iterator[None]:
         yield
     # The client lets some socket errors through as they are.
     except (module.exceptions.RedisError, OSError, TimeoutError) as error:
-        raise RedisUnavailable(f"Redis at {url} does not answer: {error}") from error
+        unavailable = RedisUnavailable(f"Redis at {url} does not answer: {error}")
+        unavailable.is_late = isinstance(error, module.exceptions.TimeoutError | TimeoutError)
+        raise unavailable from error
 
 
 def _import() -> Any:
