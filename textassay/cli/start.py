@@ -7,10 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from importlib import import_module
 
 from textassay.cli.gc import raise_gc_threshold
 
@@ -22,8 +18,6 @@ The signal itself stays off, since it would also kill a run whose server drops a
 MIN_OPEN_FILES = 64
 """Files, connections and pipes that the smallest run needs open at once."""
 WANTED_OPEN_FILES = 4096
-ASKING = ("score", "resume")
-"""Commands that import aiohttp in any case."""
 
 
 def main() -> None:
@@ -33,7 +27,7 @@ def main() -> None:
         _check_open_files()
         # before the imports, whose thousands of objects are no garbage either
         raise_gc_threshold()
-        _import_quickly(sys.argv[1:])
+        _skip_plugins()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
         from textassay.cli.app import main as run
@@ -93,22 +87,12 @@ def _check_open_files() -> None:
         )
 
 
-def _import_quickly(arguments: Sequence[str]) -> None:
-    """Make the imports of a command shorter."""
-    # otherwise pydantic reads the entry points of every installed package to look for plugins,
-    # which are for applications that watch their own models
+def _skip_plugins() -> None:
+    """Keep pydantic from reading the entry points of every installed package.
+
+    It looks there for plugins, which are for applications that watch their own models.
+    """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    if arguments[:1] and arguments[0] in ASKING and not {"-h", "--help"} & set(arguments):
-        # its import reads the system's certificates: a fifth of all instructions up to the first
-        # request, and outside of the interpreter's lock. No daemon thread: the process must not
-        # end while OpenSSL is at work.
-        threading.Thread(target=_import_aiohttp, name="import of aiohttp").start()
-
-
-def _import_aiohttp() -> None:
-    # whoever needs it imports it again, and raises the error where it is explained
-    with suppress(ImportError):
-        import_module("aiohttp")
 
 
 def _end(message: str, status: int) -> None:
