@@ -22,6 +22,7 @@ from training.export import export
 from training.learning import (
     Plan,
     Texts,
+    average,
     held_out,
     held_out_cases,
     load_network,
@@ -67,6 +68,9 @@ def main() -> None:
                 functools.partial(save_network, network, given.work / f"stage{number}.pt"),
                 lambda: held_out(network, held, encoder, given.device),
             )
+    if given.average is not None:
+        other, share = given.average
+        average(network, _begun(Path(other)).to(given.device), float(share))
     export(network, tokenizer_file, given.out, given.weights)
 
 
@@ -100,6 +104,13 @@ def _arguments() -> argparse.Namespace:
         "--minutes",
         type=float,
         help="end the second stage after so long; without it a run is the same again",
+    )
+    parser.add_argument(
+        "--average",
+        nargs=2,
+        metavar=("NETWORK", "SHARE"),
+        help="keep this share of the trained weights and take the rest from another network, a"
+        " checkpoint or a GGUF file",
     )
     parser.add_argument("--weights", choices=("f32", "f16", "q8_0"), default="f16")
     return parser.parse_args()

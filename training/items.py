@@ -473,8 +473,8 @@ OTHER_REPLIES = {
 }
 """How often the other responses are of each kind."""
 _FITS = {"real": 1.0, "foreign": 0.0, "again": 0.25, "looped": 0.75, "fused": 0.25}
-_NATURAL = {"foreign": 0.5, "again": 0.25, "looped": 0.25, "fused": 0.25}
-_CLEAR = {"foreign": 0.5, "again": 0.75, "looped": 0.75, "fused": 0.0}
+_NATURAL = {"foreign": 0.25, "again": 0.25, "looped": 0.25, "fused": 0.25}
+_CLEAR = {"foreign": 0.25, "again": 0.75, "looped": 0.75, "fused": 0.0}
 """Whether a person would say it there, and whether it can be understood after what was said, as
 people were asked about real responses (USR, arXiv 2005.00456): good language is not enough."""
 
@@ -524,7 +524,8 @@ def _reply(
     long = [word for word in words if len(word) > 4]
     if kind in ("dull", "reaction") or len(words) < 5:
         quality["engagingness"] = 0.0 if kind == "dull" else 0.25
-    elif kind in ("again", "looped"):
+    elif kind in ("again", "looped", "foreign", "fused"):
+        # What was said before, or has nothing to do with it, interests nobody there.
         quality["engagingness"] = 0.25
     elif len(long) >= 4 and len(words) >= 10:
         quality["engagingness"] = min(1.0, 0.8 + 0.02 * (len(words) - 10))

@@ -297,6 +297,17 @@ def train(
             return
 
 
+@torch.no_grad()
+def average(network: Network, other: Network, share: float) -> None:
+    """Keep `share` of a network's weights and take the rest from `other`, in place.
+
+    A network that was trained further gains what it learned and keeps more of what it could
+    before (arXiv:2109.01903).
+    """
+    for own, others in zip(network.parameters(), other.parameters(), strict=True):
+        own.lerp_(others.to(own), 1 - share)
+
+
 def _mean_losses(
     network: Network, cases: Sequence[Encoded], rng: random.Random, device: str
 ) -> tuple[dict[str, Tensor], int]:

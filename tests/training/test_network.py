@@ -18,6 +18,7 @@ from training.export import export  # noqa: E402
 from training.learning import (  # noqa: E402
     Plan,
     Texts,
+    average,
     by_branch,
     held_out,
     losses,
@@ -175,3 +176,15 @@ def test_llama_cpp_gives_the_same_log_probabilities(tmp_path, tokenizer, weights
     ours = log_probabilities(again, [0, *tokenizer.encode(given).ids], tokenizer.encode(scored).ids)
     assert len(theirs) == len(ours)
     assert np.mean(theirs) == pytest.approx(np.mean(ours), abs=off)
+
+
+def test_an_average_keeps_a_share_of_the_trained_weights() -> None:
+    """Three quarters of one and a quarter of the other, in every weight."""
+    trained, begun = new_network(SMALL, 0), new_network(SMALL, 1)
+    expected = [
+        0.75 * own + 0.25 * other
+        for own, other in zip(trained.parameters(), begun.parameters(), strict=True)
+    ]
+    average(trained, begun, 0.75)
+    for own, value in zip(trained.parameters(), expected, strict=True):
+        torch.testing.assert_close(own, value)
