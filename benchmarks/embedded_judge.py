@@ -16,8 +16,12 @@ import argparse
 import asyncio
 import itertools
 import os
+import re
+import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +46,19 @@ TOOLS = ("length", "novelty", "coverage", "repetition", "readability")
 FOLDS = 5
 
 
+@contextmanager
+def whole_questions() -> Iterator[str]:
+    """Yield the path of a table that asks about the whole output in every aspect.
+
+    The model's own averages or sums the sentences' answers for some.
+    """
+    table = files("textassay") / "prompts" / "profiles" / "embedded" / "questions.toml"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "questions.toml"
+        path.write_text(re.sub("(?m)^value = .*$", "", table.read_text(encoding="utf-8")))
+        yield str(path)
+
+
 async def judged(
     examples: Sequence[Example], task: str, aspects: Sequence[str], model: Model
 ) -> Columns:
@@ -63,7 +80,8 @@ async def judged(
     await add("gptscore", "gptscore", aspects[:1])
     await add("gptscore pmi", "gptscore", aspects[:1], pmi=True)
     await add("gptscore normalized pmi", "gptscore", aspects[:1], pmi="normalized")
-    await add("yes/no", "decomp-eval", aspects, subquestions=False)
+    with whole_questions() as questions:
+        await add("yes/no", "decomp-eval", aspects, subquestions=False, questions=questions)
     await add("decomp-eval", "decomp-eval", aspects)
     await add("rating", "g-eval", aspects)
     return columns

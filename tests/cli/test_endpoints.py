@@ -42,6 +42,26 @@ def test_an_endpoint_takes_what_it_lacks_from_its_model() -> None:
         assert (own.concurrency, own.rpm, own.headers) == (7, 5.0, {"X-Team": "judges"})
 
 
+def test_an_endpoint_that_says_that_it_has_no_key_and_no_headers_gets_none() -> None:
+    """Its model's key and secret headers are for other addresses."""
+    endpoint = {"api_base": "http://127.0.0.1:1/v1", "api_key_env": None, "headers": {}}
+    settings = Settings(
+        api_key_env="JUDGE_KEY",
+        headers={"X-Api-Key": "${JUDGE_KEY}"},
+        endpoints=(OneOfEndpoints(**endpoint),),
+        roles={"planner": {"endpoints": [endpoint]}},
+    )
+    for each in (
+        settings,
+        settings.for_role("scorer"),
+        settings.for_role("planner"),
+        Settings.model_validate_json(settings.model_dump_json()),
+        Settings.model_validate_json(settings.model_dump_json()).for_role("planner"),
+    ):
+        own = each.at(each.endpoints[0])
+        assert (own.api_key_env, own.headers) == (None, {})
+
+
 def test_requests_are_divided_by_weight_and_a_failing_endpoint_is_rested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

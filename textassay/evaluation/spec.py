@@ -18,7 +18,7 @@ from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import RunFolderError
+from textassay.runtime.errors import RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, unwrapped
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
@@ -208,7 +208,7 @@ def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
     """
     try:
         spec = RunSpec(**manifest["spec"])
-        if spec.tools:
+        if spec.tools or not _takes_tools(spec.method):
             return spec
         # earlier versions did not write default tools into the spec; these were called by their
         # kinds, and a later default must not take their place
@@ -218,6 +218,16 @@ def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
         return spec.model_copy(update={"tools": taken})
     except (KeyError, TypeError, ValidationError) as error:
         raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
+
+
+def _takes_tools(method: str) -> bool:
+    """Return whether a method describes tools, rather than something else by that name."""
+    from textassay.methods.by_name import takes_tools
+
+    try:
+        return takes_tools(method)
+    except UnknownName:  # of another package, or a method object
+        return False
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

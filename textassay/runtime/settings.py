@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from textassay.runtime.described import DescribedMessage
 from textassay.runtime.messages import Message
@@ -140,6 +146,13 @@ class OneOfEndpoints(EndpointSettings):
     tpm: Positive | None = None
     """Maximum tokens per minute to this endpoint."""
 
+    @model_serializer(mode="wrap")
+    def _only_what_was_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A default that was written out, as on the way to a role or to another process, would be
+        # read as set there, and replace what the model's settings say.
+        names = self.model_fields_set | {"weight"}
+        return {name: value for name, value in serialize(self).items() if name in names}
+
 
 class Settings(EndpointSettings):
     """One frozen set of run-time settings, handed down from the top."""
@@ -211,9 +224,9 @@ class Settings(EndpointSettings):
 
     def at(self, endpoint: OneOfEndpoints) -> Settings:
         """Return the settings of one of the endpoints."""
-        # A default of the endpoint must not replace what the model's settings say, nor one that
-        # was written out, as on the way to another process.
-        own = endpoint.model_dump(exclude_defaults=True, exclude={"weight"})
+        own = endpoint.model_dump(exclude={"weight"})
+        if own.get("concurrency", 1) is None:  # the model's own limit always is a number
+            del own["concurrency"]
         return self.model_copy(update={**own, "endpoints": ()})
 
     def for_role(self, role: str) -> Settings:

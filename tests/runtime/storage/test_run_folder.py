@@ -362,6 +362,11 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
         with pytest.raises(RunFolderError, match="contains no run"):
             RunFolder.resume(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / ".lock").write_text("held by 123")
+    with pytest.raises(RunFolderError, match=r"other files \(\.lock\)"):
+        RunFolder.create(tmp_path / "other")
+    assert (tmp_path / "other" / ".lock").read_text() == "held by 123"
     for content, message in (
         ('{"format": 2}', "format 2"),
         ("{}", "format None"),

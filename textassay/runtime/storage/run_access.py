@@ -80,7 +80,9 @@ def _is_leftover(entry: Path) -> bool:
         return False
     if entry.name == ANSWERS:
         return _is_left_cache(entry)
-    files = (MANIFEST, SUMMARY, SCORES, LOCK) if (entry.parent / MANIFEST).exists() else (LOCK,)
+    if entry.name == LOCK:
+        return _is_lock(entry)
+    files = (MANIFEST, SUMMARY, SCORES) if (entry.parent / MANIFEST).exists() else ()
     # A process that is killed while it writes one of them leaves a file beside it.
     return entry.name in files or any(
         is_unfinished(entry.name, file) for file in (MANIFEST, SUMMARY, SCORES)
