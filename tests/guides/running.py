@@ -147,5 +147,11 @@ def _flags_exist(module: str, arguments: list[str]) -> None:
     assert found is not None, module
     assert found.origin is not None, module
     source = Path(found.origin).read_text(encoding="utf-8")
+    # programs of one kind share a module that reads their arguments
+    for shared in re.findall(r"^from (benchmarks\.\w+) import", source, re.MULTILINE):
+        spec = find_spec(shared)
+        assert spec is not None, shared
+        assert spec.origin is not None, shared
+        source += Path(spec.origin).read_text(encoding="utf-8")
     for word in arguments:
         assert not word.startswith("--") or f'"{word}"' in source, (module, word)
