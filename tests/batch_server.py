@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,10 @@ class Faults:
     """Texts whose requests are refused."""
     unread: int = 0
     """Looks at uploaded files, or batches made of them, at which they are not read yet."""
+    unavailable: int = 0
+    """Submissions that are answered with 503, of those that could be taken."""
+    passing: Callable[[], None] | None = None
+    """Called with every request, such as to have time pass."""
     hold: bool = False
     """Whether no batch ends."""
 
@@ -61,6 +65,8 @@ class Batches(MockServer):
 
     async def serve_batches(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
+        if self.faults.passing is not None:
+            self.faults.passing()
         path, verb = request.path.removeprefix("/openai"), request.method  # as Azure has it
         if path == "/v1/files" and verb == "POST":
             form = await web.Request.post(request)  # type: ignore[arg-type]
@@ -92,6 +98,9 @@ class Batches(MockServer):
         if self._file_status() == "pending":
             error = {"error": {"message": "Only files with status 'Processed' are accepted"}}
             return web.json_response(error, status=400)
+        if self.faults.unavailable:
+            self.faults.unavailable -= 1
+            return web.json_response({"error": {"message": "try later"}}, status=503)
         name = f"batch-{next(self._ids)}"
         self.batches[name] = {
             "id": name, "status": "in_progress",

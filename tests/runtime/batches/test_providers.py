@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.batch_server import serve_batches
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_queue import QUICK, DyingBook, DyingStore, asked
 from textassay.runtime.backends.doctor import examine_batches
@@ -244,6 +245,17 @@ async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_pat
             "https://me.openai.azure.com/?api-version=2024-10-21",
             "https://me.openai.azure.com/openai?api-version=2024-10-21",
         ),
+        (
+            "azure",
+            "https://gateway.example/openai-proxy",
+            "https://gateway.example/openai-proxy/openai/v1",
+        ),
+        (
+            "azure",
+            "https://me.openai.azure.com/openai/deployments/m?api-version=2024-10-21",
+            "https://me.openai.azure.com/openai?api-version=2024-10-21",
+        ),
+        ("anthropic", "https://gateway.example/v1/messages", "https://gateway.example/v1"),
         ("anthropic", "https://gateway.example", "https://gateway.example/v1"),
         ("anthropic", "https://gateway.example/v1", "https://gateway.example/v1"),
         ("openai", "https://gateway.example/v1", "https://gateway.example/v1"),
@@ -309,6 +321,33 @@ async def test_the_key_is_found_where_single_calls_find_it(
         nothing = Prepared("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
         assert await provider.find(nothing) is None  # the server checks the key
         await provider.aclose()
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("anthropic/m", ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")),
+        ("openai/m", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+        ("groq/m", ("GROQ_API_BASE",)),
+        ("gemini/m", ("GEMINI_API_BASE",)),
+        ("together_ai/m", ("TOGETHER_AI_API_BASE",)),
+    ],
+)
+async def test_the_address_is_found_where_single_calls_find_it(
+    name: str, variables: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or else the key of a gateway would be sent to the provider; the first that is set holds."""
+    for variable in variables:
+        monkeypatch.delenv(variable, raising=False)
+    nothing = Prepared("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
+    serve: Any = serve_batches if name == "openai/m" else serve_providers
+    async with serve() as server:
+        for variable in reversed(variables):  # the one before is set, too
+            monkeypatch.setenv(variable, server.url + PROVIDERS.get(name, ""))
+            provider = open_provider(name, api_base=None, api_key=KEY, endpoint=Endpoint())
+            assert await provider.find(nothing) is None
+            await provider.aclose()
+            monkeypatch.setenv(variable, "http://127.0.0.1:1")
 
 
 async def test_paths_in_batches_are_those_of_the_provider() -> None:

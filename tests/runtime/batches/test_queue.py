@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from dataclasses import replace
 
@@ -15,8 +16,9 @@ from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue, Patience
+from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.errors import ModelError
-from textassay.runtime.model import ChatMessage, Request, Response
+from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = pytest.mark.asyncio
@@ -65,7 +67,16 @@ def asked(number: int) -> list[Request]:
 
 
 async def session(
-    tmp_path, server, requests, *, note=None, after=False, put=None, name="direct/m", unread=3600.0
+    tmp_path,
+    server,
+    requests,
+    *,
+    note=None,
+    after=False,
+    put=None,
+    name="direct/m",
+    patience=QUICK,
+    submit_only=False,
 ):
     """Ask all in one process's life; return what each got."""
     store = DyingStore(tmp_path / "answers")
@@ -76,8 +87,15 @@ async def session(
     # The address of an Azure resource has no path: litellm and our adapter add their own.
     address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
     provider = open_provider(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
-    patience = replace(QUICK, unread=unread)
-    queue = BatchQueue(backend, provider, book, store, identity=backend.identity, patience=patience)
+    queue = BatchQueue(
+        backend,
+        provider,
+        book,
+        store,
+        identity=backend.identity,
+        patience=patience,
+        submit_only=submit_only,
+    )
     try:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
     finally:
@@ -97,7 +115,9 @@ async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
 async def test_a_file_that_is_never_read_stops_the_run(tmp_path):
     """Resumable: the file is looked at again, and not uploaded again."""
     async with serve_batches(Faults(unread=1_000_000)) as server:
-        got = await session(tmp_path, server, asked(3), name="azure/m", unread=0.0)
+        got = await session(
+            tmp_path, server, asked(3), name="azure/m", patience=replace(QUICK, unread=0.0)
+        )
         assert all(isinstance(answer, FileUnread) and answer.stops_run for answer in got)
         assert not server.batches
         server.faults.unread = 0
@@ -128,6 +148,60 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
             assert all(answer.samples for answer in shown)
             assert sum(server.billed.values()) - before == len(requests)
         assert len(server.batches) == round_number
+
+
+async def answer_singly(tmp_path, requests):
+    """Keep answers of single calls, as for a batch that was given up; return their keys."""
+    keys, store = (
+        Keys(ScriptedModel(["x"], name="direct/m").identity),
+        DiskStore(tmp_path / "answers"),
+    )
+    for request in requests:
+        answer = encode_answer(Response(samples=(Sample(text="answered singly"),)))
+        await store.put(keys.compute(request), answer)
+    await store.aclose()
+    return [keys.compute(request) for request in requests]
+
+
+@pytest.mark.parametrize("singly", [3, 1])
+async def test_what_single_calls_answered_is_not_submitted(tmp_path, singly):
+    """A batch that was given up is dissolved; only the rest of it is asked for."""
+    requests = asked(4)
+    async with serve_batches() as server:
+        shown = await session(tmp_path, server, requests[:3], note=2, after=True)
+        assert all(isinstance(answer, Killed) for answer in shown)
+        kept = await answer_singly(tmp_path, requests[:singly])
+        shown = await session(tmp_path, server, requests)
+        texts = [answer.samples[0].text for answer in shown]
+        assert [text == "answered singly" for text in texts] == [n < singly for n in range(4)]
+        assert not server.billed.keys() & set(kept)
+        assert list(server.billed.values()) == [1] * (4 - singly)
+        assert not (tmp_path / "batches").exists()
+
+
+async def test_deaths_while_a_batch_is_dissolved_pay_for_nothing_twice(tmp_path):
+    """Every request is answered once, singly or in a batch, wherever the process dies."""
+    requests = asked(4)
+    async with serve_batches() as server:
+        for at, after in itertools.product(range(1, 6), (False, True)):
+            folder = tmp_path / f"{at}{after}"
+            folder.mkdir()
+            server.billed.clear()
+            await session(folder, server, requests[:3], note=2, after=True)
+            kept = await answer_singly(folder, requests[:2])
+            shown = await session(folder, server, requests, note=at, after=after)
+            assert any(isinstance(answer, Killed) for answer in shown)
+            shown = await session(folder, server, requests)
+            assert all(isinstance(answer, Response) for answer in shown)
+            assert not server.billed.keys() & set(kept)
+            assert list(server.billed.values()) == [1, 1]
+
+
+async def test_a_single_request_is_submitted(tmp_path):
+    """In the singular."""
+    async with serve_batches(Faults(hold=True)) as server:
+        (one,) = await session(tmp_path, server, asked(1), submit_only=True)
+        assert str(one) == "1 request to direct/m is submitted in 1 batch"
 
 
 async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_path):

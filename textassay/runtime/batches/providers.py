@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -44,8 +45,15 @@ LIMITS = {
     "azure": Limits(100_000, 200_000_000),
     "together_ai": Limits(50_000, 100_000_000),
 }
-BASES = {"azure": "AZURE_API_BASE", "anthropic": "ANTHROPIC_API_BASE"}
-"""Variables that litellm reads the address from, if none is given."""
+BASES = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "azure": ("AZURE_API_BASE",),
+    "groq": ("GROQ_API_BASE",),
+    "together_ai": ("TOGETHER_AI_API_BASE",),
+    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+    "gemini": ("GEMINI_API_BASE",),
+}
+"""Variables that litellm reads the address from if none is given: the first that is set."""
 OPENAI_LIMITS = Limits(50_000, 200_000_000)
 KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
@@ -87,12 +95,11 @@ def open_provider(
             f"batches of {name!r} take 24 hours at most: leave out "
             f"{parameter('batch_window', window)}"
         )
-    base = api_base or os.environ.get(BASES.get(provider, "")) or ADDRESSES.get(provider)
+    base = api_base or _first_set(BASES.get(provider, ())) or ADDRESSES.get(provider)
     if base is None:
         raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
     base = batch_address(provider, base, endpoint)
-    own_keys = (os.environ.get(variable) for variable in KEYS.get(provider, ()))
-    key = api_key or next(filter(None, own_keys), "")
+    key = api_key or _first_set(KEYS.get(provider, ())) or ""
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     elif provider == "gemini":
@@ -123,10 +130,18 @@ def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:
     litellm takes the addresses of Azure and Anthropic without the API's own path.
     """
     address, query = split_address(given)
-    if provider == "anthropic" and not address.endswith("/v1"):
-        address += "/v1"
-    elif provider == "azure" and "/openai" not in urlsplit(address).path:
-        # Only the older API, beside the one with "v1" in its path, has versions by date.
-        dated = "api-version" in query | dict(endpoint.query)
-        address += "/openai" if dated else "/openai/v1"
+    if provider == "anthropic":
+        # Complete addresses of single calls are taken, too.
+        address = address.removesuffix("/messages").removesuffix("/v1") + "/v1"
+    elif provider == "azure":
+        # Files and batches belong to the resource, single calls to one of its deployments.
+        address, deployment, _ = address.partition("/openai/deployments/")
+        if deployment or "openai" not in urlsplit(address).path.split("/"):
+            # Only the older API, beside the one with "v1" in its path, has versions by date.
+            dated = "api-version" in query | dict(endpoint.query)
+            address += "/openai" if dated else "/openai/v1"
     return f"{address}?{urlencode(query)}" if query else address
+
+
+def _first_set(variables: Iterable[str]) -> str | None:
+    return next(filter(None, map(os.environ.get, variables)), None)

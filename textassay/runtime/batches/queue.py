@@ -127,7 +127,8 @@ class BatchQueue:
         self._mask = MaskedModel(backend, known_secrets)
         self._patience, self._submit_only = patience, submit_only
         self._waiting: dict[str, asyncio.Future[AnyResponse]] = {}
-        self._under_way: set[str] = set()
+        # Per key of a request the tag of its batch, "" as long as it is queued.
+        self._under_way: dict[str, str] = {}
         self._queued: dict[tuple[str, int], dict[str, tuple[KeyedRequest, bytes]]] = defaultdict(
             dict
         )
@@ -232,7 +233,7 @@ class BatchQueue:
         self._bytes[group] += size
         # From now until its batch is collected, equal requests join this one instead of being
         # queued.
-        self._under_way.add(item.key)
+        self._under_way[item.key] = ""
         if len(self._queued[group]) >= limits.requests:
             self._cut(group)
         self._wait_for_quiet()
@@ -242,7 +243,7 @@ class BatchQueue:
         for group, rows in self._queued.items():
             if (row := rows.pop(key, None)) is not None:
                 self._bytes[group] -= len(row[1]) + 1
-                self._under_way.discard(key)
+                self._under_way.pop(key, None)
 
     def _wait_for_quiet(self) -> None:
         if self._timer is not None:
@@ -282,7 +283,7 @@ class BatchQueue:
         lines: list[bytes] | None = None,
         resumed: bool = False,
     ) -> None:
-        self._under_way.update(requests)
+        self._under_way.update(dict.fromkeys(requests, entry.tag))
         if entry.id is None:
             self._unsubmitted.add(entry.tag)
         task = asyncio.create_task(self._whole(entry, requests, lines, resumed))
@@ -307,7 +308,9 @@ class BatchQueue:
                 await self._book.prepare(entry, requests.values(), lines)
                 entry = self._book.entries[entry.tag]
             if entry.id is None:
-                batch_id = await self._submitted(entry, requests, look_first=resumed)
+                batch_id = await self._submitted(entry, requests, resumed=resumed)
+                if batch_id is None:
+                    return
                 # A crash before this row leaves a batch without an id, which `find` looks for after
                 # a restart.
                 await self._book.note(entry.tag, "submitted", id=batch_id)
@@ -324,21 +327,24 @@ class BatchQueue:
                 self._fail(key, error)
         finally:
             self._unsubmitted.discard(entry.tag)
-            # What was put into another batch meanwhile is still under way.
-            self._under_way.difference_update(requests.keys() - self._queued_keys())
-
-    def _queued_keys(self) -> set[str]:
-        return {key for rows in self._queued.values() for key in rows}
+            for key in requests:
+                # What was put into another batch meanwhile is still under way.
+                if self._under_way.get(key) == entry.tag:
+                    del self._under_way[key]
 
     async def _submitted(
-        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], *, look_first: bool
-    ) -> str:
-        """Submit a batch, unless that was done already, and return its id."""
+        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], *, resumed: bool
+    ) -> str | None:
+        """Submit a batch, unless that was done already, and return its id.
+
+        Returns `None` if the batch was dissolved.
+        """
 
         async def uploaded(file: str) -> None:
             await self._book.note(entry.tag, "uploaded", uploaded=file)
 
-        pause, failing_since = FIRST_POLL, time.monotonic()
+        look_first, pause, failing_since = resumed, FIRST_POLL, self._now()
+        limited_since: float | None = None
         unread = UnreadFile(self._patience.unread)
         while True:
             batch = self._book.prepared(entry, requests)
@@ -347,16 +353,22 @@ class BatchQueue:
                     own = await self._in_time(self._provider.find(batch), 10)
                     if own is not None:
                         return own
+                    if resumed and await self._dissolved(entry, requests):
+                        return None
                 # Found nowhere, so it was not started: retries after a plain refusal need not look
                 # again.
                 look_first = False
                 return await self._in_time(self._provider.submit(batch, uploaded), 10)
             except FileUnread as error:
                 unread.wait_longer(error)
-                wait = None
+                # This, too, is an answer: what fails after it is not an outage of that length.
+                wait, limited_since, failing_since = None, None, self._now()
             except RateLimited as error:
                 # as many tokens are enqueued as the account may have: others must end first
-                if len(self._tasks) == 1 and self._too_long(failing_since):
+                failing_since = self._now()
+                if limited_since is None or len(self._tasks) > 1:
+                    limited_since = failing_since
+                if self._too_long(limited_since):
                     raise
                 wait = error.retry_after
             except TransientError:
@@ -367,10 +379,30 @@ class BatchQueue:
             pause = min(2 * pause, MAX_PAUSE)
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
 
+    async def _dissolved(self, entry: BatchEntry, requests: Mapping[str, KeyedRequest]) -> bool:
+        """Dissolve a batch that was never submitted if some of it has been answered otherwise.
+
+        Single calls may have done so when an earlier session gave the batch up. What has no answer
+        yet is queued for another batch.
+        """
+        kept = {key for key in requests if self._store.get(key) is not None}
+        if not kept:
+            return False
+        # Before the rest is queued: after a crash in between, the run asks for it as for what is
+        # new, while two batches in the journal would both be submitted.
+        await self._book.note(entry.tag, "collected", answered=len(kept), failed=0)
+        self._book.forget(entry.tag)
+        for key, item in requests.items():
+            if key not in kept:
+                self._enqueue(item, entry.attempt)
+            elif key in self._waiting and (answer := self._store.get(key)) is not None:
+                self._wake(key, decode_answer(answer))
+        return True
+
     async def _ended(self, entry: BatchEntry) -> BatchStatus:
         """Return the status of the batch once it has ended."""
         assert entry.id is not None
-        pause, failing_since = min(FIRST_POLL, self._patience.poll), time.monotonic()
+        pause, failing_since = min(FIRST_POLL, self._patience.poll), self._now()
         while True:
             try:
                 status = await self._in_time(self._provider.status(entry.id), 1)
@@ -378,7 +410,7 @@ class BatchQueue:
                 if self._too_long(failing_since):
                     raise
             else:
-                failing_since = time.monotonic()
+                failing_since = self._now()
                 if status.ended:
                     return status
                 if self._submit_only:
@@ -390,12 +422,13 @@ class BatchQueue:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
         if self._unsubmitted or any(self._queued.values()):
             return
-        batches = len(self._book.open_entries(self._model))
+        requests, batches = len(self._under_way), len(self._book.open_entries(self._model))
+        asked, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")
         for key in list(self._waiting):
             self._fail(
                 key,
                 BatchesSubmitted(
-                    f"{len(self._under_way)} requests to {self.name} are submitted in {batches} "
+                    f"{asked} to {self.name} {verb} submitted in {batches} "
                     f"batch{'es' if batches != 1 else ''}"
                 ),
             )
@@ -404,7 +437,7 @@ class BatchQueue:
         self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], status: BatchStatus
     ) -> None:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
-        failing_since = time.monotonic()
+        failing_since = self._now()
         while True:
             # Repeated in each attempt: answers that were kept already are simply kept again.
             rows = _Rows(self, requests)
@@ -452,9 +485,7 @@ class BatchQueue:
             answer = read_choices(cast(Response, answer), item.request)
         # Kept before the waiter is woken: it may end the process as soon as it has the answer.
         await self._store.put(item.key, encode_answer(answer))
-        future = self._waiting.get(item.key)
-        if future is not None and not future.done():
-            future.set_result(answer)
+        self._wake(item.key, answer)
 
     def results(
         self, entry: BatchEntry, status: BatchStatus, keys: Iterable[str]
@@ -463,13 +494,23 @@ class BatchQueue:
         assert entry.id is not None
         return self._provider.results(entry.id, status, tuple(keys))
 
+    def _wake(self, key: str, answer: AnyResponse) -> None:
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
     def _fail(self, key: str, error: Exception) -> None:
         future = self._waiting.get(key)
         if future is not None and not future.done():
             future.set_exception(error)
 
     def _too_long(self, since: float) -> bool:
-        return time.monotonic() - since > self._patience.outage
+        return self._now() - since > self._patience.outage
+
+    @staticmethod
+    def _now() -> float:
+        # The clock of the loop, as that of the pauses and time limits.
+        return asyncio.get_running_loop().time()
 
     async def _in_time(self, work: Awaitable[T], times: int) -> T:
         try:
