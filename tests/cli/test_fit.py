@@ -222,3 +222,18 @@ def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp
     assert "--aggregator avg" in done.err
     assert judge.counters.requests == 0
     assert not (tmp_path / "ev").exists()
+
+
+def test_values_that_cannot_be_are_refused_in_the_words_of_the_command(tmp_path):
+    """With exit status 2, before anything is asked."""
+    data = data_file("summarization")
+    recorded = ("--features", "*", "--out", tmp_path / "ev")
+    by_model = ("--method", "hd-eval", "--model", "direct/mock", "--out", tmp_path / "ev")
+    for flags, message in (
+        ((*recorded, "--seed", "-1"), "--seed must be between 0 and 2147483647"),
+        ((*recorded, "--repeats", "3"), "--repeats is for the curves of --report full"),
+        ((*by_model, "--limit", "-1"), "--limit must be at least 1, not -1"),
+    ):
+        done = textassay("fit", data, *flags)
+        assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err
+    assert not (tmp_path / "ev").exists()

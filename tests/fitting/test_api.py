@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import shutil
+import sqlite3
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,7 +18,8 @@ import textassay
 from tests.cli.harness import textassay as command
 from tests.fitting.dated import Dated
 from tests.fitting.making import write
-from textassay import Fit, Settings, evaluate, fit, fit_sync
+from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
+from textassay.fitting.learn import choose
 from textassay.fitting.request import FitRequest
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -80,12 +86,116 @@ async def test_metrics_in_memory_without_a_folder(tmp_path):
     assert shown.index("<td>good</td>") < shown.index("<td>noise</td>")
     with pytest.raises(ConfigurationError, match="no folder"):
         await evaluate(rated(4), method=found)
-    found.save(tmp_path / "ev")
+    assert found.save(tmp_path / "ev") is None
+    assert found.folder == tmp_path / "ev"
+    run = await evaluate(rated(4), method=found)
+    assert {score.outcome for score in run} == {"scored"}
     again = Fit.load(tmp_path / "ev")
     assert (again.report, again.evaluator) == (found.report, found.evaluator)
     assert again.text == (tmp_path / "ev" / "report.txt").read_text(encoding="utf-8")
     run = await evaluate(rated(4, seed=1), method=again)
     assert {score.outcome for score in run} == {"scored"}
+    shutil.rmtree(tmp_path / "ev")
+    with pytest.raises(ConfigurationError, match="no longer contains it; save it again"):
+        await evaluate(rated(4), method=found)
+
+
+class Begun(ThreadPoolExecutor):
+    """Returns from `submit` once the work has begun, so that it is too late to withdraw it."""
+
+    def submit(self, work, /, *args, **keywords):
+        begun = threading.Event()
+
+        def do():
+            begun.set()
+            return work(*args, **keywords)
+
+        future = super().submit(do)
+        begun.wait()
+        return future
+
+
+def test_a_canceled_fit_writes_nothing(tmp_path):
+    """Neither at once nor when its thread has learned."""
+
+    async def canceled():
+        with Begun(1) as threads:
+            asyncio.get_running_loop().set_default_executor(threads)
+            call = fit(rated(), features="*", aggregator="ridge", out=tmp_path / "ev")
+            task = asyncio.create_task(call)
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(canceled())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fit_sync_learns_where_it_is_called(tmp_path):
+    """So that Ctrl-C stops it at once, and nothing is written."""
+
+    def interrupt(frame, event, argument):
+        if event == "call" and frame.f_code is choose.__code__:
+            raise KeyboardInterrupt
+
+    sys.setprofile(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fit_sync(rated(), features="*", aggregator="ridge", out=tmp_path / "ev")
+    finally:
+        sys.setprofile(None)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Table:
+    """Rows of a database, which only the thread that opened it may read."""
+
+    def __init__(self):
+        self.rows = sqlite3.connect(":memory:")
+        self.rows.execute("create table rows (content text)")
+        contents = [(json.dumps(row),) for row in rated()]
+        self.rows.executemany("insert into rows values (?)", contents)
+
+    def __iter__(self):
+        for (content,) in self.rows.execute("select content from rows"):
+            yield json.loads(content)
+
+
+@pytest.mark.asyncio
+async def test_examples_are_read_where_fit_is_called():
+    """As `evaluate` does."""
+    found = await fit(Table(), features="*", aggregator="ridge")
+    assert found.report["data"]["rows"] == 60
+    also = await asyncio.to_thread(lambda: fit_sync(Table(), features="*", aggregator="ridge"))
+    assert also.report["held_out"] == found.report["held_out"]
+    with pytest.raises(ConfigurationError, match=r"write `await textassay.fit\(...\)` instead"):
+        fit_sync(rated(), features="*")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["{}", "[]", "null", "3", '{"held_out": 3}', "[" * 100_000],
+    ids=["empty", "list", "null", "number", "other", "deep"],
+)
+def test_a_folder_whose_report_is_none_is_refused(content, tmp_path):
+    """By name of the file, before anything is shown of it."""
+    fit_sync(rated(), features="*", aggregator="ridge", out=tmp_path / "ev")
+    (tmp_path / "ev" / "report.json").write_text(content)
+    with pytest.raises(
+        RunFolderError, match=r"report\.json (is not a report of fit|cannot be read)"
+    ):
+        Fit.load(tmp_path / "ev")
+
+
+def test_aspects_and_names_in_other_forms():
+    """An `Aspect` counts by its name, as for `evaluate`, and what yields names is read once."""
+    found = fit_sync(rated(), features=(name for name in ("good", "noise")), aggregator="ridge",
+                     aspects=[Aspect(name="fluency", definition="It reads well.")],
+                     seed=np.int64(0), progress=False)  # fmt: skip
+    assert [aspect.name for aspect in found.evaluator.aspects] == ["fluency"]
+    assert found.evaluator.features == ("good", "noise")
+    assert json.loads(json.dumps(found.report["split"]))["seed"] == 0
 
 
 def test_the_command_and_python_learn_the_same(tmp_path):
@@ -168,6 +278,38 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
         ({"method": "hd-eval", "model": "x/y", "raters": "model"}, "raters='model' is for"),
         ({"method": "hd-eval", "model": "x/y", "new_systems": True}, "new_systems= is for"),
         ({}, "features=NAME"),
+        ({"features": "*", "repeats": 3}, "repeats= is for the curves of report='full'"),
+        ({"features": "*", "progress": True}, "progress= needs method="),
+        ({"features": "*", "seed": -1}, "seed= must be between 0 and 2147483647, not -1"),
+        ({"features": "*", "train_fraction": "0.5"}, "train_fraction= must be a number"),
+        ({"features": "*", "test_fraction": [1]}, "test_fraction= must be a number"),
+        ({"features": None}, "features= must be a name or several, not None"),
+        ({"features": [3]}, "features= must hold names, not 3"),
+        ({"scores": 3}, "scores= must be a run"),
+        ({"scores": [3]}, "scores= must hold runs"),
+        ({"scores": {1: "file"}}, "scores= must map names, not 1"),
+        ({"features": "*", "aggregator": None}, "aggregator= must be a name or several"),
+        ({"features": "*", "aggregator": []}, "aggregator= is empty"),
+        ({"features": "*", "aspects": []}, "aspects= is empty"),
+        ({"features": "*", "scales": {"fluency": (1,)}}, "scale of 'fluency' must be its lowest"),
+        ({"features": "*", "scales": {"fluency": (5, 1)}}, "scale of 'fluency' must be its lowest"),
+        ({"features": "*", "scales": [1, 5]}, "scales= must be like {'ASPECT'"),
+        ({"features": "*", "scales": (5, 1)}, "scales= must be like {'ASPECT'"),
+        ({"features": "*", "out": ""}, "out= must be the path of a folder, not ''"),
+        ({"features": "*", "fields": "a=b"}, "fields= must be a Mapping"),
+        ({"method": "rubric", "model": "x/y", "labels": "30"}, "labels= must be a whole number"),
+        ({"method": "rubric", "model": "x/y", "labels": 9}, "between 10 and 10000, not 9"),
+        (
+            {"method": "rubric", "model": "x/y", "children": 0},
+            "children= must be between 1 and 26, not 0",
+        ),
+        ({"method": "rubric", "model": "x/y", "limit": -1}, "limit= must be at least 1, not -1"),
+        (
+            {"method": "rubric", "model": "x/y", "limit": "x"},
+            "limit= must be a whole number, at least 1",
+        ),
+        ({"method": "rubric", "model": "x/y", "options": "n=5"}, "options= must be a Mapping"),
+        ({"method": "rubric", "model": "x/y", "settings": {}}, "settings= must be a Settings"),
     ],
 )
 async def test_what_has_no_effect_is_refused_in_the_words_of_python(given, message):
@@ -186,6 +328,16 @@ async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
     with pytest.raises(UnknownName, match="aggregator 'rigde'; did you mean 'ridge'"):
         await fit(rated(), features="*", aggregator="rigde")
     dated = Dated(90)
+    tree = {"method": "hd-eval", "model": dated.model(), "task": "summarization",
+            "out": tmp_path / "ev", "aggregator": "ridge"}  # fmt: skip
+    with pytest.raises(UnknownName, match="saliency 'shaply'; did you mean 'shapley'"):
+        await fit(dated.rows, saliency="shaply", **tree)
+    with pytest.raises(UnknownName, match="noise 'stopp'; did you mean 'stop'"):
+        await fit(dated.rows, noise="stopp", **tree)
+    with pytest.raises(
+        ConfigurationError, match="tree=FILE, or rate the first layer alone with layers=1, or"
+    ):
+        await fit(dated.rows, options={"profile": "embedded"}, **tree)
     call = {"model": dated.model(), "out": tmp_path / "ev", **FEW}
     with pytest.raises(ConfigurationError, match="no effect on a model that is connected"):
         await fit(dated.rows, settings=Settings(max_cost=1), **call)

@@ -130,18 +130,29 @@ def run_sync(
     Raises:
         ConfigurationError: An event loop is running in this thread already.
     """
+    refuse_running_loop(function.__name__)
+    return asyncio.run(function(*args, **arguments))
+
+
+def refuse_running_loop(name: str) -> None:
+    """Refuse to block an event loop.
+
+    Args:
+        name: Name of the async function to await instead.
+
+    Raises:
+        ConfigurationError: An event loop is running in this thread already.
+    """
     try:
         # asked for before `asyncio.run` does, whose own error says nothing about notebooks
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:
-        name = function.__name__
         raise ConfigurationError(
             f"{name}_sync cannot run inside a running event loop (a notebook or a web server has "
             f"one); write `await textassay.{name}(...)` instead"
         )
-    return asyncio.run(function(*args, **arguments))
 
 
 @strict_keywords

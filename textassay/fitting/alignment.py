@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from textassay.fitting.report import Parts
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning import Importance
 from textassay.learning.splits import Mask
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
@@ -39,6 +39,9 @@ TakeApart = Callable[[int, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]
 """Yields the parts of criteria that become a layer."""
 Measure = Callable[[str, FeatureTable], object]
 """Measures importance by an aggregator of that name on some rows, to see whether it can be done."""
+
+Saliency = Literal["permutation", "shapley"]
+Noise = Literal["stop", "prune"]
 
 KEEP = 4
 """Criteria that are decomposed in a layer of a tree that the model grows, by default."""
@@ -65,14 +68,17 @@ class Growth:
     layers: int = 3
     children: int = 4
     keep: int | None = None
-    saliency: Literal["permutation", "shapley"] = "permutation"
-    noise: Literal["stop", "prune"] = "stop"
+    saliency: Saliency = "permutation"
+    noise: Noise = "stop"
 
     def __post_init__(self) -> None:
         for name, most in (("layers", 6), ("children", 26), ("keep", MAX_KEEP)):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= most:
                 raise ConfigurationError(f"{name} must be between 1 and {most}, not {value}")
+        for name, known in (("saliency", get_args(Saliency)), ("noise", get_args(Noise))):
+            if (given := getattr(self, name)) not in known:
+                raise UnknownName(name, given, known)
 
     def kept(self, *, given: bool) -> int:
         """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""

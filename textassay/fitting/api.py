@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from textassay.evaluation.api import run_sync
+from textassay.evaluation.api import refuse_running_loop, run_sync
 from textassay.evaluation.request import ModelsByRole
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
-from textassay.fitting.fit_from_scores import check_out, fit_recorded
+from textassay.fitting.alignment import Noise, Saliency
+from textassay.fitting.fit_from_scores import RecordedFit, check_out, read_recorded
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.layers import WatchSession
 from textassay.fitting.raters import Raters
@@ -31,6 +33,7 @@ from textassay.runtime.errors import (
     parameter,
 )
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
+from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
 
 
@@ -45,7 +48,7 @@ async def fit(
     scores: ScoreSources = (),
     aggregator: str | Sequence[str] = "auto",
     task: str | None = None,
-    aspects: str | Sequence[str] | None = None,
+    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     scales: Mapping[str, tuple[float, float]] | None = None,
     split: Split = "group",
     train_fraction: float = 0.5,
@@ -59,8 +62,8 @@ async def fit(
     layers: int | None = None,
     children: int | None = None,
     keep: int | None = None,
-    saliency: Literal["permutation", "shapley"] | None = None,
-    noise: Literal["stop", "prune"] | None = None,
+    saliency: Saliency | None = None,
+    noise: Noise | None = None,
     rounds: int | None = None,
     labels: int | None = None,
     options: Mapping[str, Any] | None = None,
@@ -126,15 +129,19 @@ async def fit(
     """
     request = FitRequest(
         method=method, model=model, out=out, features=features, scores=scores,
-        aggregator=aggregator, task=task, aspects=aspects, scales=scales or {}, split=split,
+        aggregator=aggregator, task=task, aspects=aspects, scales=scales, split=split,
         train_fraction=train_fraction, test_fraction=test_fraction, seed=seed, raters=raters,
         new_systems=new_systems, report=report, repeats=repeats, tree=tree, layers=layers,
         children=children, keep=keep, saliency=saliency, noise=noise, rounds=rounds, labels=labels,
         options=options, settings=settings, fields=fields, limit=limit,
     )  # fmt: skip
     if method is None:
-        # in a thread: learning takes seconds to minutes, in which a web server has to answer
-        return await asyncio.to_thread(learn_recorded, examples, request)
+        _refuse_progress(progress)
+        # read here: what yields the rows may belong to this thread, such as a database cursor
+        recorded = _read(examples, request)
+        # in a thread: learning takes seconds to minutes, in which a web server has to answer; what
+        # it learns after a cancellation is dropped, since the folder is written here
+        return _saved(await asyncio.to_thread(recorded.learn), request.out)
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
         return watched(lambda: session.engine.progress, progress)
@@ -146,12 +153,20 @@ async def fit(
 def fit_sync(*args: Any, **arguments: Any) -> Fit:
     """Do what `fit` does, with the same arguments, from code that is not async.
 
+    Without `method` it learns in the calling thread, so that Ctrl-C stops it at once.
+
     Raises:
         ConfigurationError: An event loop is running in this thread already (a notebook, a web
             server).
         TextassayError: As `fit`.
     """
-    return run_sync(fit, *args, **arguments)
+    if arguments.get("method") is not None:
+        return run_sync(fit, *args, **arguments)
+    refuse_running_loop(fit.__name__)
+    given = inspect.signature(fit).bind(*args, **arguments).arguments
+    examples = given.pop("examples")
+    _refuse_progress(given.pop("progress", None))
+    return learn_recorded(examples, FitRequest(**given))
 
 
 def learn_recorded(examples: Any, request: FitRequest) -> Fit:
@@ -161,15 +176,28 @@ def learn_recorded(examples: Any, request: FitRequest) -> Fit:
         ConfigurationError: Something does not fit; nothing was written.
         StorageError: The folder cannot be written.
     """
+    return _saved(_read(examples, request).learn(), request.out)
+
+
+def _read(examples: Any, request: FitRequest) -> RecordedFit:
+    """Read and check what a request without a method names, and that its folder can be made."""
     if request.out is not None:
         check_out(Path(request.out))
-    found = fit_recorded(
+    return read_recorded(
         Examples(examples, fields=request.fields),
         features=request.chosen_features,
         scores=request.chosen_scores,
         learning=request.learning,
     )
-    return found if request.out is None else _saved(found, Path(request.out))
+
+
+def _refuse_progress(progress: Watch) -> None:
+    # `False` has its effect: nothing is shown
+    if progress:
+        raise ConfigurationError(
+            f"{parameter('progress')} needs {parameter('method')}; recorded scores are learned "
+            "from without calls that could be counted"
+        )
 
 
 async def align_with_people(
@@ -205,6 +233,7 @@ async def align_with_people(
     return _saved(replace(found, unscored=alignment.unscored), out)
 
 
-def _saved(found: Fit, out: Path) -> Fit:
-    found.save(out)
-    return replace(found, folder=out)
+def _saved(found: Fit, out: str | PathLike[str] | None) -> Fit:
+    if out is not None:
+        found.save(out)
+    return found

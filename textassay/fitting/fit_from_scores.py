@@ -16,7 +16,7 @@ from textassay.fitting.learn import Fitter, background_of, choose
 from textassay.fitting.raters import Raters, modeled
 from textassay.fitting.report import Depth, Parts, report_of
 from textassay.fitting.result import Fit
-from textassay.fitting.scales import scales_of
+from textassay.fitting.scales import Scales, scales_of
 from textassay.fitting.table import FeatureTable, Selection, read_table, refuse_leaks
 from textassay.learning import hold_out, split_rows
 from textassay.learning.splits import Mask
@@ -91,14 +91,68 @@ def check_out(folder: Path) -> None:
         raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")
 
 
-def fit_recorded(
+@dataclass(frozen=True)
+class RecordedFit:
+    """A fit on recorded scores: data that were read and checked, and how to learn from them.
+
+    Attributes:
+        table: Rated rows with their features.
+        parts: Training and held-out rows.
+        scales: Scale by human aspect.
+        info: What is known of the data.
+        learning: How to learn.
+    """
+
+    table: FeatureTable
+    parts: Parts
+    scales: Scales
+    info: DataInfo
+    learning: Learning
+
+    def learn(self) -> Fit:
+        """Learn an evaluator; nothing is read or written.
+
+        Raises:
+            DataError: The ratings do not allow to learn from them.
+        """
+        table, learning = self.table, self.learning
+        fitter = Fitter(self.scales, learning.seed, learning.threads, learning.new_systems)
+        by_rater = modeled(table, self.parts) if learning.raters == "model" else None
+        parts = by_rater.parts if by_rater else self.parts
+        choice = choose(learning.aggregators, parts.train, fitter)
+        made = made_of(table, parts, self.info, learning)
+        if by_rater and by_rater.severities:
+            made["raters"] = by_rater.severities
+        evaluator = Evaluator(
+            kind="recorded",
+            aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
+            features=table.names,
+            aggregator=choice.aggregator.to_dict(),
+            background=background_of(parts.train, choice.aggregator),
+            made=made,
+        )
+        report = report_of(
+            choice,
+            parts,
+            fitter,
+            depth=learning.depth,
+            made={"kind": "recorded", **made},
+            repeats=learning.repeats,
+        )
+        if by_rater:
+            means = choose(learning.aggregators, self.parts.train, fitter)
+            report["raters"] = by_rater.report(choice, means, self.parts)
+        return Fit(evaluator, report)
+
+
+def read_recorded(
     data: Examples,
     *,
     features: tuple[str, ...] = (),
     scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
-) -> Fit:
-    """Learn an evaluator from scores that exist already.
+) -> RecordedFit:
+    """Read and check everything that an evaluator of recorded scores is learned from.
 
     Args:
         data: Examples with human ratings.
@@ -122,36 +176,24 @@ def fit_recorded(
     table = read_table(data, selection)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
-    fitter = Fitter(
-        scales_of(table, learning.scales), learning.seed, learning.threads, learning.new_systems
-    )
-    parts = split(table, learning)
-    by_rater = modeled(table, parts) if learning.raters == "model" else None
-    plain, parts = parts, by_rater.parts if by_rater else parts
-    choice = choose(learning.aggregators, parts.train, fitter)
-    made = made_of(table, parts, data.check(), learning)
-    if by_rater and by_rater.severities:
-        made["raters"] = by_rater.severities
-    evaluator = Evaluator(
-        kind="recorded",
-        aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
-        features=table.names,
-        aggregator=choice.aggregator.to_dict(),
-        background=background_of(parts.train, choice.aggregator),
-        made=made,
-    )
-    report = report_of(
-        choice,
-        parts,
-        fitter,
-        depth=learning.depth,
-        made={"kind": "recorded", **made},
-        repeats=learning.repeats,
-    )
-    if by_rater:
-        means = choose(learning.aggregators, plain.train, fitter)
-        report["raters"] = by_rater.report(choice, means, plain)
-    return Fit(evaluator, report)
+    scales = scales_of(table, learning.scales)
+    return RecordedFit(table, split(table, learning), scales, data.check(), learning)
+
+
+def fit_recorded(
+    data: Examples,
+    *,
+    features: tuple[str, ...] = (),
+    scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
+    learning: Learning | None = None,
+) -> Fit:
+    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`.
+
+    Raises:
+        ConfigurationError: As `read_recorded`.
+        DataError: As `read_recorded`, or the ratings do not allow to learn from them.
+    """
+    return read_recorded(data, features=features, scores=scores, learning=learning).learn()
 
 
 def split(table: FeatureTable, learning: Learning) -> Parts:

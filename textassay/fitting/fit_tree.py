@@ -17,14 +17,14 @@ from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.checked_alignment import CheckedAlignment
 from textassay.fitting.fit_from_scores import check_out, human_aspect, made_of
 from textassay.fitting.given_tree import parts_in
-from textassay.fitting.layers import Layers, WatchSession
+from textassay.fitting.layers import Layers, WatchSession, tree_decomposer
 from textassay.fitting.learn import background_of
 from textassay.fitting.report import report_of
 from textassay.fitting.result import Fit
 from textassay.fitting.tree_folder import ANSWERS, LAYERS, PLAN, note_saved_progress, open_folder
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import SCALE, decomposer_for
+from textassay.methods.hd_eval import SCALE
 from textassay.methods.method import model_for
 from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
@@ -98,7 +98,7 @@ class Alignment(CheckedAlignment):
             ConfigurationError: Its profile says so.
         """
         if self.order.growth.layers > 1 and self.tree is None:
-            decomposer_for(models, self.task, self.judging)
+            tree_decomposer(models, self.task, self.judging)
 
     def _layers(
         self,
@@ -166,7 +166,7 @@ class Alignment(CheckedAlignment):
         # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
         if self.tree is None:
-            await in_parallel(decomposer_for(models, self.task, self.judging), nodes[:keep])
+            await in_parallel(tree_decomposer(models, self.task, self.judging), nodes[:keep])
             return _stand_ins(nodes[:keep], layer, growth.children)
         # the branches with most parts: which ones matter is not known before people's ratings are
         # compared

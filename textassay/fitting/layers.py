@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.decomposer import Decomposition
+from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.task import Task
 from textassay.evaluation.api import finish
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Aligned, NodeValues, align, in_parallel
@@ -15,7 +16,8 @@ from textassay.fitting.checked_alignment import CheckedAlignment
 from textassay.fitting.given_tree import parts_in
 from textassay.fitting.tree_folder import read_parts
 from textassay.methods.fitted.node_ratings import NodeRatings
-from textassay.methods.hd_eval import decomposer_for
+from textassay.methods.hd_eval import HDEvalOptions, decomposer_for
+from textassay.runtime.errors import parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score
 from textassay.runtime.model import Model
 from textassay.runtime.storage.files import write_json
@@ -105,7 +107,20 @@ class Layers:
             return parts_in(self._alignment.tree, aspects)
         if file.exists():
             return read_parts(file, aspects)
-        decomposer = decomposer_for(self._models, self._alignment.task, self._options)
+        decomposer = tree_decomposer(self._models, self._alignment.task, self._options)
         decompositions = await in_parallel(decomposer, aspects)
         write_json(file, [one.model_dump(mode="json") for one in decompositions])
         return decompositions
+
+
+def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOptions) -> Decomposer:
+    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot.
+    """
+    instead = (
+        f"give one with {parameter('tree', 'FILE')}, or rate the first layer alone with "
+        f"{parameter('layers', '1')}"
+    )
+    return decomposer_for(models, task, options, instead=instead)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from textassay.evaluation.request import ModelsByRole, check_settings
-from textassay.fitting.alignment import Growth
+from textassay.fitting.alignment import MAX_KEEP, Growth, Noise, Saliency
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning
 from textassay.fitting.fit_rubric import Rubric, RubricOrder
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.raters import Raters
 from textassay.fitting.report import Depth
+from textassay.fitting.request_checks import (
+    MAX_SEED,
+    check_folder,
+    check_scales,
+    check_share,
+    check_sources,
+    check_whole,
+    names_in,
+)
 from textassay.fitting.rubric import RubricGrowth
 from textassay.learning import NAMES
 from textassay.methods.fitted.features import ScoreSource
 from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
-T = TypeVar("T")
 Split = Literal["group", "row"]
 ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
 
@@ -37,6 +46,13 @@ OF_A_RUBRIC = {"rounds": "rounds", "labels": "labels", "children": "count"}
 """Parameters that shape what grows, with the fields that they set."""
 OF_A_MODEL = ("model", "task", "options", "settings", "limit", *OF_A_TREE, "rounds", "labels")
 """Parameters without effect if no model is asked."""
+WHOLE = {
+    "layers": (1, 6), "children": (1, 26), "keep": (1, MAX_KEEP), "rounds": (1, 20),
+    "labels": (10, 10_000), "repeats": (1, 100), "limit": (1, None),
+}  # fmt: skip
+"""Parameters that are whole numbers, with the least and the greatest allowed."""
+KINDS: dict[str, type] = {"task": str, "options": Mapping, "fields": Mapping, "settings": Settings}
+"""Types of other parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +66,8 @@ class FitRequest:
     scores: ScoreSources = ()
     aggregator: str | Sequence[str] = "auto"
     task: str | None = None
-    aspects: str | Sequence[str] | None = None
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    aspects: str | Aspect | Sequence[str | Aspect] | None = None
+    scales: Mapping[str, tuple[float, float]] | None = None
     split: Split = "group"
     train_fraction: float = 0.5
     test_fraction: float | None = None
@@ -64,8 +80,8 @@ class FitRequest:
     layers: int | None = None
     children: int | None = None
     keep: int | None = None
-    saliency: Literal["permutation", "shapley"] | None = None
-    noise: Literal["stop", "prune"] | None = None
+    saliency: Saliency | None = None
+    noise: Noise | None = None
     rounds: int | None = None
     labels: int | None = None
     options: Mapping[str, Any] | None = None
@@ -74,6 +90,7 @@ class FitRequest:
     limit: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_values()
         recorded = self.chosen_features or self.chosen_scores
         if self.method is None:
             self._refuse(OF_A_MODEL, "needs " + parameter("method", "'hd-eval' or 'rubric'",
@@ -88,6 +105,49 @@ class FitRequest:
                 f"{parameter('scores')} from recorded ones"
             )
         self._check_method(self.method)
+
+    def _check_values(self) -> None:
+        """Refuse values of the wrong kind.
+
+        Raises:
+            ConfigurationError: A value does not fit.
+        """
+        self._check_lists()
+        if self.scales is not None:
+            check_scales("scales", self.scales)
+        if self.out is not None:
+            check_folder("out", self.out)
+        check_share("train_fraction", self.train_fraction)
+        if self.test_fraction is not None:
+            check_share("test_fraction", self.test_fraction)
+        check_whole("seed", self.seed, 0, MAX_SEED)
+        for name, limits in WHOLE.items():
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), *limits)
+        for name, kind in KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise ConfigurationError(
+                    f"{parameter(name)} must be a {kind.__name__}, not {value!r}"
+                )
+        if self.repeats is not None and self.report == "basic":
+            full = parameter("report", "'full'", typed="full")
+            raise ConfigurationError(
+                f"{parameter('repeats')} is for the curves of {full}; add it, or leave"
+                f" {parameter('repeats')} out"
+            )
+
+    def _check_lists(self) -> None:
+        for name in ("features", "aggregator", "aspects", "scores"):
+            value = getattr(self, name)
+            if isinstance(value, Iterator):  # which can be read only once
+                object.__setattr__(self, name, tuple(value))
+        names_in("features", self.features)
+        if not names_in("aggregator", self.aggregator):
+            raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
+        if self.aspects is not None and not self.chosen_aspects:
+            raise ConfigurationError(f"{parameter('aspects')} is empty; leave it out for all")
+        check_sources("scores", self.chosen_scores)
 
     def _check_method(self, method: str) -> None:
         """Refuse what has no effect with a method.
@@ -129,7 +189,17 @@ class FitRequest:
     @property
     def chosen_features(self) -> tuple[str, ...]:
         """Names or globs of recorded metrics; one alone is one name."""
-        return _listed(self.features, str)
+        return names_in("features", self.features)
+
+    @property
+    def chosen_aspects(self) -> tuple[str, ...] | None:
+        """Names of human aspects; `None` for all that people rated."""
+        if self.aspects is None:
+            return None
+        given = (self.aspects,) if isinstance(self.aspects, Aspect) else self.aspects
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            given = [one.name if isinstance(one, Aspect) else one for one in given]
+        return names_in("aspects", given)
 
     @property
     def chosen_scores(self) -> tuple[ScoreSource, ...] | Mapping[str, ScoreSource]:
@@ -137,7 +207,14 @@ class FitRequest:
         if isinstance(self.scores, Mapping):
             return self.scores
         single = isinstance(self.scores, str | Path) or hasattr(self.scores, "scores")
-        return (self.scores,) if single else tuple(self.scores)  # type: ignore[arg-type, return-value]
+        if single:
+            return (self.scores,)  # type: ignore[return-value]
+        if not isinstance(self.scores, Iterable):
+            raise ConfigurationError(
+                f"{parameter('scores')} must be a run, a run folder or a file of scores, or several"
+                f" of these, not {self.scores!r}"
+            )
+        return tuple(self.scores)
 
     @property
     def learning(self) -> Learning:
@@ -147,7 +224,7 @@ class FitRequest:
             UnknownName: There is no such aggregator, split or report.
             ConfigurationError: A value does not fit.
         """
-        names = _listed(self.aggregator, str)
+        names = names_in("aggregator", self.aggregator)
         # checked here although the command line has choices: values may come from a config file
         for kind, given, known in (
             *(("aggregator", name, NAMES) for name in names),
@@ -159,10 +236,10 @@ class FitRequest:
         return Learning(
             aggregators=names,
             train_fraction=self.train_fraction,
-            seed=self.seed,
+            seed=int(self.seed),  # of numpy's, which JSON has not
             depth=self.report,
-            aspects=None if self.aspects is None else _listed(self.aspects, str),
-            scales=self.scales,
+            aspects=self.chosen_aspects,
+            scales={name: (low, high) for name, (low, high) in (self.scales or {}).items()},
             by_row=self.split == "row",
             test_fraction=self.test_fraction,
             repeats=self.repeats,
@@ -205,8 +282,3 @@ class FitRequest:
         if len(opened) == len(models):
             check_settings(self.settings, opened)
         return models
-
-
-def _listed(given: T | Sequence[T], kind: type[T]) -> tuple[T, ...]:
-    """Return a sequence as a tuple; one value alone is a sequence of one."""
-    return (given,) if isinstance(given, kind) else tuple(given)  # type: ignore[arg-type]

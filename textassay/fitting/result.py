@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 
 from textassay.display import Cell, Displayed, Shown, first
 from textassay.fitting.agreement import EVALUATOR, SINGLE
 from textassay.fitting.text import text_of
-from textassay.methods.fitted.evaluator import Evaluator, load, save
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
@@ -18,15 +19,15 @@ from textassay.runtime.storage.files import write_json, write_text
 REPORT, TEXT = "report.json", "report.txt"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Fit(Displayed):
-    """What `fit` learned; `evaluate(..., method=...)` takes it once it has a folder.
+    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved.
 
     Attributes:
         evaluator: What judges, as JSON values and models.
         report: How it was learned, how well it agrees with people on held-out rows, and what it
             rests on; `report.json` of the folder.
-        folder: The evaluator folder; `None` if it was not saved.
+        folder: The evaluator folder, which `save` sets; `None` if it was not saved.
         unscored: Ratings that the model did not give usably, by outcome; they count as gaps.
     """
 
@@ -36,27 +37,36 @@ class Fit(Displayed):
     unscored: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Fit:
+    def load(cls, folder: str | PathLike[str]) -> Fit:
         """Read an evaluator folder.
 
         Raises:
             ConfigurationError: It holds no evaluator, or one that was edited or is newer.
-            RunFolderError: Its report cannot be read.
+            RunFolderError: Its report cannot be read, or is none.
         """
-        evaluator, file = load(folder), Path(folder) / REPORT
+        evaluator, file = load(Path(folder)), Path(folder) / REPORT
         try:
             report = json.loads(file.read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{file} cannot be read: {error}") from error
-        return cls(evaluator, report, Path(folder), report.get("unscored", {}))
+        try:
+            found = cls(evaluator, report, Path(folder), dict(report.get("unscored", {})))
+            # the report has no digest, and its parts are many: it is one if it can be shown
+            repr(found), found.text, found._shown()
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise RunFolderError(
+                f"{file} is not a report of fit ({type(error).__name__}: {error}); restore it, or"
+                " fit again"
+            ) from error
+        return found
 
     @property
     def text(self) -> str:
         """The report in words; `report.txt` of the folder."""
         return text_of(self.report)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the evaluator folder.
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the evaluator folder, and make it this one's `folder`.
 
         The evaluator itself last, so that a folder with one is complete.
 
@@ -71,16 +81,23 @@ class Fit(Displayed):
             save(self.evaluator, folder)
         except OSError as error:
             raise StorageError(f"cannot write the evaluator to {folder}: {error}") from error
+        self.folder = folder
 
     def __fspath__(self) -> str:
         """Return the folder, so that whatever takes one takes this.
 
         Raises:
-            ConfigurationError: There is none.
+            ConfigurationError: There is none, or it is gone.
         """
         if self.folder is None:
             raise ConfigurationError(
-                "this evaluator has no folder: fit with out=FOLDER, or save it and name the folder"
+                "this evaluator has no folder: fit with out=FOLDER, or save it first with"
+                " .save(FOLDER)"
+            )
+        if not is_evaluator(self.folder):
+            raise ConfigurationError(
+                f"{self.folder}, where this evaluator was saved, no longer contains it; save it "
+                "again with .save(FOLDER)"
             )
         return str(self.folder)
 

@@ -236,8 +236,16 @@ class HDEval(RatingMethod):
         return super().describe() | {"trees": trees_given}
 
 
-def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomposer:
+def decomposer_for(
+    models: Models, task: Task, options: HDEvalOptions, *, instead: str | None = None
+) -> Decomposer:
     """Return the agent that takes one criterion apart (HD-Eval, section 2.1).
+
+    Args:
+        models: Models by role.
+        task: The task.
+        options: Options of the method.
+        instead: What an error advises if the model cannot; by default options of the method.
 
     Raises:
         ConfigurationError: There is no model for it, or its profile says that it cannot take any
@@ -247,7 +255,8 @@ def decomposer_for(models: Models, task: Task, options: HDEvalOptions) -> Decomp
     if options.depth > 1:
         profiles.require_generation(
             "a tree of criteria",
-            f"give one with {option('tree', 'FILE')}, or rate the first layer alone (depth=1)",
+            instead
+            or f"give one with {option('tree', 'FILE')}, or rate the first layer alone (depth=1)",
             options.profile,
             models,
             "decomposer",
