@@ -17,10 +17,14 @@ from tests.cli.harness import rows_of, served, textassay, verdicts, write_exampl
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.interleaving import before
 from tests.waiting import until
+from textassay.cli.processes import ShardProcess
+from textassay.cli.score import ScoreCommand
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.merging import merge
 from textassay.evaluation.shards import Shard
+from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import RunFolderError
+from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import info
 from textassay.runtime.storage.run_files import tally_of
 
@@ -93,6 +97,20 @@ def test_scores_that_their_writers_have_counted_are_merged_without_being_read(se
     scores.write_bytes(scores.read_bytes() + b" ")
     with pytest.raises(RunFolderError, match="has 4 of 6 scores"):
         merge(run, counted=counted)
+
+
+def test_a_torn_line_is_not_merged_though_its_writer_counted_it(server, data, run):
+    """It was there when the size was taken; in the middle of the merged file it would be damage."""
+    shards(data, run, server, 2)
+    scores = run / "shard-1/scores.jsonl"
+    scores.write_bytes(scores.read_bytes() + b'{"id": "x')
+    counted = {
+        path: CountedScores((path / "scores.jsonl").stat().st_size, tally_of(path).counts())
+        for path in (run / "shard-1", run / "shard-2")
+    }
+    assert merge(run, counted=counted).scores == 12
+    assert len(rows_of(run)) == 12
+    assert b'{"id": "x{' not in (run / "scores.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/4", "1/0"])
@@ -220,6 +238,36 @@ def test_a_shard_that_an_orphan_begins_meanwhile_is_resumed(server, data, run):
     assert done.code == 0, done.err
     assert len(rows_of(run)) == 12
     assert server.counters.requests == 12
+
+
+class ContestedShard(ShardProcess):
+    """A shard that others begin before its process makes it, and remove before that resumes it.
+
+    Says what such a process writes; four of them would take seconds to start.
+    """
+
+    async def _run(self, order):
+        manifest = order.out / "manifest.json"
+        if order.resume:
+            manifest.unlink(missing_ok=True)
+        else:
+            manifest.write_text("{}")
+        why = "contains no run" if order.resume else "already contains a run"
+        self._read(json.dumps({"ended": "refused", "message": f"{order.out} {why}"}).encode())
+
+
+@pytest.mark.asyncio
+async def test_a_shard_that_is_refused_each_time_ends_with_the_reason(tmp_path):
+    """Its process was never killed."""
+    order = ScoreCommand(
+        spec=RunSpec(method="llm-score", shard="1/1"),
+        settings=Settings(),
+        out=tmp_path,
+        resume=True,
+    )
+    shard = ContestedShard(Shard(1, 1), order, shared=True)
+    await shard.work()
+    assert shard.end == {"ended": "refused", "message": f"{tmp_path} already contains a run"}
 
 
 def test_what_every_process_refuses_is_refused(server, data, run):

@@ -203,6 +203,8 @@ class ShardProcess:
     async def work(self) -> None:
         """Judge the shard, starting the process again if it is killed."""
         order = self.order
+        refusal: dict[str, Any] = {}
+        kills = 0
         for _ in range(1 + MAX_RESTARTS):
             await self._run(order)
             assert order.out is not None
@@ -212,15 +214,15 @@ class ShardProcess:
             if self._stopping or (self.end and not outdated):
                 return
             order = replace(order, resume=begun)
+            refusal, self.end = self.end, {}
             if outdated:
-                self.end = {}
                 continue
+            kills += 1
             code = self._process.returncode if self._process is not None else None
             say(f"the process of shard {self.shard} ended with status {code}; it is started again")
-        self.end = {
-            "ended": "killed",
-            "message": f"its process was killed {1 + MAX_RESTARTS} times",
-        }
+        # a refusal outdated each time by what other processes write still says what is wrong
+        killed = {"ended": "killed", "message": f"its process was killed {kills} times"}
+        self.end = refusal or killed
 
     def stop(self) -> None:
         """Ask the process to finish what is in flight and to end."""

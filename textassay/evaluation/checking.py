@@ -10,16 +10,28 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, get_args
 
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import to_json_value
-from textassay.runtime.messages import CACHED, Failure, Score, ScoreError, Usage
+from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.messages import (
+    CACHED,
+    Failure,
+    How,
+    Message,
+    Outcome,
+    Score,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.storage.json_text import decode
 from textassay.runtime.storage.run_files import score_row
 
 _MAX_DEPTH = 10
+_MAX_COUNT = 2**63
+_HOWS = frozenset(get_args(How))
+_UNSCORED = frozenset(get_args(Outcome)) - {"scored"}
 NODE = "scores"
 """What a failure names as the place where it came up."""
 
@@ -28,8 +40,8 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
-    hold, a value that is not finite, off its scale or missing, and a score of another example or
-    aspect are failures.
+    hold, a value that is not finite, off its scale or missing, a field of another type than
+    `Score` gives it, and a score of another example or aspect are failures.
 
     Args:
         yielded: What an agent yielded.
@@ -50,25 +62,32 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{score.id!r} on {score.aspect!r}",
         )
+    return _read_back(score)
+
+
+def _read_back(score: Score) -> Score | Failure:
+    """Return the score as `resume` will read it, or why it could not.
+
+    Better an error score now than a run folder that cannot be opened.
+    """
     try:
         try:
             row = score_row(score)
         except TypeError:  # numpy's numbers, perhaps
-            score = Score.model_validate(to_json_value(vars(score) | _dumped(score)))
-            row = score_row(score)
-        # read back as `resume` will read it: better an error score now than a run folder that
-        # cannot be opened
-        Score.model_validate(decode(row))
+            row = score_row(Score.model_validate(to_json_value(_fields(score))))
+        # what was read, not what was written: a count given as "1" is readable, but adds to nothing
+        return Score.model_validate(decode(row))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"
+        field = str(first["loc"][0]) if first["loc"] else "value"
         return _refused(
             "InvalidScore",
-            f"{place}: {str(first['msg']).removeprefix('Value error, ')} (value {score.value!r})",
+            f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
+            f"({field} {short_repr(vars(score).get(field))})",
         )
     except (TypeError, ValueError, RecursionError) as error:
         return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
-    return score
 
 
 def _is_sound(score: object, example_id: str, aspect: str) -> TypeGuard[Score]:
@@ -83,42 +102,79 @@ def _is_sound(score: object, example_id: str, aspect: str) -> TypeGuard[Score]:
         return False
     if score.id != example_id or score.aspect != aspect:
         return False
-    value, usage, samples = score.value, score.usage, score.samples
+    value, usage, samples, scale = score.value, score.usage, score.samples, score.scale
     try:
         if value is None:
-            if score.outcome == "scored" or type(score.error) is not ScoreError:
+            if score.outcome not in _UNSCORED or not _is_sound_error(score.error):
                 return False
-        elif score.outcome != "scored" or score.error is not None or not _is_on_scale(score):
+            if scale is not None and not (type(scale) is tuple and _is_known_range(*scale)):
+                return False
+        elif score.outcome != "scored" or score.error is not None or not _is_on_scale(value, scale):
             return False
         return (
-            (usage is CACHED or _is_sound_usage(usage))
-            and (samples is None or samples >= 0)
+            score.how in _HOWS
+            and (usage is CACHED or _is_sound_usage(usage))
+            and (samples is None or _is_count(samples))
             and (score.spread is None or _is_number(score.spread, math.inf))
             and (score.mass is None or _is_number(score.mass, 1))
             and (score.explanation is None or _is_text(score.explanation))
             and _is_known_text(score.signature)
-            and (not score.evidence or _is_plain(score.evidence))
+            and (score.evidence == () or _is_sound_evidence(score.evidence))
+            # set later, by calibration
+            and score.calibrated is None
+            and score.low is None
+            and score.high is None
+            and score.outside is None
         )
-    except (TypeError, OverflowError):  # compared with what is not a number, or too large for one
+    # compared with what is not a number, too large for one, or looked up in what holds nothing
+    except (TypeError, ValueError, OverflowError, LookupError):
         return False
 
 
-def _is_on_scale(score: Score) -> bool:
-    value, scale = score.value, score.scale
+def _is_on_scale(value: Any, scale: Any) -> bool:
     if type(value) is not float and type(value) is not int:
         return False
-    return math.isfinite(value) and (scale is None or scale[0] <= value <= scale[1])
+    if scale is None:
+        return math.isfinite(value)
+    return type(scale) is tuple and _is_known_range(*scale) and scale[0] <= value <= scale[1]
 
 
-def _is_sound_usage(usage: Usage) -> bool:
+@lru_cache(maxsize=64, typed=True)
+def _is_known_range(low: Any, high: Any) -> bool:
+    """Return whether a scale, which many scores share, has finite and ascending ends."""
+    return type(low) is float and type(high) is float and 0.0 < high - low < math.inf
+
+
+def _is_sound_error(error: Any) -> bool:
+    return (
+        type(error) is ScoreError
+        and error.type != ""
+        and _is_text(error.type)
+        and _is_text(error.message)
+    )
+
+
+def _is_sound_usage(usage: Any) -> bool:
     return (
         type(usage) is Usage
-        and usage.calls >= 0
-        and usage.cached_calls >= 0
-        and 0 <= usage.prompt_tokens < 2**63
-        and 0 <= usage.completion_tokens < 2**63
-        and (usage.cost is None or 0 <= usage.cost < math.inf)
+        and _is_count(usage.calls)
+        and _is_count(usage.cached_calls)
+        and _is_count(usage.prompt_tokens)
+        and _is_count(usage.completion_tokens)
+        and (usage.cost is None or _is_number(usage.cost, math.inf))
     )
+
+
+def _is_sound_evidence(evidence: Any) -> bool:
+    return (
+        type(evidence) is tuple
+        and all(type(item) is dict for item in evidence)
+        and _is_plain(evidence)
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < _MAX_COUNT
 
 
 def _is_number(value: Any, most: float) -> bool:
@@ -173,11 +229,11 @@ _is_known_text = lru_cache(maxsize=64, typed=True)(_is_text)
 """The same for texts that many scores share."""
 
 
-def _dumped(score: Score) -> dict[str, Any]:
-    """Return the messages inside a score as dicts."""
+def _fields(score: Score) -> dict[str, Any]:
+    """Return the fields of a score, with the messages inside it as dicts."""
     return {
-        "usage": vars(score.usage),
-        "error": None if score.error is None else vars(score.error),
+        name: vars(value) if isinstance(value, Message) else value
+        for name, value in vars(score).items()
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from textassay.runtime.errors import StorageError
 from textassay.runtime.storage.files import open_regular
-from textassay.runtime.storage.journal import count_lines
+from textassay.runtime.storage.journal import count_lines, ends_with_line_break
 from textassay.runtime.storage.run_files import SCORES
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -49,6 +49,8 @@ class CountedScores:
             self.counts["pairs"] == expected
             and path.stat().st_size == self.size
             and count_lines(path) == expected
+            # a torn line would end up in the middle of the merged file
+            and ends_with_line_break(path)
         )
 
 
