@@ -216,7 +216,7 @@ def test_the_command_and_python_learn_the_same(tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_runs_in_memory_are_sources_by_name():
+async def test_runs_in_memory_are_sources_by_name(tmp_path):
     """Of two runs with the same aspect, the names tell whose score is whose; without a folder there
     is none."""
     rows = rated()
@@ -228,6 +228,14 @@ async def test_runs_in_memory_are_sources_by_name():
         await fit(rows, scores=runs, aggregator="ridge")
     found = await fit(rows, scores={"a": runs[0], "b": runs[1]}, aggregator="ridge")
     assert found.evaluator.features == ("a/length", "b/length")
+    found.save(tmp_path / "ev")
+    new = rated(4, seed=1)
+    for name in ("a", "b"):
+        scores = [{"id": row["id"], "aspect": "length", "value": 9} for row in new]
+        write(tmp_path / f"{name}.jsonl", scores)
+    files = [f"{name}={tmp_path / name}.jsonl" for name in ("a", "b")]
+    run = await evaluate(new, method=found, options={"scores": files})
+    assert {score.outcome for score in run} == {"scored"}
 
 
 @pytest.mark.asyncio

@@ -72,11 +72,13 @@ async def fit(
     limit: int | None = None,
     progress: Watch = None,
 ) -> Fit:
-    """Learn from human ratings how to judge; `evaluate(..., method=...)` takes what it returns.
+    """Learn from human ratings how to judge; what it returns is a method of `evaluate` once saved.
 
     Without `method`, an evaluator is learned from `features` and `scores` that exist already, and
     no model is asked. With it, a model rates the texts and finds the criteria; the ratings stay in
     `out`, so that the same call continues a fit that was stopped, and pays for nothing twice.
+    `"hd-eval"` is HD-Eval's iterative alignment (Liu et al. 2024, arXiv 2402.15754, algorithm 1);
+    `"rubric"` follows HypoEval (Li et al. 2025, arXiv 2504.07174).
 
     Args:
         examples: What people rated: a path, an iterable of `Example` or dicts, or a table.
@@ -87,23 +89,24 @@ async def fit(
         out: Folder of the evaluator; needed with `method`. Without one nothing is written.
         features: Names or globs of `metrics` in the data to learn from.
         scores: Runs to learn from: a `Run`, a run folder or a file of scores, several of these, or
-            several by name. A path may be `"NAME=FILE"`.
+            several by name. A path given as text may be `"NAME=FILE"`.
         aggregator: Name of an aggregator; of several, the one with the lowest cross-validation
             error.
         task: A built-in task or the path of a TOML file; by default the one that defines most of
             what people rated.
-        aspects: What people rated; by default all of it.
+        aspects: What people rated, by name; of an `Aspect` the name counts; by default all of it.
         scales: Lowest and highest rating by aspect; by default the whole numbers around the
             ratings.
         split: Whether whole groups or single rows are held out.
-        train_fraction: Share of the rows to learn from.
-        test_fraction: Share of the rows to hold out; by default the rest.
-        seed: Seed of the split and of everything random.
+        train_fraction: Share of the rows to learn from, between 0 and 1.
+        test_fraction: Share of the rows to hold out, between 0 and 1; by default the rest.
+        seed: Seed of the split and of everything random, at least 0.
         raters: `"mean"` learns from mean ratings, `"model"` takes off each rater's severity and
             noise; for recorded scores.
         new_systems: Prepare for texts of systems without ratings; for recorded scores.
         report: `"full"` adds curves and ablations.
-        repeats: Samples per point of the curves; by default 3 for data, 1 for criteria.
+        repeats: Samples per point of the curves of a full report; by default 3 for data, 1 for
+            criteria.
         tree: Tree to learn on: a file, `"published"`, the name of a published tree, or `"model"`
             (default), which has the model grow one.
         layers: Layers of criteria; by default 3.
@@ -117,8 +120,8 @@ async def fit(
         options: How the model is asked, such as `{"n": 5, "temperature": 1.0}`.
         settings: How models that are given by name are asked; see `Settings`.
         fields: Field map from the data's names to ours.
-        limit: Maximum number of rated examples; with `method`.
-        progress: As for `evaluate`.
+        limit: Maximum number of rated examples, the first ones in the data; with `method`.
+        progress: As for `evaluate`; with `method`.
 
     Raises:
         ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
