@@ -306,10 +306,13 @@ def test_what_people_rated_must_be_defined_somewhere(tmp_path):
         alignment(planted, tmp_path / "ev", task=None)
 
 
-@pytest.mark.parametrize("last", [range(28, 30), range(29, 30)])
-def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last):
+@pytest.mark.parametrize(
+    ("last", "without"), [((28, 29), ()), ((29,), ()), *(((0, at), (at,)) for at in (14, 21))]
+)
+def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last, without):
     """As of summaries, nearly all of which are perfectly consistent: in all folds but one, no
-    rating differs, or without a fold none does."""
+    rating differs, or without a fold none does. A row without features cannot be learned from,
+    however it is rated."""
     rng = np.random.default_rng(0)
     good, low = rng.normal(size=30), [at in last for at in range(30)]
     rows = [
@@ -321,7 +324,7 @@ def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last):
     noise = rng.normal(size=30)
     table = people.with_features(
         {
-            name: {f"r{at}": float(values[at]) for at in range(30)}
+            name: {f"r{at}": float(values[at]) for at in range(30) if at not in without}
             for name, values in (("coherence", good), ("consistency", noise))
         }
     )

@@ -139,6 +139,37 @@ def test_parts_together_are_their_mean_with_a_narrower_interval():
     assert widths[2] == pytest.approx(np.hypot(widths[0], widths[1]) / 2, rel=0.05)
 
 
+def test_an_importance_that_nothing_could_be_exchanged_for_is_missing():
+    """Not 0; parts that could not measure it are left out of the mean of all."""
+    x, y, _ = planted(6)
+    x, y = x[:, :3].copy(), y[:, :1]
+    for row in range(6):  # a row per pattern of gaps
+        x[row, [(row + 1) >> bit & 1 == 1 for bit in range(3)]] = np.nan
+
+    def measure(features, ratings, columns):
+        return permutation_importance(
+            lambda rows: np.nansum(rows, axis=1), features, ratings, columns=columns, repeats=5
+        )
+
+    columns = {"all": [0, 1, 2], "first": [0]}
+    alone = measure(x, y, columns)
+    assert np.isnan(alone.mean[0]).all()
+    assert np.isnan(alone.interval()[0]).all()
+    assert np.isfinite(alone.interval()[1]).all()
+    assert [name for name, _ in alone.ranking()] == ["first", "all"]
+    # a partner without a rating has a feature to lend
+    lent = measure(np.vstack([x, x[:1] + 1]), np.vstack([y, [[np.nan]]]), columns)
+    assert np.isfinite(lent.interval()).all()
+    whole = measure(planted(60)[0][:, :3], planted(60)[1][:, :1], columns)
+    both = pooled([alone, whole])
+    assert both.mean[0] == pytest.approx(whole.mean[0])
+    assert both.sd[0] == pytest.approx(whole.sd[0])
+    assert np.linalg.norm(both.influences[0]) == pytest.approx(np.linalg.norm(whole.influences[0]))
+    assert both.mean[1] == pytest.approx((alone.mean[1] + whole.mean[1]) / 2)
+    none = pooled([alone, alone])
+    assert np.isnan([none.mean[0], none.sd[0]]).all()
+
+
 def test_one_group_has_no_interval_and_lengths_must_fit():
     x, y, _ = planted(20)
     found = permutation_importance(lambda rows: rows[:, :2], x, y, groups=["one"] * 20, repeats=2)

@@ -4,7 +4,6 @@ baselines."""
 import json
 import math
 import sys
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Assignment, Example, Failure, Plan
 from textassay.runtime.model import Capabilities, Sample, TokenLogprob
 from textassay.tools import Abstention, tool
+from textassay.tools.registry import has_extra
 
 EXAMPLE = Example(id="x", output="The cat sat.", source="A cat sat on a mat.")
 PLAN = """Assistant evaluators:
@@ -366,10 +366,21 @@ async def test_the_default_tools_are_those_that_are_installed(monkeypatch):
     method = build("fusion-eval", judge(), task="summarization")
     assert [item["name"] for item in method.describe()["tools"]] == lexical
     monkeypatch.undo()
-    if find_spec("wordllama") is None:
+    if not has_extra("static"):
         pytest.skip("the extra static is not installed")
     method = build("fusion-eval", judge(), task="summarization")
     assert [item["name"] for item in method.describe()["tools"]] == [*lexical, "embedding"]
+
+
+async def test_a_half_installed_extra_counts_as_not_installed(tmp_path, monkeypatch):
+    """A package without its vectors would fail only when the run begins."""
+    (tmp_path / "wordllama").mkdir()
+    (tmp_path / "wordllama" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "wordllama", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not has_extra("static")
+    method = build("fusion-eval", judge(), task="summarization")
+    assert "embedding" not in [item["name"] for item in method.describe()["tools"]]
 
 
 async def test_signatures_tell_plan_tools_and_fusion_apart():

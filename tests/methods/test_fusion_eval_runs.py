@@ -2,7 +2,6 @@
 folders, dry runs."""
 
 import sys
-from importlib.util import find_spec
 
 import orjson
 import pytest
@@ -13,6 +12,7 @@ from tests.methods.rainy_may import ROWS, STORY
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools import tool
+from textassay.tools.registry import has_extra
 
 
 def calls_of(run):
@@ -208,7 +208,7 @@ def manifest_in(run):
 
 def test_a_run_says_and_keeps_which_tools_it_took(tmp_path, monkeypatch):
     """With the extra static one more; a resumed run takes the same ones or stops."""
-    if find_spec("wordllama") is None:
+    if not has_extra("static"):
         pytest.skip("the extra static is not installed")
     run, other = tmp_path / "with", tmp_path / "without"
     dry = average(tmp_path, "--dry-run")

@@ -8,6 +8,7 @@ not found, and an ellipsis may not swallow a negation of what it joins.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,8 +31,9 @@ unless they are all that the text says."""
 
 # "..."   "[...]"   "(…)": an ellipsis within a quotation
 _GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
-# > 5 cups: a number that is compared, or Markdown's mark of a quotation in front of a number
-_COMPARED = re.compile(r"\s*>[ \t]+(?=[-+.]?\d)")
+# > 5 cups   > -$.5: a number that is compared, or Markdown's mark of a quotation in front of a
+# number, with the marks before its digits
+_COMPARED = re.compile(r"\s*>[ \t]+(?P<marks>[^\w\s]*)\d")
 _SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
 _NEGATIONS = frozenset(
     ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
@@ -66,7 +68,7 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
         return None
     # taken for Markdown's mark, unless the text compares that number in another way: then ">" may
     # be what the quotation claims
-    other = BESIDE_NUMBERS - {">"} if _COMPARED.match(quote) else frozenset[str]()
+    other = BESIDE_NUMBERS - {">"} if _compares(quote) else frozenset[str]()
     for where, text in texts.items():
         for spelling in _read(text):
             # as a whole first: an ellipsis may be the text's own
@@ -98,7 +100,8 @@ def _find(
 ) -> int | None:
     """Return where the first part stands if all stand in the text, in order.
 
-    The first part does not count where it stands after a token of `not_after`.
+    The first part does not count where it stands after a token of `not_after`, or after one with
+    signs of a number between them.
     """
     needed = min(MIN_WORDS, words_in(source))
     if any(words_in(part) < needed for part in parts):
@@ -112,7 +115,7 @@ def _find(
             if inside[end - 1] or (start > 0 and inside[start - 1]):
                 continue
             if ends is None:
-                if start == 0 or source[start - 1] not in not_after:
+                if not _stands_after(source, start, not_after):
                     found[end] = start
                 continue
             before = (at for at in sorted(ends, reverse=True) if at <= start)
@@ -123,6 +126,27 @@ def _find(
             return None
         ends = found
     return min((ends or {}).values(), default=None)
+
+
+def _compares(quote: str) -> bool:
+    """Return whether a quotation begins with `>` and a number, as in `> $5 cups`."""
+    match = _COMPARED.match(quote)
+    return match is not None and all(mark in "+." or _is_sign(mark) for mark in match["marks"])
+
+
+def _is_sign(token: str) -> bool:
+    return token in "-\u2212" or unicodedata.category(token) == "Sc"
+
+
+def _stands_after(source: Sequence[str], at: int, marks: frozenset[str]) -> bool:
+    """Return whether one of the marks stands before a token, or before the signs before it."""
+    while marks and at > 0:
+        at -= 1
+        if source[at] in marks:
+            return True
+        if len(source[at]) > 1 or not _is_sign(source[at]):
+            return False
+    return False
 
 
 def _positions(part: Sequence[str], source: Sequence[str]) -> Iterator[int]:

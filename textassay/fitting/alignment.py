@@ -296,7 +296,7 @@ class _Ranking:
         return [
             {
                 "criterion": node.id,
-                "importance": self.saliency[node.id],
+                "importance": None if np.isnan(self.saliency[node.id]) else self.saliency[node.id],
                 "permutation_ci": None
                 if np.isnan(spans[node.id]).any()
                 else spans[node.id].tolist(),
@@ -315,7 +315,8 @@ def _rank(
     values = dict(permutation.ranking())
     if saliency == "shapley":
         values = saliency_over_folds(name, train, fitter)
-    by_importance = sorted(nodes, key=lambda node: -values[node.id])
+    # what could not be measured comes last
+    by_importance = sorted(nodes, key=lambda node: -np.nan_to_num(values[node.id], nan=-np.inf))
     return _Ranking(by_importance, values, permutation)
 
 

@@ -31,7 +31,7 @@ def importance_over_folds(
 
     Each fold's by an aggregator that has not seen it. If an aspect's ratings are all equal in a
     fold or outside of it, as of texts that are nearly all faultless, aspect by aspect over the rows
-    of all folds together (`cross_fitted_importance`).
+    of all folds together (`cross_fitted_importance`). Rows without any feature take no part.
 
     Args:
         name: Name of the aggregator.
@@ -44,6 +44,7 @@ def importance_over_folds(
     Raises:
         DataError: The folds are too small to learn from.
     """
+    train = train.rows(train.filled)  # ratings of other rows teach nothing
     masks = _fold_masks(train, fitter, count)
     measured = [at_most(train.rows(inside), _ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
     if all(map(_can_learn, (train.rows(~inside) for inside in masks))) and all(
@@ -95,6 +96,7 @@ def cross_fitted_importance(
 
     Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
     of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
+    Rows without any feature take no part.
 
     Args:
         name: Name of the aggregator.
@@ -107,6 +109,7 @@ def cross_fitted_importance(
     Raises:
         DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
     """
+    train = train.rows(train.filled)
     human = train.human[:, train.aspects.index(aspect)]
     fold = folds(train.groups, count, seed=fitter.seed)
     masks = [fold == number for number in range(int(fold.max()) + 1)]
@@ -123,7 +126,7 @@ def cross_fitted_importance(
         predicted = np.empty((len(human), 1))
         for aggregator, inside in parts:
             predicted[inside] = (
-                np.nanmean(human[~inside])
+                _mean_of_rated(human[~inside])
                 if aggregator is None
                 else aggregator.predict(features[inside], systems=train.rows(inside).systems)
             )
@@ -135,13 +138,19 @@ def cross_fitted_importance(
     )  # fmt: skip
 
 
+def _mean_of_rated(ratings: Floats) -> float:
+    """Return the mean of the ratings, NaN if there are none."""
+    rated = ratings[~np.isnan(ratings)]
+    return float(rated.mean()) if len(rated) else float("nan")
+
+
 def saliency_over_folds(
     name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
 ) -> dict[str, float]:
     """Return the mean size of each feature's Shapley values, from training rows alone.
 
     In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
-    aggregator that has not seen it.
+    aggregator that has not seen it. Rows without any feature take no part.
 
     Args:
         name: Name of the aggregator.
@@ -152,6 +161,7 @@ def saliency_over_folds(
     Raises:
         DataError: The folds are too small to learn from.
     """
+    train = train.rows(train.filled)
     spreads = np.nanstd(train.human, axis=0)
     masks = _fold_masks(train, fitter, count)
     if all(_can_learn(train.rows(~inside)) for inside in masks):

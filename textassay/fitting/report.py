@@ -125,12 +125,12 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
     return [
         {
             "feature": name,
-            "mean": mean,
+            "mean": _known(mean),
             "ci": _listed(overall[at_name[name]]),
             "by_aspect": {
                 aspect: {
-                    "mean": float(importance.mean[at_name[name], at]),
-                    "sd": float(importance.sd[at_name[name], at]),
+                    "mean": _known(importance.mean[at_name[name], at]),
+                    "sd": _known(importance.sd[at_name[name], at]),
                     "ci": _listed(interval[at_name[name], at]),
                 }
                 for at, aspect in enumerate(table.aspects)
@@ -138,6 +138,10 @@ def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
         }
         for name, mean in importance.ranking()
     ]
+
+
+def _known(figure: float) -> float | None:
+    return None if np.isnan(figure) else float(figure)
 
 
 def _listed(span: Floats) -> list[float] | None:

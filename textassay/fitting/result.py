@@ -129,7 +129,10 @@ class Fit(Displayed):
         importance = self.report["importance"]["permutation"]
         # a list unless it could not be measured
         features = [
-            (one["feature"], (one["mean"], *(one["ci"] or (None, None))))
+            (
+                one["feature"],
+                None if one["mean"] is None else (one["mean"], *(one["ci"] or (None, None))),
+            )
             for one in (importance if isinstance(importance, list) else [])
         ]
         return [

@@ -160,7 +160,12 @@ def _importance(importance: Json) -> str:
         return f"{lines[0]}\n  {permutation['failed']}"
     sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
     rows = [
-        (row["feature"], f"{row['mean']:.4f}", _span(row["ci"]), f"{sizes[row['feature']]:.4f}")
+        (
+            row["feature"],
+            _growth(row["mean"]),
+            _span(row["ci"]),
+            f"{sizes[row['feature']]:.4f}",
+        )
         for row in permutation[:_SHOWN]
     ]
     more = [f"  and {len(permutation) - _SHOWN} more"] if len(permutation) > _SHOWN else []
@@ -180,7 +185,8 @@ def _alignment(layers: list[Json]) -> str:
                 f", held-out {_figure(figures['pearson'])} / {_figure(figures['spearman'])}"
             )
         lines += [
-            f"    {row['criterion']} {row['importance']:.4f}" + (" *" if row["expanded"] else "")
+            f"    {row['criterion']} {_growth(row['importance'])}"
+            + (" *" if row["expanded"] else "")
             for row in layer["importance"]
         ]
     return "\n".join([*lines, "  * taken apart for the next layer"])
@@ -281,6 +287,10 @@ def _spanned(row: Json, coefficient: str) -> str:
 
 def _span(ends: list[float] | None) -> str:
     return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+
+
+def _growth(mean: float | None) -> str:
+    return "-" if mean is None else f"{mean:.4f}"
 
 
 def _figure(value: float | None) -> str:

@@ -35,7 +35,8 @@ class Importance:
 
     Attributes:
         names: What was shuffled, length m.
-        mean: Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it.
+        mean: Shape (m, targets). 0 if the predictions do not rest on it or gain nothing by it, NaN
+            if no rated row could exchange it with another.
         sd: Standard deviation over the repeats, the same shape: what the choice of shuffles does.
         importances: Every repeat, shape (m, targets, repeats).
         influences: How far each group of rows moves `mean`, shape (m, targets, groups): what the
@@ -49,7 +50,10 @@ class Importance:
     influences: Floats
 
     def ranking(self) -> list[tuple[str, float]]:
-        """Return names with their importance averaged over the targets, most important first."""
+        """Return names with their importance averaged over the targets, most important first.
+
+        Those whose importance is NaN come last.
+        """
         overall = self.mean.mean(axis=1)
         return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
 
@@ -101,7 +105,9 @@ def permutation_importance(
     Take rows that the predictor was not trained on; on training rows noise looks important.
     Features that say the same cover for each other: shuffle them together, as one entry of
     `columns`, to see what they carry. Rows exchange features only with rows that have the same
-    gaps in them, and rows without a prediction take no part.
+    gaps in them, and rows without a prediction take no part. A row that is alone with its gaps
+    keeps its features, and counts as one whose error does not grow; if every rated row is alone,
+    the importance is NaN.
 
     Args:
         predict: From features (n, features) to predictions (n, targets) or (n,).
@@ -149,6 +155,8 @@ def permutation_importance(
             # leaving out the second role makes the intervals too narrow
             borrowed[order] += growth / repeats
         influences[row] = _influences(growths, borrowed, ~np.isnan(y), gaps, codes)
+        stuck = ~(~np.isnan(y) & (np.bincount(gaps)[gaps] > 1)[:, None]).any(axis=0)
+        importances[row, stuck], influences[row, stuck] = np.nan, np.nan
     return Importance(
         tuple(entries), importances.mean(axis=2), importances.std(axis=2), importances, influences
     )
@@ -159,11 +167,19 @@ def pooled(parts: Sequence[Importance]) -> Importance:
 
     If each part's predictor learned from the other parts, intervals of 95 % held 0 in 92 to 97 %
     of trials with features that tell nothing: a little less than promised for trees.
+
+    Parts in which an importance is NaN are left out of its mean.
     """
     importances = np.concatenate([part.importances for part in parts], axis=2)
-    mean = np.mean([part.mean for part in parts], axis=0)
-    influences = np.concatenate([part.influences / len(parts) for part in parts], axis=2)
-    return Importance(parts[0].names, mean, importances.std(axis=2), importances, influences)
+    measured = np.stack([~np.isnan(part.mean) for part in parts])
+    # divided by NaN, what no part could measure stays NaN
+    count = np.where(measured.any(axis=0), measured.sum(axis=0), np.nan)
+    mean = np.nansum([part.mean for part in parts], axis=0) / count
+    sd = np.ma.masked_invalid(importances).std(axis=2).filled(np.nan)
+    influences = np.concatenate(
+        [np.nan_to_num(part.influences) / count[..., None] for part in parts], axis=2
+    )
+    return Importance(parts[0].names, mean, sd, importances, influences)
 
 
 def sampled_shapley(

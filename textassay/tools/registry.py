@@ -26,6 +26,7 @@ from textassay.tools.bartscore import BartScore
 from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
+from textassay.tools.engines.files import has_packaged_vectors
 from textassay.tools.extraction import Coverage, Novelty
 from textassay.tools.function_tool import FunctionTool
 from textassay.tools.lm_prob import LMProb
@@ -147,8 +148,10 @@ def _describe(kind: str, made: Tool) -> ToolDescription:
 
 
 def has_extra(extra: str) -> bool:
-    """Return whether the modules of an extra of the package are installed; imports none."""
-    return all(map(find_spec, EXTRAS.get(extra, ())))
+    """Return whether an extra of the package is installed, with its files; imports none of it."""
+    # a package whose vectors are not where they should be would only fail at the first score
+    complete = extra != "static" or has_packaged_vectors()
+    return complete and all(map(find_spec, EXTRAS.get(extra, ())))
 
 
 def build(

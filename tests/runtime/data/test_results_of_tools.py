@@ -61,18 +61,23 @@ def test_promptfoo_with_two_providers():
 
 def test_promptfoo_without_parts_of_the_grading():
     """The result's own score counts if something was asserted, and was not that a test passes
-    unasked or that a provider failed."""
-    asserted = {"testCase": {"assert": [{"type": "equals"}]}}
+    unasked, that a provider failed, or that it answered nothing."""
+    unanswered = {"score": 0, "testCase": {"assert": [{"type": "equals"}]}}
+    asserted = unanswered | {"response": {"output": "x"}}
     results = [
         {"score": 0.4, "gradingResult": {"score": 0.4, "reason": "too short"}},
         {"score": 1, "gradingResult": {"score": 1, "reason": "No assertions"}},
-        {"score": 0.3, **asserted},
-        {"score": 1, "testCase": {}},
-        {"score": 0, "failureReason": 2, **asserted},
+        asserted | {"score": 0.3},
+        {"score": 1, "response": {"output": "x"}, "testCase": {}},
+        asserted | {"failureReason": 2},
+        unanswered | {"response": {}, "error": "No output", "failureReason": 0},
+        unanswered | {"response": {"output": None}, "error": "No output"},
+        unanswered | {"response": {"error": "API 500"}, "error": "API 500"},
+        asserted | {"response": {"output": ""}},
     ]
     rows = promptfoo_rows({"results": [one | {"provider": "p"} for one in results]})
     found = [row.get("metrics") for row in rows]
-    assert found == [{"score": 0.4}, None, {"score": 0.3}, None, None]
+    assert found == [{"score": 0.4}, None, {"score": 0.3}, *[None] * 5, {"score": 0}]
 
 
 def test_prompts_of_promptfoo_with_one_id_are_told_apart():

@@ -239,7 +239,11 @@ def _importance(run: RunSource) -> dict[str, float]:
         return {}
     try:
         permutation = json.loads(path.read_bytes())["importance"]["permutation"]
-        return {str(each["feature"]): float(each["mean"]) for each in permutation}
+        return {
+            str(each["feature"]): float(each["mean"])
+            for each in permutation
+            if each["mean"] is not None
+        }
     except (ValueError, KeyError, TypeError):
         return {}  # a report by an older version, or of nothing held out
 

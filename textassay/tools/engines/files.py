@@ -157,6 +157,15 @@ def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
     return modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
 
 
+def has_packaged_vectors() -> bool:
+    """Return whether the vectors of the extra `static` are there; reads none of them."""
+    try:
+        _packaged()
+    except ConfigurationError:
+        return False
+    return True
+
+
 def _packaged() -> ModelFiles:
     """Return the vectors that the package wordllama ships; its code is not run."""
     spec = find_spec(PACKAGED_VECTORS)

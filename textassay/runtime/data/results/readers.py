@@ -104,15 +104,16 @@ def _total(one: Mapping[str, Any], parts: Iterable[Any]) -> dict[str, Any]:
 def _is_measured(one: Mapping[str, Any], parts: Iterable[Any]) -> bool:
     """Return whether a result's score says anything of its text.
 
-    A test that asserts nothing passes with 1, and a provider that fails gets 0.
+    A test that asserts nothing passes with 1; a provider that fails, or answers nothing, gets 0.
     """
     if list(parts) or _named(one):
         return True
     if (graded := one.get("gradingResult")) is not None:
         return bool(graded.get("reason") != "No assertions")
     # promptfoo can be told to leave the grading out of its files
-    failed = one.get("failureReason") == _PROVIDER_FAILED
-    return not failed and bool((one.get("testCase") or {}).get("assert"))
+    failed = one.get("failureReason") == _PROVIDER_FAILED  # older files give no reason
+    answered = (one.get("response") or {}).get("output") is not None
+    return answered and not failed and bool((one.get("testCase") or {}).get("assert"))
 
 
 def _assertion(assertion: Mapping[str, Any]) -> str:
