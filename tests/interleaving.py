@@ -25,6 +25,8 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     if not _steps or not arguments or not isinstance(arguments[0], str | os.PathLike):
         return
     step = _steps[0]
+    if event == "os.scandir":  # by which pathlib lists a folder since Python 3.13
+        event = "os.listdir"
     if event == step.event and os.fspath(arguments[0]) == step.path:
         del _steps[0]  # first, since what it does is watched as well
         step.act()

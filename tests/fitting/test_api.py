@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -161,13 +162,22 @@ class Table:
         for (content,) in self.rows.execute("select content from rows"):
             yield json.loads(content)
 
+    def close(self):
+        self.rows.close()
+
 
 @pytest.mark.asyncio
 async def test_examples_are_read_where_fit_is_called():
     """As `evaluate` does."""
-    found = await fit(Table(), features="*", aggregator="ridge")
+    with closing(Table()) as table:
+        found = await fit(table, features="*", aggregator="ridge")
     assert found.report["data"]["rows"] == 60
-    also = await asyncio.to_thread(lambda: fit_sync(Table(), features="*", aggregator="ridge"))
+
+    def learn():
+        with closing(Table()) as table:
+            return fit_sync(table, features="*", aggregator="ridge")
+
+    also = await asyncio.to_thread(learn)
     assert also.report["held_out"] == found.report["held_out"]
     with pytest.raises(ConfigurationError, match=r"write `await textassay.fit\(...\)` instead"):
         fit_sync(rated(), features="*")
