@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
@@ -29,6 +29,8 @@ MAX_FRAMES = 1024
 """Rendered prompts that one template keeps; the oldest is dropped first."""
 
 _NEW: Any = object()
+K = TypeVar("K")
+V = TypeVar("V")
 _message = maker(ChatMessage)
 
 IN_SENTENCES = (
@@ -77,7 +79,7 @@ class PromptTemplate:
     task: Task
     layout: Layout = "paper"
     profile: Profile = NO_PROFILE
-    _frames: dict[Any, PromptFrame | None] = field(
+    _bound: dict[Any, BoundPrompt] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
     _latest: dict[str, tuple[Example, list[dict[str, str]]]] = field(
@@ -136,49 +138,47 @@ class PromptTemplate:
             PromptError: The prompt file does not render.
         """
         if example is None:
-            return Prompt(self._chat(**values))
+            return Prompt(self.chat(**values))
+        return self.bind(**values).render(example, readings)
+
+    def bind(self, **values: Any) -> BoundPrompt:
+        """Return the prompt with what it names besides the examples, for many of them.
+
+        Equal values give the same object.
+        """
+        key: Any = (tuple(values), *values.values())
+        try:
+            bound = self._bound.get(key)
+        except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
+            key = to_json(values)
+            bound = self._bound.get(key)
+        if bound is None:
+            bound = BoundPrompt(self, values)
+            _keep(self._bound, key, bound)
+        return bound
+
+    def texts_of(self, example: Example) -> list[dict[str, str]]:
+        """Return the texts of an example as prompts want them, see `material`."""
         latest = self._latest.get("last")
         if latest is None or latest[0] is not example:
             # one tuple, so that no other thread sees an example with the texts of another
             self._latest["last"] = latest = (example, material(self.task, example))
-        texts = latest[1]
-        if readings:
-            texts = [*texts, *readings]
-        if self.takes_plain_texts:
-            messages = self._chat(material=texts, bare=plain_texts(example), **values)
-        else:
-            messages = self._fill(texts, values)
-        return Prompt(messages, example.source)
+        return latest[1]
 
-    def _chat(self, **values: Any) -> tuple[ChatMessage, ...]:
+    def chat(self, **values: Any) -> tuple[ChatMessage, ...]:
+        """Return the messages, rendered with exactly these values.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))
 
-    def _fill(self, texts: list[dict[str, str]], values: dict[str, Any]) -> tuple[ChatMessage, ...]:
-        """Return the messages, rendered once for all examples with these values.
+    def frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
+        """Return the messages with gaps for texts with these labels; `None` if there can be none.
 
-        Rendering takes ten times as long as filling in the texts, and an aspect's prompt differs
-        between examples in nothing else.
+        Raises:
+            PromptError: The prompt file does not render.
         """
-        # Labels belong to the key: an example without a source has another prompt than one with it.
-        labels = tuple([part["label"] for part in texts])
-        key: Any = (labels, tuple(values), *values.values())
-        try:
-            kept = self._frames.get(key, _NEW)
-        except TypeError:  # a value that does not hash, such as a plan: its JSON stands for it
-            key = (labels, to_json(values))
-            kept = self._frames.get(key, _NEW)
-        if kept is _NEW:
-            kept = self._frame(labels, values)
-            if len(self._frames) >= MAX_FRAMES:
-                # Dicts keep the order of insertion, so this is the oldest.
-                del self._frames[next(iter(self._frames))]
-            self._frames[key] = kept
-        # This prompt changes the texts (a filter, say), so it must be rendered for each example.
-        if kept is None:
-            return self._chat(material=texts, **values)
-        return _messages(self.prompt, kept.fill([part["text"] for part in texts]))
-
-    def _frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
         try:
             words = self._in_english(values)
             return frame(self.prompt, labels, task=self.task, layout=self.layout, **words)
@@ -205,7 +205,7 @@ class PromptTemplate:
         """
         if self.takes_plain_texts:
             values["bare"] = plain
-        return self._chat(**values)
+        return self.chat(**values)
 
     def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
         """Return 6 hex digits for the words that are sent apart from the examples' own.
@@ -221,6 +221,47 @@ class PromptTemplate:
             as_noun(a).name for a in self.task.aspects if self._has_sentences and _is_overall(a)
         ]
         return prompt_digest((self.prompt, *also), *variants, *self.profile.digest_parts, *nouns)
+
+
+class BoundPrompt:
+    """A prompt with all that it names but the texts of an example.
+
+    Rendering takes ten times as long as filling in texts, and prompts of one aspect differ in
+    nothing else, so it is rendered once for all examples with the same labels.
+    """
+
+    def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
+        """Store what is rendered, see `PromptTemplate.bind`."""
+        self._template, self._values = template, values
+        self._frames: dict[tuple[str, ...], PromptFrame | None] = {}
+
+    def render(self, example: Example, readings: list[dict[str, str]] | None = None) -> Prompt:
+        """Return the prompt for an example; arguments and errors as of `PromptTemplate.render`."""
+        template = self._template
+        texts = template.texts_of(example)
+        if readings:
+            texts = [*texts, *readings]
+        if template.takes_plain_texts:
+            bare = plain_texts(example)
+            return Prompt(template.chat(material=texts, bare=bare, **self._values), example.source)
+        # Labels belong to the key: an example without a source has another prompt than one with it.
+        labels = tuple([text["label"] for text in texts])
+        frame = self._frames.get(labels, _NEW)
+        if frame is _NEW:
+            frame = template.frame(labels, self._values)
+            _keep(self._frames, labels, frame)
+        # This prompt changes the texts (a filter, say), so it must be rendered for each example.
+        if frame is None:
+            return Prompt(template.chat(material=texts, **self._values), example.source)
+        turns = frame.fill([text["text"] for text in texts])
+        return Prompt(_messages(template.prompt, turns), example.source)
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Add to a dict of at most `MAX_FRAMES`; the oldest makes room."""
+    if len(kept) >= MAX_FRAMES:
+        del kept[next(iter(kept))]  # dicts keep the order of insertion
+    kept[key] = value
 
 
 def _is_overall(aspect: Aspect) -> bool:

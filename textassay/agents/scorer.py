@@ -6,10 +6,10 @@ through: whoever runs the agent turns them into failures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from textassay.agents.answer_form import (
     ScalePoint,
@@ -19,12 +19,12 @@ from textassay.agents.answer_form import (
     schema_of,
 )
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
-from textassay.agents.prompt_template import Prompt
+from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
 from textassay.agents.reading.wording import Form
 from textassay.agents.related_aspects import RelatedAspects
-from textassay.agents.scores import from_samples, from_text, shared_fields
+from textassay.agents.scores import aspect_fields, from_samples, from_text
 from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score
@@ -36,6 +36,18 @@ Reading = Literal["text", "sampled", "logprob"]
 TOP_LOGPROBS = 20
 MAX_LABELS = 20
 """Most ratings that are distinguished by the probabilities of their labels."""
+
+
+class _Asked(NamedTuple):
+    """What is the same for all examples that are rated on an aspect."""
+
+    prompt: BoundPrompt
+    """For prompts that name nothing else."""
+    request: Mapping[str, Any]
+    """What requests hold besides the prompt."""
+    fields: dict[str, Any]
+    """What scores share, but for the example's id."""
+    read: Callable[[Sample], Rating | NoRating]
 
 
 @dataclass(frozen=True)
@@ -149,7 +161,8 @@ class Scorer:
         """
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
-        about = shared_fields(example, aspect, how=self.how, signature=self.signature)
+        asked = self._asked(aspect)
+        about: dict[str, Any] = {"id": example.id, **asked.fields}
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
         optional: dict[str, Any] = {}
@@ -159,15 +172,29 @@ class Scorer:
             optional["knowledge"] = knowledge.aspects
         if parent is not None:
             optional["parent"] = parent
-        prompt = self._prompt(example, aspect, optional)
+        bound = self._bound(aspect, **optional) if optional else asked.prompt
+        prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
-    def _prompt(self, example: Example, aspect: Aspect, optional: dict[str, Any]) -> Prompt:
+    @cached_property
+    def _asked(self) -> Callable[[Aspect], _Asked]:
+        """Returns what asking about an aspect takes; made once for each aspect."""
+        return lru_cache(maxsize=256)(self._asked_of)
+
+    def _asked_of(self, aspect: Aspect) -> _Asked:
+        return _Asked(
+            self._bound(aspect),
+            _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
+            aspect_fields(aspect, how=self.how, signature=self.signature),
+            partial(self._read, aspect=aspect),
+        )
+
+    def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
+        """Return the prompt for an aspect with what else it names."""
         scale = self._asked_scale(aspect)
-        return self.ask.render(
-            example,
+        return self.ask.template.bind(
             aspect=aspect,
             points=points_of(scale, self.form),
             whole=is_whole(scale),
@@ -176,18 +203,15 @@ class Scorer:
             **optional,
         )
 
-    def _request(self, aspect: Aspect) -> Mapping[str, Any]:
-        """Return what requests hold besides the prompt."""
-        return _request_of(aspect.scale, self.how, self.form, self.asks_for_json)
-
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
+        asked = self._asked(aspect)
         answers = await self.ask.until_usable(
             prompt,
-            partial(self._read, aspect=aspect),
+            asked.read,
             _problem,
             retries=self.parse_retries,
             is_cut=self._is_cut,
-            **self._request(aspect),
+            **asked.request,
         )
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
@@ -254,7 +278,7 @@ class Scorer:
             partial(self._read_whole, aspect=aspect),
             n=self.ask.n,
             is_cut=never_cut,
-            **self._request(aspect),
+            **self._asked(aspect).request,
         )
         score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
         notes = truncation_note(answer.truncated_tokens)
@@ -268,7 +292,6 @@ class Scorer:
         )
 
 
-@lru_cache(maxsize=256)
 def _request_of(scale: Scale, how: Reading, form: Form, as_json: bool) -> Mapping[str, Any]:
     return {
         "logprobs": TOP_LOGPROBS if how == "logprob" else None,

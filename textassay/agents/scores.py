@@ -9,10 +9,10 @@ from typing import Any
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED
 from textassay.agents.reading.rating import NoRating, Rating
-from textassay.runtime.messages import Aspect, Example, How, Score, maker
+from textassay.runtime.messages import Aspect, Example, How, Score, trusted_maker
 from textassay.runtime.model import Json, Sample
 
-_score = maker(Score)
+_score = trusted_maker(Score)
 
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
@@ -22,13 +22,12 @@ def shared_fields(
     example: Example, aspect: Aspect, *, how: How, signature: str = ""
 ) -> dict[str, Any]:
     """Return the fields that all scores of an example on an aspect share, whatever comes of it."""
-    return {
-        "id": example.id,
-        "aspect": aspect.label,
-        "scale": aspect.scale,
-        "how": how,
-        "signature": signature,
-    }
+    return {"id": example.id, **aspect_fields(aspect, how=how, signature=signature)}
+
+
+def aspect_fields(aspect: Aspect, *, how: How, signature: str = "") -> dict[str, Any]:
+    """Return the fields that the scores of all examples on an aspect share."""
+    return {"aspect": aspect.label, "scale": aspect.scale, "how": how, "signature": signature}
 
 
 def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
@@ -37,7 +36,7 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     Args:
         sample: What the judge wrote.
         rating: What was read in it.
-        fields: The score's other fields.
+        fields: The score's other fields, sound as they are; they are not checked again.
     """
     text = sample.text.strip()
     # An explanation that is nothing but the rating explains nothing.

@@ -41,7 +41,7 @@ from textassay.runtime.messages import (
     ScoreError,
     Usage,
     UsageTotal,
-    maker,
+    trusted_maker,
 )
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -57,7 +57,7 @@ class CompletedScores(Protocol):
         ...
 
 
-_assignment_of = maker(Assignment)
+_assignment_of = trusted_maker(Assignment)
 
 _Judged = tuple[Example, list[Score]]
 """An example with its scores; none if the run stopped before there were any."""

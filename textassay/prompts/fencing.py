@@ -25,10 +25,8 @@ def nonce(texts: Iterable[str]) -> str:
     for attempt in count():
         hashed = f"{attempt}:{joined}".encode("utf-8", "surrogatepass")
         number = hashlib.sha256(hashed).hexdigest()[:8]
-        for text in known:
-            if number in text:
-                break
-        else:
+        # what is joined holds lengths as well, so only a second look tells whether a text has it
+        if number not in joined or not any(number in text for text in known):
             return number
     raise AssertionError("unreachable")
 

@@ -8,6 +8,7 @@ any number of processes on one folder: each writes to a shard of its own and rea
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import sqlite3
@@ -269,8 +270,30 @@ class DiskStore(AsyncResource):
         for reader in self._readers:
             value = reader.get(key)
             if value is not None:
+                self._share_snapshot(reader)
                 return value
         return None
+
+    def _share_snapshot(self, reader: ShardReader) -> None:
+        """Have reads of one shard share a transaction until this turn of the event loop is over.
+
+        A transaction for every read takes as long as the reading. None is begun before a hit: a
+        run without any would gain nothing.
+        """
+        if reader.in_transaction:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # nothing would end it
+        # In this order: a commit that the snapshot lacks is then announced to the loop after the
+        # end, so that an answer is seen whenever it has left `pending`.
+        loop.call_soon(self._end_snapshot, reader)
+        reader.begin()
+
+    def _end_snapshot(self, reader: ShardReader) -> None:
+        if not self._closed:
+            reader.end()
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return after the commit, which a canceled `put` waits for as well.

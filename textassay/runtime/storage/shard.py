@@ -80,6 +80,20 @@ class ShardReader:
             raise unusable(self.file, problem)
         return rows[0][3]  # type: ignore[no-any-return]  # its type was checked
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether `begin` was called and `end` was not."""
+        return self._connection.in_transaction
+
+    def begin(self) -> None:
+        """Have all reads until `end` see the file as it is at the first of them."""
+        self._cursor.execute("BEGIN")
+
+    def end(self) -> None:
+        """Have later reads see what was written meanwhile."""
+        if self._connection.in_transaction:  # an error while reading ends it as well
+            self._cursor.execute("COMMIT")
+
     def count(self) -> int:
         """Return the number of entries."""
         if self._empty:
