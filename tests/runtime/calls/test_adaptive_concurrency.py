@@ -353,11 +353,62 @@ def test_a_server_that_answers_side_by_side_is_not_started_slowly() -> None:
     assert set(seen.limits_between(0.2, 10)) == {64}
 
 
-def test_a_thousand_calls_are_in_flight_after_two_rounds() -> None:
-    """Calls of 1 s that do not slow each other down: 4, then 128, then 1,000."""
+def test_a_thousand_calls_are_in_flight_after_one_round() -> None:
+    """Calls of 1 s that do not slow each other down: 20, then 1,000."""
     seen = simulate(lambda dice: lambda: asyncio.sleep(1), cap=1000, seconds=6, timeout=120)
-    assert {limit for _, limit in seen.limits} == {4, 128, 1000}
-    assert set(seen.limits_between(2.1, 6)) == {1000}
+    assert {limit for _, limit in seen.limits} == {20, 1000}
+    assert set(seen.limits_between(1.1, 6)) == {1000}
+
+
+@pytest.mark.parametrize(("cap", "probes"), [(2, 2), (64, 4), (200, 4), (1000, 20)])
+def test_an_unknown_server_is_asked_a_fiftieth_of_the_calls_at_first(cap, probes) -> None:
+    """But at least four, and no more than the cap, even if that is set later."""
+    assert AdaptiveLimit(cap, timeout=120).limit == probes
+    later = AdaptiveLimit(1000, timeout=120)
+    later.set_cap(cap)
+    assert later.limit == probes
+
+
+@pytest.mark.parametrize("places", [10, 50, 500])
+def test_a_leap_that_meets_rejections_is_taken_back_to_what_was_answered(places) -> None:
+    """From 20 to 1,000 calls: the rejections are one wave, whatever number is answered."""
+    limit = AdaptiveLimit(1000, timeout=120)
+    for _ in range(20):
+        limit.answered(1.0, 1.0, 20)
+    assert limit.limit == 1000
+    limit.cut(AdaptiveLimit.CUT)
+    for _ in range(1000 - places):
+        limit.rejected()
+    assert limit.limit == 20
+    for left in range(places, 0, -1):
+        limit.answered(2.0, 1.0, left)
+    assert limit.limit == max(20, places)
+
+
+def test_answers_before_the_first_rejection_of_a_leap_count() -> None:
+    """Of 1,000 calls, 300 were answered when the first is rejected, and 100 more are after it."""
+    limit = AdaptiveLimit(1000, timeout=120)
+    for _ in range(20):
+        limit.answered(1.0, 1.0, 20)
+    for _ in range(300):
+        limit.answered(2.0, 1.0, 1000)
+    limit.cut(AdaptiveLimit.CUT)
+    assert limit.limit == 300
+    for _ in range(600):
+        limit.rejected()
+    for _ in range(100):
+        limit.answered(2.1, 1.0, 400)
+    assert limit.limit == 400
+    limit.cut(AdaptiveLimit.CUT)  # the leap is over: cut as always
+    assert limit.limit == 280
+
+
+def test_a_thousand_calls_to_a_server_with_few_places_are_no_storm() -> None:
+    """50 places: one wave of rejections, and then about as many calls as there are places."""
+    seen = simulate(at_most(50), cap=1000, seconds=120, timeout=120)
+    assert max(seen.limits_between(10, 120)) <= 60
+    assert seen.refused < 1000 + 0.02 * seen.answered
+    assert seen.answered > 0.75 * 50 / 1.13 * 120
 
 
 @pytest.mark.parametrize(("places", "seconds"), [(4, 0.5), (30, 1.0), (100, 1.0)])

@@ -133,9 +133,11 @@ class AdaptiveLimit:
     of what it was, or most calls are rejected.
 
     With a timeout, nothing is known of the server at first, which may answer one call at a time:
-    it starts at `SLOW_START`. If the first calls took equally long (`ALIKE`), or a higher limit
-    brought answers in proportion (`IN_PROPORTION`), the server answers them side by side, and the
-    limit grows by up to `JUMP` at once: as far as a queue of that length would end well in time.
+    it starts at `PROBES` of the cap, but at least `SLOW_START`. If the first calls took equally
+    long (`ALIKE`), or a higher limit brought answers in proportion (`IN_PROPORTION`), the server
+    answers them side by side, and the limit leaps to up to `JUMP` times as many at once: as far as
+    a queue of that length would end well in time. A leap that meets rejections is taken back,
+    except for the calls that it brought answers to: they show how many the server takes.
     Doubling ends, and its last step is taken back, if more calls bring no more answers per second
     (`GAIN`) and the slowest takes `LATE` of the timeout; the limit then grows only while
     the slowest takes less than `TOO_LATE` of it, and never so far that the slowest would take more
@@ -145,7 +147,8 @@ class AdaptiveLimit:
 
     START = 32
     SLOW_START = 4
-    JUMP = 32
+    PROBES = 0.02
+    JUMP = 64
     ALIKE = 1.5
     IN_PROPORTION = 0.75
     GAIN = 0.15
@@ -171,7 +174,7 @@ class AdaptiveLimit:
             timeout: Seconds after which calls are given up; `None` if they are not.
         """
         self.cap, self._timeout = cap, timeout
-        self.limit = min(cap, self.START if timeout is None else self.SLOW_START)
+        self.limit = self._start()
         """Calls that may be in flight now."""
         # The limit itself is a whole number; growth and cuts are computed on the exact one.
         self._exact = float(self.limit)
@@ -182,6 +185,10 @@ class AdaptiveLimit:
         self._last: Round | None = None
         self._last_rate = 0.0
         self._saturated = False
+        # The limit before a leap whose calls have not all ended yet, and whether that was taken
+        # back; both belong to the round that began with the leap.
+        self._leapt_from: float | None = None
+        self._leap_failed = False
         self._judged = Round(limit=self.limit)
         self._before_cuts: Round | None = None
         self._holding = False
@@ -202,6 +209,8 @@ class AdaptiveLimit:
         self._judged.answered += 1
         # Answers that came while the limit was hardly used say nothing about a higher one.
         done.saturated += in_flight >= self.SATURATED * self.limit
+        if self._leap_failed:
+            self._set(max(self._exact, done.answered))
         verdict = self._congestion.answered(now, latency, in_flight)
         if verdict is not None:
             self._apply(verdict)
@@ -234,7 +243,11 @@ class AdaptiveLimit:
     def cut(self, factor: float) -> None:
         """Shrink to `factor` of the limit, unless earlier cuts brought no relief."""
         self._doubling = False
-        if not self._holding:
+        if self._leapt_from is not None and not self._leap_failed:
+            # Cutting step by step would have many of the calls that wait rejected at every step.
+            self._leap_failed = True
+            self._set(max(self._leapt_from, self._round.answered))
+        elif not self._holding:
             # at most half per judged round: rejections come in bursts, from calls that were all
             # sent under the same limit
             self._set(max(self._exact * factor, self._judged.limit / 2))
@@ -242,7 +255,13 @@ class AdaptiveLimit:
     def set_cap(self, cap: int) -> None:
         """Change the most calls in flight; a limit that is above it falls to it at once."""
         self.cap = cap
-        self._set(self._exact)
+        unused = self._last is None and not self._round.calls
+        self._set(min(self._exact, self._start()) if unused else self._exact)
+
+    def _start(self) -> int:
+        if self._timeout is None:
+            return min(self.cap, self.START)
+        return min(self.cap, max(self.SLOW_START, int(self.PROBES * self.cap)))
 
     def _set(self, limit: float) -> None:
         # The exact limit keeps fractions: 5 % of a limit below 20 would be lost in whole numbers.
@@ -268,9 +287,13 @@ class AdaptiveLimit:
         if self._judged.calls >= max(self.limit, self.JUDGED):
             self._judge_cuts(self._judged)
             self._judged = Round(limit=self.limit)
-        # Checked against the limit as it is now: after a cut, a round ends sooner.
-        if self._round.calls >= self.limit:
+        # Checked against the limit as it is now: after a cut, a round ends sooner. Only a leap that
+        # failed is judged by all of its calls.
+        if self._round.calls >= (self._round.limit if self._leap_failed else self.limit):
+            before, self._leapt_from, self._leap_failed = self._exact, None, False
             self._grow_after(self._round, now)
+            if self._exact > 2 * before:
+                self._leapt_from = before
             self._last, self._round = self._round, Round(limit=self.limit, began=now)
 
     def _grow_after(self, done: Round, now: float | None) -> None:
