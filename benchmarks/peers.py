@@ -39,6 +39,8 @@ ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
     "DEEPEVAL_NO_INSPECT_PROMPT": "1",
+    # unset: programs start from compiled modules
+    "PYTHONDONTWRITEBYTECODE": "",
 }
 
 
@@ -50,7 +52,7 @@ class Arm:
     requirements: tuple[str, ...]
 
 
-OPENAI = "openai==3.54.0"
+OPENAI = "openai[aiohttp]==3.54.0"
 PEERS = {
     "bare aiohttp loop": Arm("bare_aiohttp", ("aiohttp==3.14.5",)),
     "bare openai loop": Arm("bare_openai", (OPENAI,)),
@@ -205,7 +207,7 @@ def environment(parent: Path, name: str) -> Path:
         install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     else:
         subprocess.run([uv, "venv", "-q", "-p", sys.executable, str(folder)], check=True)
-        install = [uv, "pip", "install", "-q", "-p", str(python)]
+        install = [uv, "pip", "install", "-q", "--compile-bytecode", "-p", str(python)]
     subprocess.run([*install, *arm.requirements], check=True)
     marker.write_text(wanted, encoding="utf-8")
     return python

@@ -1,8 +1,9 @@
-"""DeepEval: a metric of one's own, which asks through its client for OpenAI-compatible servers.
+"""DeepEval: a metric and a model of one's own, as its guides describe them.
 
 Its fastest settings: asynchronous, no throttle, no indicator, no printed results, no cache;
-telemetry is turned off by its variable. A metric of one's own, because its G-Eval sends other
-prompts.
+telemetry is turned off by its variable. A model of one's own with one client over aiohttp, because
+its `LocalModel` makes a client, and so a connection, for every call. A metric of one's own, because
+its G-Eval sends other prompts.
 """
 
 from __future__ import annotations
@@ -10,23 +11,52 @@ from __future__ import annotations
 from deepeval import evaluate
 from deepeval.evaluate import AsyncConfig, CacheConfig, DisplayConfig
 from deepeval.metrics import BaseMetric
-from deepeval.models import LocalModel
+from deepeval.models import DeepEvalBaseLLM
 from deepeval.test_case import LLMTestCase
+from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from benchmarks.peer_arms.work import KEY, MODEL, Work, rating, work
+
+
+class SharedClient(DeepEvalBaseLLM):
+    """Asks through one client for all calls."""
+
+    def __init__(self, api_base: str) -> None:
+        self.client = AsyncOpenAI(
+            base_url=api_base, api_key=KEY, max_retries=0, http_client=DefaultAioHttpClient()
+        )
+        super().__init__(MODEL)
+
+    def load_model(self) -> AsyncOpenAI:
+        """Return the client."""
+        return self.client
+
+    def get_model_name(self) -> str:
+        """Return the model's name."""
+        return MODEL
+
+    def generate(self, prompt: str) -> str:
+        """Refuse, as nothing here is synchronous."""
+        raise NotImplementedError
+
+    async def a_generate(self, prompt: str) -> str:
+        """Ask."""
+        answer = await self.client.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": prompt}], temperature=0
+        )
+        return answer.choices[0].message.content or ""
 
 
 class ReadRating(BaseMetric):
     """Asks the prompt that is the test case's input, and scores by the rating in the answer."""
 
-    def __init__(self, model: LocalModel) -> None:
+    def __init__(self, model: SharedClient) -> None:
         self.model, self.evaluation_model = model, model.get_model_name()
         self.threshold, self.async_mode, self.include_reason = 3.0, True, False
 
     async def a_measure(self, test_case: LLMTestCase, *args: object, **kwargs: object) -> float:
         """Ask and read."""
-        answer, _ = await self.model.a_generate(test_case.input)
-        self.score = rating(answer)
+        self.score = rating(await self.model.a_generate(test_case.input))
         self.success = self.score >= self.threshold
         return self.score
 
@@ -45,7 +75,7 @@ class ReadRating(BaseMetric):
 
 def run(work: Work) -> dict[str, float]:
     """Evaluate one test case per prompt."""
-    model = LocalModel(model=MODEL, base_url=work.api_base, api_key=KEY, temperature=0)
+    model = SharedClient(work.api_base)
     result = evaluate(
         [
             LLMTestCase(name=name, input=prompt, actual_output="-")

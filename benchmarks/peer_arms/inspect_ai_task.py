@@ -2,7 +2,8 @@
 
 Its fastest settings: a fixed number of connections (an explicit `max_connections` turns the
 adaptive ones off), as many samples at once, no display, no realtime log, no control channel, no
-record of raw API calls. Its log file is written, as it is its result.
+record of raw API calls, and OpenAI's client over aiohttp. Its log file is written, as it is its
+result.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
+from openai import DefaultAioHttpClient
 
 from benchmarks.peer_arms.work import KEY, MODEL, Work, rating, work
 
@@ -32,7 +34,11 @@ def run(work: Work) -> dict[str, float]:
     samples = [Sample(id=name, input=prompt) for name, prompt in work.prompts.items()]
     config = GenerateConfig(temperature=0, max_connections=work.concurrency, max_retries=0)
     model = get_model(
-        f"openai-api/bench/{MODEL}", base_url=work.api_base, api_key=KEY, config=config
+        f"openai-api/bench/{MODEL}",
+        base_url=work.api_base,
+        api_key=KEY,
+        config=config,
+        http_client=DefaultAioHttpClient(),
     )
     [log] = evaluate(
         Task(dataset=MemoryDataset(samples), solver=generate(), scorer=read_rating()),

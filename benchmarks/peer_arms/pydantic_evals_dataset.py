@@ -1,6 +1,7 @@
 """pydantic-evals: a task that asks through pydantic-ai's direct API, and an evaluator.
 
-Its fastest settings: `model_request` rather than an agent, no progress bar, no instrumentation.
+Its fastest settings: `model_request` rather than an agent, no progress bar, no instrumentation,
+and OpenAI's client over aiohttp.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAioHttpClient
 from pydantic_ai import ModelRequest
 from pydantic_ai.direct import model_request
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -30,7 +31,8 @@ class ReadRating(Evaluator[str, str, None]):
 
 async def run(work: Work) -> dict[str, float]:
     """Evaluate a data set with one case per prompt."""
-    client = AsyncOpenAI(base_url=work.api_base, api_key=KEY, max_retries=0)
+    http = DefaultAioHttpClient()
+    client = AsyncOpenAI(base_url=work.api_base, api_key=KEY, max_retries=0, http_client=http)
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(openai_client=client))
 
     async def ask(prompt: str) -> str:
