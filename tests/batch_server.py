@@ -43,6 +43,8 @@ class Faults:
     """Submissions that are answered with 503, of those that could be taken."""
     passing: Callable[[], None] | None = None
     """Called with every request, such as to have time pass."""
+    most: int | None = None
+    """Batches that are accepted before the account is empty; `None` for any number."""
     hold: bool = False
     """Whether no batch ends."""
 
@@ -101,6 +103,9 @@ class Batches(MockServer):
         if self.faults.unavailable:
             self.faults.unavailable -= 1
             return web.json_response({"error": {"message": "try later"}}, status=503)
+        if len(self.batches) == self.faults.most:
+            error = {"error": {"message": "pay first", "code": "insufficient_quota"}}
+            return web.json_response(error, status=402)
         name = f"batch-{next(self._ids)}"
         self.batches[name] = {
             "id": name, "status": "in_progress",

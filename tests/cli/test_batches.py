@@ -107,6 +107,41 @@ def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
         assert server.counters.requests == 2
 
 
+def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
+    """As it says: the command can be repeated."""
+    with batches_served(Faults(most=0)) as server:
+        done = textassay(*flags(data, run, server, "--batch", *QUICK))
+        assert (done.code, run.exists()) == (3, False)
+        assert "is not kept: fix this and repeat the command" in done.err
+        server.faults.most = None
+        assert textassay(*flags(data, run, server, "--batch", *QUICK)).code == 0
+        assert set(server.billed.values()) == {1}
+
+
+def test_a_run_with_a_submitted_batch_is_kept_when_another_is_refused(data, run):
+    """Nothing was answered yet, but the first batch will be paid for."""
+    with batches_served(Faults(most=1, hold=True)) as server:
+        done = textassay(
+            "score", data, "--method", "jury", "--model", "juror1=direct/one", "--model",
+            "juror2=direct/two", "--api-base", server.url, "--aspects", "coherence", "--task",
+            "summarization", "--out", run, "--batch", *QUICK,
+        )  # fmt: skip
+        assert done.code == 3, done.err
+        assert f"textassay resume {run}" in done.err
+        server.faults.most, server.faults.hold = None, False
+        done = textassay("resume", run)
+        assert done.code == 0, done.err
+        assert len(server.batches) == 2
+        assert list(server.billed.values()) == [1] * 12
+
+
+def test_a_server_without_a_batch_api_is_told_apart_from_a_wrong_address(server, data, run):
+    """It answers single calls."""
+    done = textassay(*flags(data, run, server, "--batch", *QUICK))
+    assert (done.code, run.exists()) == (3, False)
+    assert "if this server has no batch API, leave out --batch" in done.err
+
+
 def test_models_without_a_batch_api_are_refused(data, run):
     """Exit 2, naming those that have one; nothing is made."""
     done = textassay(

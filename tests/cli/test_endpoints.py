@@ -128,3 +128,65 @@ def test_resume_takes_no_endpoints_from_a_run_folder(tmp_path: Path) -> None:
         assert "--config" in refused.err
         file = config(tmp_path / "judge.toml", f'api_base = "{mended.url}"')
         assert textassay("resume", tmp_path / "run", "--config", file).code == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('api_bse = "http://127.0.0.1:9/v1"', "endpoint 2: unknown setting 'api_bse'; known: api_"),
+        ('api_base = "http://127.0.0.1:9/v1"\nweight = 0', "endpoint 2: weight: "),
+        ("rpm = 60", "endpoint 2: model 'direct/judge' needs --api-base"),
+    ],
+)
+@pytest.mark.parametrize("role", ["scorer", None])
+def test_a_mistake_in_an_endpoint_is_named_by_its_place(
+    tmp_path: Path, table: str, says: str, role: str | None
+) -> None:
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    file = config(tmp_path / "judge.toml", 'api_base = "http://127.0.0.1:9/v1"', table)
+    if role is None:
+        text = file.read_text().replace("[[models.scorer.endpoints]]", "[[endpoints]]")
+        file.write_text(text.replace("[models.scorer]\n", ""))
+    elif "needs" not in says:
+        says = f"error: models.scorer: {says}"
+    assert scored(data, file, tmp_path / "run", says=says) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_address_on_the_command_line_is_not_ignored_for_endpoints(tmp_path: Path) -> None:
+    data, file = write_examples(tmp_path / "data.jsonl", 2), tmp_path / "judge.toml"
+    file.write_text('model = "direct/judge"\n[[endpoints]]\napi_base = "http://127.0.0.1:9/v1"\n')
+    says = f"--api-base would not be used beside the [[endpoints]] of {file}"
+    more = ("--api-base", "http://127.0.0.1:10/v1")
+    assert scored(data, file, tmp_path / "run", *more, says=says) == 2
+
+
+def test_settings_of_a_role_hold_for_the_general_model(tmp_path: Path) -> None:
+    """Also in a run that was begun without them, and under another model on the command line."""
+    data, file = write_examples(tmp_path / "data.jsonl", 4), tmp_path / "judge.toml"
+    with served() as general, served() as own, served() as later:
+        file.write_text(
+            f'model = "direct/judge"\napi_base = "{general.url}"\n'
+            f'[models.scorer]\napi_base = "{own.url}"\n'
+        )
+        assert scored(data, file, tmp_path / "run") == 0
+        assert scored(data, file, tmp_path / "other", "--model", "direct/other") == 0
+        assert (general.counters.requests, own.counters.requests) == (0, 8)
+        file.write_text(f'model = "direct/judge"\napi_base = "{later.url}"\n')
+        assert scored(data, file, tmp_path / "later") == 0
+        scores = tmp_path / "later" / "scores.jsonl"
+        scores.write_text("".join(scores.read_text().splitlines(keepends=True)[:3]))
+        file.write_text(f'[models.scorer]\napi_base = "{later.url}"\ntimeout = 50\n')
+        done = textassay("resume", tmp_path / "later", "--config", file)
+        assert done.code == 0, done.err
+        assert later.counters.requests == 4, "its answer is in the cache"
+
+
+def test_settings_of_a_role_that_the_method_does_not_have_are_warned_of(tmp_path: Path) -> None:
+    data, file = write_examples(tmp_path / "data.jsonl", 2), tmp_path / "judge.toml"
+    with served() as server:
+        file.write_text(
+            f'model = "direct/judge"\napi_base = "{server.url}"\n[models.judge]\nrpm = 3\n'
+        )
+        says = "warning: role 'judge' is not used; the roles of llm-score: scorer"
+        assert scored(data, file, tmp_path / "run", says=says) == 0

@@ -28,7 +28,7 @@ def edit(run, **settings):
     return manifest
 
 
-@pytest.mark.parametrize("where", ["settings", "role"])
+@pytest.mark.parametrize("where", ["settings", "", "scorer"])
 def test_a_manifest_cannot_have_a_secret_sent(data, run, server, monkeypatch, where):
     """Neither by the variable and address it names, nor in a role's table; given again, both are
     used."""
@@ -36,7 +36,7 @@ def test_a_manifest_cannot_have_a_secret_sent(data, run, server, monkeypatch, wh
     finished_run(data, run, server)
     with served(require_key=SECRET) as thief:
         planted = {"api_base": thief.url, "api_key_env": "AWS_SECRET_ACCESS_KEY"}
-        edit(run, **(planted if where == "settings" else {"roles": {"": planted}}))
+        edit(run, **(planted if where == "settings" else {"roles": {where: planted}}))
         refused = textassay("resume", run)
         assert refused.code == 2
         assert f"--api-base {thief.url} --api-key-env AWS_SECRET_ACCESS_KEY" in refused.err

@@ -223,6 +223,24 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     assert refused.code == 2
 
 
+def test_processes_that_were_killed_before_any_had_begun_can_be_started_again(server, data, run):
+    """By the same command: what they left is no run."""
+    for number in (1, 2):
+        (run / f"shard-{number}").mkdir(parents=True)
+    (run / "shard-1/.lock").touch()
+    (run / "shard-2/notes.txt").touch()
+    done = score(data, run, server, "--processes", "2")
+    assert done.code == 2
+    assert f"{run / 'shard-2'} contains other files (notes.txt)" in done.err
+    (run / "shard-2/notes.txt").rename(run / "notes.txt")
+    done = score(data, run, server, "--processes", "2")
+    assert done.code == 2
+    assert "contains other files" in done.err
+    (run / "notes.txt").unlink()
+    assert score(data, run, server, "--processes", "2").code == 0
+    assert len(rows_of(run)) == 12
+
+
 def test_a_shard_that_an_orphan_begins_meanwhile_is_resumed(server, data, run):
     """It held no run when `resume` looked, and holds scores when its process looks."""
     shards(data, run, server, 2)

@@ -255,6 +255,10 @@ def with_config(
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = pairs(typed.pop("field", None) or (), "--field")
     configured = config_file(path, [key for key in known if key not in ("config", "field")])
+    if typed.get("api_base") is not None and configured.get("endpoints"):
+        raise ConfigurationError(
+            f"--api-base would not be used beside the [[endpoints]] of {path}: leave out one"
+        )
     if mapped:
         configured["fields"] = {**configured.get("fields", {}), **mapped}
     chosen = {**configured.pop("set", {}), **settings(pairs_set or ())}

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from textassay.cli.console import say
 from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
-from textassay.runtime.settings import SETTABLE
+from textassay.runtime.settings import SETTABLE, place_of
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
@@ -109,6 +109,8 @@ def _flag(place: tuple[int | str, ...]) -> str:
     if not place:
         return ""
     name = str(place[0])
+    if name == "endpoints":
+        return place_of(place)
     return f"--set {name}: " if name in SETTABLE else f"--{name.replace('_', '-')}: "
 
 
@@ -116,7 +118,9 @@ def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
     # messages of `Settings` name other settings as Python knows them
     reason = re.sub(r"`(\w+)`", lambda name: _typed(name[1]).removesuffix("="), reason)
-    return f"{reason} (given: {problem['input']!r})" if problem["loc"] else reason
+    # a table may hold headers, and its reason names what is wrong in it
+    is_value = problem["loc"] and not isinstance(problem["input"], dict)
+    return f"{reason} (given: {problem['input']!r})" if is_value else reason
 
 
 def _typed(name: str) -> str:

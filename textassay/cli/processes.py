@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,9 @@ STOP_SECONDS = 60.0
 
 LINE_BYTES = 1 << 20
 
+SHARD_NAME = re.compile(r"shard-\d+")
+"""Names of the folders that `shard_folder` returns."""
+
 
 async def score_in_processes(order: ScoreCommand) -> int:
     """Judge in `order.processes` processes, merge their shards, and return the exit status.
@@ -54,7 +58,7 @@ async def score_in_processes(order: ScoreCommand) -> int:
         raise RunFolderError(
             f"{run} already contains shards; continue with `textassay resume {run}`"
         )
-    RunFolder.check_new(run)
+    _check_new(run)
     settings = divided(order.settings, count)
     shards = {
         Shard(number, count): replace(
@@ -66,6 +70,22 @@ async def score_in_processes(order: ScoreCommand) -> int:
         for number in range(1, count + 1)
     }
     return await _execute(run, shards, order)
+
+
+def _check_new(run: Path) -> None:
+    """Refuse a folder for new shards, unless all that it holds are folders that could be shards.
+
+    Such are left if the processes were killed before one of them had begun.
+
+    Raises:
+        RunFolderError: It holds something else, or a shard in it is in use.
+    """
+    entries = list(run.iterdir()) if run.is_dir() and not run.is_symlink() else []
+    left = [each for each in entries if SHARD_NAME.fullmatch(each.name) and each.is_dir()]
+    if not left or len(left) < len(entries):
+        RunFolder.check_new(run)
+    for folder in left:
+        RunFolder.check_new(folder)
 
 
 async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool) -> int:

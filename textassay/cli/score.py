@@ -43,10 +43,12 @@ MAX_PROCESSES = 1024
 _SHOWN_WARNINGS = (
     "textassay.runtime.calls.shared_limits",
     "textassay.runtime.calls.endpoints",
+    "textassay.runtime.batches.outage",
     "textassay.runtime.batches.unread",
+    "textassay.evaluation.roles",
 )
-"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint, a file
-that no batch can be made of."""
+"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint, a
+provider that fails, a file that no batch can be made of, settings of a role that is not asked."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ async def run_order(
     """
     began = False
     try:
-        with stops_of_a_run(order.out, lambda: began):
+        with stops_of_a_run(order.out, lambda: began), logged_warnings(*_SHOWN_WARNINGS):
             async with open_session(
                 order.spec.data,
                 order.spec,
@@ -255,9 +257,8 @@ async def run_order(
                 began = True
                 if watch is not None:
                     watch(session)
-                with logged_warnings(*_SHOWN_WARNINGS):
-                    async with show_progress(lambda: session.engine.progress, order.progress):
-                        return await finish(session)
+                async with show_progress(lambda: session.engine.progress, order.progress):
+                    return await finish(session)
     except UnknownName as error:
         if error.kind != "option":
             raise

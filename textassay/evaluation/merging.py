@@ -131,15 +131,20 @@ def _sources(run: Path) -> list[_Source]:
         if source.shard.count != first.shard.count:
             raise RunFolderError(
                 f"{first.path} is shard {first.shard} and {source.path} is {source.shard}: "
-                "the data were divided in different ways"
+                "the data were divided in different ways; move those of one division out of "
+                f"{run}"
             )
         if source.shard == before.shard:
-            raise RunFolderError(f"{before.path} and {source.path} are both shard {source.shard}")
+            raise RunFolderError(
+                f"{before.path} and {source.path} are both shard {source.shard}; move one of them "
+                f"out of {run}"
+            )
         change = changed(_without_addresses(first.manifest), _without_addresses(source.manifest))
         change = change or _changed_spec(first.manifest, source.manifest)
         if change is not None:
             raise RunFolderError(
-                f"{source.path} cannot be merged with {first.path} because {change}"
+                f"{source.path} cannot be merged with {first.path} because {change}; score "
+                f"again the one that differs from the other shards, or move it out of {run}"
             )
     return sources
 

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from textassay.evaluation.roles import in_every_role
 from textassay.methods.by_name import tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
@@ -30,8 +31,9 @@ async def open_models(
 ) -> dict[str, Model]:
     """Return models by role, those that are names connected under one budget.
 
-    Roles with the same name and the same settings share one model. None of them has a cache of its
-    own; see `open_store` and `with_store`.
+    A role that has settings and no model has the general one, asked with these settings. Roles with
+    the same name and the same settings share one model. None of them has a cache of its own; see
+    `open_store` and `with_store`.
 
     Args:
         models: Names of models, or models, by role.
@@ -46,7 +48,7 @@ async def open_models(
     uncached = settings.model_copy(update={"cache": None})  # one cache serves all models
     opened: list[tuple[str, Settings, ConnectedModel]] = []
     by_role: dict[str, Model] = {}
-    for role, model in models.items():
+    for role, model in in_every_role(models, settings.roles).items():
         if isinstance(model, str):
             own = uncached.for_role(role)
             same = (known for name, how, known in opened if (name, how) == (model, own))

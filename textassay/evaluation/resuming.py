@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from textassay.evaluation.roles import in_every_role
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.connect import ConnectedModel
@@ -83,7 +84,7 @@ def settings_to_resume(
     recorded = dict(_mapping(manifest["settings"]))
     roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
     given_roles = given.get("roles") or {}
-    for role, name in spec.models.items():
+    for role, name in in_every_role(spec.models, {**roles, **given_roles}).items():
         if name.partition("/")[0] in _OFFLINE:
             continue
         # what is given for a role replaces what is given for all, as in a run itself

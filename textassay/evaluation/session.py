@@ -18,6 +18,7 @@ from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
+from textassay.evaluation.roles import AskedRoles
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
@@ -61,6 +62,8 @@ class Session:
     folder: RunFolder | None
     manifest: Callable[[], dict[str, Any]]
     """Returns the manifest of the run."""
+    book: BatchBook | None = None
+    """The journal of batches, if a model is asked through them."""
     waves: Waves | None = None
     """Counts the waves of batches, in a dry run of models that are asked through batches."""
     tools_by_default: ToolsByDefault | None = None
@@ -86,11 +89,14 @@ class Session:
     def discard(self) -> bool:
         """Have the run folder removed if no model has answered anything.
 
-        Return whether it will be.
+        Return whether it will be. It is kept if a batch was submitted, or may have been.
         """
         usage = self.usage
         answered = usage.calls + usage.cached_calls
-        return self.folder is not None and not answered and self.folder.discard()
+        # a batch that was submitted will be paid, and only the run's journal knows of it
+        if answered or not (self.book is None or self.book.is_free):
+            return False
+        return self.folder is not None and self.folder.discard()
 
     def write_summary(self) -> None:
         """Write the summary and what the method made for people to read, if there is a run folder.
@@ -155,7 +161,10 @@ async def open_session(
     async with AsyncExitStack() as stack:
         given = await open_models({**spec.models, **(models or {})}, settings, stack)
         counted = {role: SessionModel(model) for role, model in given.items()}
-        method, taken = _method_of(method, making, spec, tools, counted, stack, dry=dry)
+        asked, is_given = AskedRoles(counted), method is not None
+        method, taken = _method_of(method, making, spec, tools, asked, stack, dry=dry)
+        if not is_given:
+            asked.warn_of_unused(method.name)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
@@ -168,7 +177,7 @@ async def open_session(
         waves = _waves_to_count(batched, dry=dry)
         before = _identities(data, folder if resume else None)
         for role, model in counted.items():
-            identity = recorded_identity(model, before.get(role))
+            identity = recorded_identity(model, before.get(role, before.get("")))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, waves=waves)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, spec, method, counted, info, requested)
@@ -186,6 +195,7 @@ async def open_session(
             connected=tuple(connected),
             folder=folder,
             manifest=manifest,
+            book=book,
             waves=waves,
             tools_by_default=by_default,
         )

@@ -262,10 +262,12 @@ def _comparable(what: str, value: Any) -> Any:
         # the path may differ between machines; the content is what scores depend on
         return value.get("digest")
     if what == "models" and isinstance(value, Mapping):
-        return {
+        models = {
             role: {key: model.get(key) for key in ("name", "identity")}
             for role, model in value.items()
         }
+        # the general model, which is listed in roles that have settings of their own
+        return {r: m for r, m in models.items() if not r or m != models.get("")}
     if what == "method" and isinstance(value, Mapping):
         # for readers; the signature has the digest of the rules
         return {key: each for key, each in value.items() if key != "cascade"}

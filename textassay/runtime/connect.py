@@ -33,7 +33,7 @@ from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
-from textassay.runtime.errors import ConfigurationError, ModelError, parameter
+from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
 from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import UsageTotal
 from textassay.runtime.model import InProcessModel, Model, Wrapper
@@ -88,8 +88,21 @@ def connect(
     budget = budget or Budget(known.max_cost)
     if not isinstance(model, str):
         return ConnectedModel([(own_backend(model, known), known)], known, budget)
-    at = [known.at(endpoint) for endpoint in known.endpoints] or [known]
-    return ConnectedModel([(open_backend(model, own), own) for own in at], known, budget)
+    if not known.endpoints:
+        return ConnectedModel([(open_backend(model, known), known)], known, budget)
+    return ConnectedModel(_at_endpoints(model, known), known, budget)
+
+
+def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]]:
+    """Return the backend of each endpoint, and how it is asked."""
+    opened = []
+    for number, endpoint in enumerate(settings.endpoints, start=1):
+        own = settings.at(endpoint)
+        try:
+            opened.append((open_backend(model, own), own))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"endpoint {number}: {quoted(error)}") from error
+    return opened
 
 
 class ConnectedModel(AsyncResource, Wrapper):

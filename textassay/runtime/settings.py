@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
+    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
@@ -146,6 +147,16 @@ class OneOfEndpoints(EndpointSettings):
     tpm: Positive | None = None
     """Maximum tokens per minute to this endpoint."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _names_settings(cls, given: Any) -> Any:
+        unknown = given.keys() - cls.model_fields.keys() if isinstance(given, dict) else ()
+        if unknown:
+            raise ValueError(
+                f"unknown setting {min(unknown)!r}; known: {', '.join(sorted(cls.model_fields))}"
+            )
+        return given
+
     @model_serializer(mode="wrap")
     def _only_what_was_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # A default that was written out, as on the way to a role or to another process, would be
@@ -249,7 +260,12 @@ class Settings(EndpointSettings):
                     )
             # Validated now: a wrong value for a role that is used late would stop a run that has
             # cost money.
-            self.for_role(role)
+            try:
+                self.for_role(role)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                reason = str(first["msg"]).removeprefix("Value error, ")
+                raise ValueError(f"models.{role}: {place_of(first['loc'])}{reason}") from error
         return self
 
     @field_validator("limits", "cache")
@@ -300,6 +316,13 @@ class Settings(EndpointSettings):
         if self.batch_files is not None and not self.batch:
             raise ValueError("`batch_files` needs `batch`")
         return self
+
+
+def place_of(place: tuple[int | str, ...]) -> str:
+    """Return where a value is wrong, in front of the reason: `endpoint 2: weight: `."""
+    if len(place) > 1 and place[0] == "endpoints":
+        place = (f"endpoint {int(place[1]) + 1}", *place[2:])
+    return "".join(f"{name}: " for name in place)
 
 
 REDIS_FORM = "redis://HOST:PORT/DB"

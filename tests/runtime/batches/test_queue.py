@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -17,7 +18,7 @@ from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue, Patience
 from textassay.runtime.calls.cache import Keys, encode_answer
-from textassay.runtime.errors import ModelError
+from textassay.runtime.errors import ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
@@ -66,10 +67,10 @@ def asked(number: int) -> list[Request]:
     ]
 
 
-async def session(
+@asynccontextmanager
+async def opened(
     tmp_path,
     server,
-    requests,
     *,
     note=None,
     after=False,
@@ -78,7 +79,7 @@ async def session(
     patience=QUICK,
     submit_only=False,
 ):
-    """Ask all in one process's life; return what each got."""
+    """Open a queue for one process's life."""
     store = DyingStore(tmp_path / "answers")
     book = DyingBook(tmp_path)
     book.dies_at, book.dies_after = note or book.dies_at, after
@@ -97,11 +98,17 @@ async def session(
         submit_only=submit_only,
     )
     try:
-        return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
+        yield queue
     finally:
         await queue.aclose()
         await book.aclose()
         await store.aclose()
+
+
+async def session(tmp_path, server, requests, **how):
+    """Ask all in one process's life; return what each got."""
+    async with opened(tmp_path, server, **how) as queue:
+        return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
 
 
 async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
@@ -195,6 +202,32 @@ async def test_deaths_while_a_batch_is_dissolved_pay_for_nothing_twice(tmp_path)
             assert all(isinstance(answer, Response) for answer in shown)
             assert not server.billed.keys() & set(kept)
             assert list(server.billed.values()) == [1, 1]
+
+
+async def test_what_was_given_up_is_not_put_into_another_batch(tmp_path):
+    """Two batches in the journal with the same request would both be submitted after a crash."""
+    requests = asked(3)
+    async with serve_batches(Faults(unavailable=1)) as server:
+        async with opened(tmp_path, server, patience=replace(QUICK, outage=0.0)) as queue:
+            given_up = await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
+            assert all(isinstance(answer, ServerFailed) for answer in given_up)
+            assert (await queue.generate(requests[1])).samples
+        journal = (tmp_path / "batches.jsonl").read_text()
+        assert journal.count('"prepared"') == journal.count('"collected"') == len(server.batches)
+        assert len(server.batches) == 1
+
+
+async def test_a_request_that_comes_after_its_answer_is_answered(tmp_path):
+    """Its batch is under way still: the answer is kept, and "collected" is not written yet."""
+    requests = asked(3)
+    async with serve_batches() as server:
+        await session(tmp_path, server, requests, note=4)  # dies before "ended"
+        async with opened(tmp_path, server) as queue:
+            assert (await queue.generate(requests[0])).samples
+            assert "collected" not in (tmp_path / "batches.jsonl").read_text()
+            for request in requests:
+                assert (await queue.generate(request)).samples
+        assert list(server.billed.values()) == [1, 1, 1]
 
 
 async def test_a_single_request_is_submitted(tmp_path):

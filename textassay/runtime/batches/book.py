@@ -159,10 +159,15 @@ class BatchBook:
             self.input(tag).unlink(missing_ok=True)
             (self.run / FOLDER).rmdir()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no batch was submitted, or may have been: all of them were refused."""
+        return all(e.id is None and e.state == "collected" for e in self.entries.values())
+
     async def aclose(self) -> None:
-        """Close the journal; one without a single batch is removed."""
+        """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
-        if not self.entries:
+        if self.is_free:
             (self.run / BATCHES).unlink(missing_ok=True)
 
     def _requests(self, tag: str) -> Path:

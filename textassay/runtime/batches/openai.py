@@ -23,7 +23,13 @@ from textassay.runtime.batches.provider import (
     Limits,
     Prepared,
 )
-from textassay.runtime.errors import MalformedResponse, RequestRefused
+from textassay.runtime.errors import (
+    MalformedResponse,
+    ModelNotFound,
+    RequestRefused,
+    parameter,
+    quoted,
+)
 from textassay.runtime.model import Request, Response
 
 TAG = "textassay_batch"
@@ -89,7 +95,7 @@ class OpenAIBatches:
         answer: Any = None
         file = batch.uploaded
         if file is None:
-            answer = await self._http.upload("/files", batch.file, {"purpose": "batch"})
+            answer = await self._upload(batch)
             file = id_of(answer)
             # Noted before the batch is started: after a crash in between, the file is not uploaded
             # again, and a batch that was started all the same is found by it.
@@ -102,6 +108,15 @@ class OpenAIBatches:
             "metadata": {TAG: batch.tag},
         }
         return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
+
+    async def _upload(self, batch: Prepared) -> Any:
+        try:
+            return await self._http.upload("/files", batch.file, {"purpose": "batch"})
+        except ModelNotFound as error:
+            raise ModelNotFound(
+                f"{quoted(error)}; if this server has no batch API, leave out "
+                f"{parameter('batch', 'True', typed='')}"
+            ) from error
 
     async def _check_read(self, file: str, answer: Any) -> None:
         """Check that the server has read an uploaded file; only Azure refuses batches before that.

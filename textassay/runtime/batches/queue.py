@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
+from textassay.runtime.batches.outage import Outage
 from textassay.runtime.batches.provider import (
     BatchProvider,
     BatchResult,
@@ -34,6 +35,7 @@ from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, id
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
     CapabilityError,
+    FatalModelError,
     ModelClosed,
     ModelError,
     RateLimited,
@@ -126,9 +128,12 @@ class BatchQueue:
         self._model = hashlib.sha256(identity_bytes(identity)).hexdigest()[:16]
         self._mask = MaskedModel(backend, known_secrets)
         self._patience, self._submit_only = patience, submit_only
+        self._outage = Outage(backend.name, patience.outage)
         self._waiting: dict[str, asyncio.Future[AnyResponse]] = {}
         # Per key of a request the tag of its batch, "" as long as it is queued.
         self._under_way: dict[str, str] = {}
+        # Per key the batch that was given up with it in this session, and is not collected.
+        self._given_up: dict[str, BatchEntry] = {}
         self._queued: dict[tuple[str, int], dict[str, tuple[KeyedRequest, bytes]]] = defaultdict(
             dict
         )
@@ -194,12 +199,18 @@ class BatchQueue:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
         self._start()
         key = self._keys.get(request)
+        # A batch of an earlier session may have been answered since the cache was asked, even if it
+        # is under way still: nobody would be woken by an answer that is kept already.
+        kept = self._store.get(key)
+        if kept is not None:
+            return decode_answer(kept)
         if key not in self._under_way:
-            # a batch of an earlier session may have been collected since the cache was asked
-            kept = self._store.get(key)
-            if kept is not None:
-                return decode_answer(kept)
-            self._enqueue(KeyedRequest(key, request), attempt=1)
+            # Of two batches in the journal with the same request, a later session would submit
+            # both.
+            if (entry := self._given_up.get(key)) is not None:
+                self._resume(entry)
+            else:
+                self._enqueue(KeyedRequest(key, request), attempt=1)
         future = self._waiting.get(key)
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
@@ -216,8 +227,13 @@ class BatchQueue:
             return
         self._started = True
         for entry in self._book.open_entries(self._model):
-            requests = {item.key: item for item in self._book.requests(entry.tag)}
-            self._start_batch(entry, requests, resumed=True)
+            self._resume(entry)
+
+    def _resume(self, entry: BatchEntry) -> None:
+        requests = {item.key: item for item in self._book.requests(entry.tag)}
+        for key in requests:
+            self._given_up.pop(key, None)
+        self._start_batch(entry, requests, resumed=True)
 
     def _enqueue(self, item: KeyedRequest, attempt: int) -> None:
         plain = plain_request(item.request)
@@ -323,6 +339,9 @@ class BatchQueue:
             task.add_done_callback(self._collecting.discard)
             await self._collected(entry, requests, status)
         except Exception as error:  # a fault of ours, too, must reach those who wait
+            kept = self._book.entries.get(entry.tag)
+            if kept is not None and kept.state != "collected":
+                self._given_up.update(dict.fromkeys(requests, kept))
             for key in requests:
                 self._fail(key, error)
         finally:
@@ -359,6 +378,10 @@ class BatchQueue:
                 # again.
                 look_first = False
                 return await self._in_time(self._provider.submit(batch, uploaded), 10)
+            except (FatalModelError, RequestRefused):
+                if not look_first:  # it is what was refused, and so was not started
+                    await self._drop(entry, failed=len(requests))
+                raise
             except FileUnread as error:
                 unread.wait_longer(error)
                 # This, too, is an answer: what fails after it is not an outage of that length.
@@ -371,13 +394,19 @@ class BatchQueue:
                 if self._too_long(limited_since):
                     raise
                 wait = error.retry_after
-            except TransientError:
-                if self._too_long(failing_since):
+            except TransientError as error:
+                if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
                 # the provider may have started it all the same
                 look_first, wait = True, None
             pause = min(2 * pause, MAX_PAUSE)
             await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
+
+    async def _drop(self, entry: BatchEntry, *, answered: int = 0, failed: int = 0) -> None:
+        """Note that nothing more is to be expected of a batch, and forget its requests."""
+        await self._book.note(entry.tag, "collected", answered=answered, failed=failed)
+        # Only after "collected" is on the disk: until then a crash needs the requests.
+        self._book.forget(entry.tag)
 
     async def _dissolved(self, entry: BatchEntry, requests: Mapping[str, KeyedRequest]) -> bool:
         """Dissolve a batch that was never submitted if some of it has been answered otherwise.
@@ -390,8 +419,7 @@ class BatchQueue:
             return False
         # Before the rest is queued: after a crash in between, the run asks for it as for what is
         # new, while two batches in the journal would both be submitted.
-        await self._book.note(entry.tag, "collected", answered=len(kept), failed=0)
-        self._book.forget(entry.tag)
+        await self._drop(entry, answered=len(kept))
         for key, item in requests.items():
             if key not in kept:
                 self._enqueue(item, entry.attempt)
@@ -406,8 +434,8 @@ class BatchQueue:
         while True:
             try:
                 status = await self._in_time(self._provider.status(entry.id), 1)
-            except TransientError:
-                if self._too_long(failing_since):
+            except TransientError as error:
+                if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
             else:
                 failing_since = self._now()
@@ -444,29 +472,25 @@ class BatchQueue:
             try:
                 await self._in_time(rows.read(entry, status), 30)
                 break
-            except TransientError:
-                if self._too_long(failing_since):
+            except TransientError as error:
+                if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
                 await asyncio.sleep(min(FIRST_POLL, self._patience.poll))
-        await self._book.note(
-            entry.tag, "collected", answered=len(rows.answered), failed=len(rows.failed)
-        )
-        # Only after "collected" is on the disk: until then a crash needs the requests.
-        self._book.forget(entry.tag)
+        await self._drop(entry, answered=len(rows.answered), failed=len(rows.failed))
         if rows.ignored:
             _log.warning("batch %s: %d rows were unknown or repeated", entry.tag, rows.ignored)
         for key, item in requests.items():
             if key in rows.answered:
                 continue
-            error = rows.error_of(key, status)
+            reason = rows.error_of(key, status)
             # An attempt that was never run costs nothing; one that nobody waits for any more is not
             # repeated.
             again = key in rows.unrun or (key not in rows.failed and _was_stopped(status))
-            again = again or isinstance(error, TransientError)
+            again = again or isinstance(reason, TransientError)
             if again and entry.attempt < MAX_ATTEMPTS and key in self._waiting:
                 self._enqueue(item, entry.attempt + 1)
             else:
-                self._fail(key, error)
+                self._fail(key, reason)
 
     async def keep(self, item: KeyedRequest, payload: Any) -> None:
         """Keep an answer and wake who waits for it.
@@ -515,9 +539,11 @@ class BatchQueue:
     async def _in_time(self, work: Awaitable[T], times: int) -> T:
         try:
             async with asyncio.timeout(times * self._patience.call):
-                return await work
+                result = await work
         except TimeoutError as error:
             raise TimedOut(f"the batch API of {self.name} did not answer in time") from error
+        self._outage.answered()
+        return result
 
 
 class _Rows:

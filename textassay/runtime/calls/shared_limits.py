@@ -17,7 +17,7 @@ from itertools import islice
 from textassay.runtime.calls.bucket import WINDOW, Pace
 from textassay.runtime.calls.rate_limiter import Limiter, Permit
 from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter, quoted
 from textassay.runtime.storage.redis_client import RedisUnavailable
 
 BEAT = 0.25
@@ -151,7 +151,10 @@ class SharedLimiter(Limiter):
                 break
             except RedisUnavailable as error:
                 if not error.is_late or attempt == OPEN_ATTEMPTS:
-                    raise ConfigurationError(f"limits cannot be shared: {error}") from error
+                    raise ConfigurationError(
+                        f"limits cannot be shared: {quoted(error).rstrip('.')}; check that Redis "
+                        f"runs there, or change or leave out {parameter('limits')}"
+                    ) from error
         self._apply(share)
         self._beating = asyncio.create_task(self._beat())
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.errors import ConfigurationError, StorageError, parameter, quoted
 from textassay.runtime.storage.answer_commits import AnswerCommits
 from textassay.runtime.storage.cache_folder import StoreInfo
 from textassay.runtime.storage.redis_client import (
@@ -114,7 +114,10 @@ class RedisStore:
         try:
             return await in_thread(lambda: cls(url))
         except RedisUnavailable as error:
-            raise ConfigurationError(f"answers cannot be kept: {error}") from error
+            raise ConfigurationError(
+                f"answers cannot be kept: {quoted(error).rstrip('.')}; check that Redis runs there,"
+                f" or change or leave out {parameter('cache')}"
+            ) from error
 
     def get(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`, holding up the event loop meanwhile; see `fetch`.

@@ -35,6 +35,11 @@ def refuse_foreign(path: Path) -> None:
             )
 
 
+def holds_more(path: Path) -> bool:
+    """Return whether a folder has files that no run without a score leaves."""
+    return not all(map(_is_leftover, _entries(path)))
+
+
 def refuse_taken(path: Path) -> None:
     """Refuse a folder for a new run that another process writes to, or that `refuse_foreign` does.
 

@@ -32,6 +32,7 @@ from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_access import (
     LOCK,
     has_scores,
+    holds_more,
     lock_run,
     not_writable,
     refuse_foreign,
@@ -280,7 +281,9 @@ class RunFolder(AsyncResource):
         finally:
             self._journal = None
             if self._lock.is_locked:
-                if self._discarded or not self.manifest:
+                # A journal of batches, say: one may have been submitted since it was discarded.
+                is_discarded = self._discarded and not holds_more(self.path)
+                if is_discarded or not self.manifest:
                     self._remove()
                 self._lock.release()
 
