@@ -182,7 +182,8 @@ class HttpClient:
         # The stated length is that of the packed body, and a few kilobytes can unpack to gigabytes:
         # only plain bodies are read in one go.
         if length is not None and hdrs.CONTENT_ENCODING not in headers:
-            return await content.read()
+            # short bodies come with their headers, and then there is nothing to wait for
+            return content.read_nowait() if content.is_eof() else await content.read()
         pieces: list[bytes] = []
         left = longest
         async for piece in content.iter_any():

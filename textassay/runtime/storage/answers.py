@@ -12,6 +12,7 @@ import asyncio
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -78,6 +79,12 @@ _SETTINGS: dict[str, Any] = {
     "sqlite_wal_autocheckpoint": 8192,
 }
 _COUNTERS = frozenset({"count", "size", "hits", "misses"})
+
+_INSERT = (
+    "INSERT INTO Cache (key, raw, store_time, access_time, tag, mode, value)"
+    f" VALUES (?, 1, ?, ?, ?, {RAW}, ?)"
+)
+"""Adds a row as diskcache does, whose triggers count it; other columns have their defaults."""
 
 
 class AnswerStore(Protocol):
@@ -172,6 +179,7 @@ class ShardWriter:
         """Store the shard's folder, which exists and is locked for this process."""
         self._folder, self._file = folder, folder / DATABASE
         self._cache: diskcache.Cache | None = None
+        self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
         """Open or create the shard.
@@ -183,6 +191,7 @@ class ShardWriter:
         try:
             _check_settings(self._folder)
             self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
+            self._connection = _connect_to_write(self._file)
             self._made = self._file.stat()
         except (sqlite3.Error, OSError) as error:
             raise unusable(self._folder / DATABASE, error) from error
@@ -193,23 +202,40 @@ class ShardWriter:
         Raises:
             StorageError: The disk is full, or the file is damaged or gone.
         """
-        assert self._cache is not None
         file = self._file
         try:
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(file.stat(), self._made):
                 raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(file))
-            with self._cache.transact():
-                for key, value in batch:
-                    self._cache.set(key, value, tag=checksum(key, value))
+            try:
+                self._add(batch)
+            except sqlite3.IntegrityError:  # a key is there already
+                self._replace(batch)
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
             raise unusable(file, error) from error
+
+    def _add(self, batch: Sequence[tuple[str, bytes]]) -> None:
+        """Write pairs whose keys are new, in half the time that diskcache takes to look first."""
+        assert self._connection is not None
+        now = time.time()
+        rows = [(key, now, now, checksum(key, value), value) for key, value in batch]
+        with self._connection:  # commits, or rolls back
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(_INSERT, rows)
+
+    def _replace(self, batch: Sequence[tuple[str, bytes]]) -> None:
+        assert self._cache is not None
+        with self._cache.transact():
+            for key, value in batch:
+                self._cache.set(key, value, tag=checksum(key, value))
 
     def idle(self) -> None:
         """Do nothing; every batch is committed when it is written."""
 
     def close(self) -> None:
         """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
         if self._cache is not None:
             self._cache.close()
 
@@ -335,6 +361,15 @@ async def open_answers(place: str | Path) -> AnswerStore:
     if not is_redis(place):
         return DiskStore(place)
     return await RedisStore.open(place)
+
+
+def _connect_to_write(file: Path) -> sqlite3.Connection:
+    """Return a connection to a shard that diskcache has opened, set up as diskcache's own."""
+    connection = sqlite3.connect(file, timeout=60, isolation_level=None)
+    for name, value in _SETTINGS.items():
+        if name.startswith("sqlite_"):
+            connection.execute(f"PRAGMA {name.removeprefix('sqlite_')} = {value}")
+    return connection
 
 
 def _check_settings(folder: Path) -> None:
