@@ -17,7 +17,14 @@ from hypothesis import strategies as st
 from tests.runtime.processes import finished, killed_after, start
 from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.answers import BytesDisk, DiskStore, clear, info, verify
+from textassay.runtime.storage.answers import (
+    BytesDisk,
+    DiskStore,
+    ShardWriter,
+    clear,
+    info,
+    verify,
+)
 from textassay.runtime.storage.cache_folder import MARKER
 from textassay.runtime.storage.shard import ShardReader
 
@@ -71,6 +78,25 @@ async def test_values_are_seen_before_their_commit(tmp_path):
         assert store.get("a") == b"1"
         await store.put("a", b"2")
         assert store.get("a") == b"2"
+
+
+def test_rows_are_those_that_diskcache_writes(tmp_path):
+    """New keys are written past diskcache, keys that are there through it: the columns, and what
+    its triggers count, are the same. Of values for one key the last is kept."""
+    folder = tmp_path / "shard-000"
+    with closing(ShardWriter(folder)) as writer:
+        folder.mkdir()
+        writer.open()
+        writer.write([("added", b"v"), ("replaced", b"old")])
+        writer.write([("replaced", b"older"), ("new", b"v"), ("replaced", b"v")])
+    with closing(sqlite3.connect(folder / "cache.db")) as connection:
+        columns = "raw, expire_time, access_count, size, mode, filename, value, typeof(key)"
+        rows = connection.execute(f"SELECT {columns} FROM Cache").fetchall()
+        times = connection.execute("SELECT store_time, access_time FROM Cache").fetchall()
+        counted = dict(connection.execute("SELECT key, value FROM Settings"))
+    assert rows == [(1, None, 0, 0, 1, None, b"v", "text")] * 3
+    assert all(stored == accessed > 1.7e9 for stored, accessed in times)
+    assert (counted["count"], counted["size"]) == (3, 0)
 
 
 @pytest.mark.asyncio
