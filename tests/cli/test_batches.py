@@ -246,3 +246,36 @@ def test_the_doctor_probes_batches():
         rows = {row["ability"]: row["verdict"] for row in json.loads(done.out)["rows"]}
         assert rows["batch chat"] == "yes"
         assert rows["batch n"] == rows["batch logprobs"] == "no"
+
+
+def test_fit_asks_through_batches_too(run, tmp_path):
+    """A wave per layer and one for each decomposition; the evaluator is that of single calls."""
+    data = tmp_path / "rated.jsonl"
+    rows = [
+        {"id": f"x{i}", "output": f"It rained {i} times.", "source": f"s{i}",
+         "human": {"coherence": i * 7 % 5 + 1}}
+        for i in range(24)
+    ]  # fmt: skip
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def fit(out, *more):
+        return textassay(
+            "fit", data, "--method", "hd-eval", "--task", "summarization", "--model", "direct/mock",
+            "--api-base", server.url, "--layers", "2", "--children", "2", "--keep", "1",
+            "--aggregator", "linear", "--aspects", "coherence", "--out", out, *more,
+        )  # fmt: skip
+
+    with batches_served(Faults(hold=True)) as server:
+        done = fit(run, "--batch", "--submit-only", *QUICK)
+        assert done.code == 3, done.err
+        assert "24 requests to direct/mock are submitted in 1 batch" in done.err
+        server.faults.hold = False
+        done = fit(run, "--batch", *QUICK)
+        assert done.code == 0, done.err
+        assert (len(server.batches), server.counters.requests) == (3, 0)
+        assert set(server.billed.values()) == {1}
+        done = fit(tmp_path / "live")
+        assert done.code == 0, done.err
+    made = [json.loads((out / "evaluator.json").read_text()) for out in (run, tmp_path / "live")]
+    assert made[0]["tree"] == made[1]["tree"]
+    assert made[0]["aggregator"] == made[1]["aggregator"]

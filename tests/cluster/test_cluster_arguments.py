@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.cli.harness import textassay
 from tests.cli.test_shards import flags
 from textassay import cluster
 from textassay.cluster.messages import Failed
+from textassay.cluster.ray_crew import CONNECT_ATTEMPTS, ray_cluster
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -65,6 +67,53 @@ def test_a_cluster_that_is_not_there_is_said_at_once(server, data, run):
     assert done.code == 2
     assert f"the Ray cluster at {address} cannot be reached" in " ".join(done.err.split())
     assert not run.exists()
+
+
+NOT_STARTED = """Initialization failure from server:
+Traceback (most recent call last):
+  File "proxier.py", line 772, in Datapath
+RuntimeError: Starting Ray client server failed. See ray_client_server_23000.err for details.
+
+"""
+"""As Ray 2.60 says it."""
+
+
+class Unlucky(SimpleNamespace):
+    """Ray on whose head the process for a client dies so many times."""
+
+    def __init__(self, deaths: int) -> None:
+        self.deaths, self.exceptions = deaths, SimpleNamespace(RayError=ZeroDivisionError)
+
+    def init(self, **_: object) -> None:
+        self.deaths -= 1
+        if self.deaths >= 0:
+            raise ConnectionAbortedError(NOT_STARTED)
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def remote(self, **_: object) -> object:
+        return lambda actor: actor
+
+    def shutdown(self) -> None:
+        """Nothing was started."""
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("deaths", [CONNECT_ATTEMPTS - 1, CONNECT_ATTEMPTS])
+async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch, deaths):
+    ray = Unlucky(deaths)
+    for name in ("ray", "ray.util", "ray.util.client"):
+        monkeypatch.setitem(sys.modules, name, ray)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        connected = ray_cluster(address, workers=None, local=False, threads=None)
+        if deaths < CONNECT_ATTEMPTS:
+            async with connected:
+                assert ray.deaths == -1
+            return
+        with pytest.raises(ConfigurationError, match="cannot be used: RuntimeError: Starting Ray"):
+            await connected.__aenter__()
 
 
 def test_a_dry_run_needs_no_cluster(server, data, run):

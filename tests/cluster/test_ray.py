@@ -31,8 +31,9 @@ def cluster():
     pytest.importorskip("ray", reason="Ray is not installed (make cluster)")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # Ray gives up on a process that takes 30 s to start, as it can on a busy machine
-        environment.setenv("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "250")
+        # Ray gives up on a process that takes 30 s to start, as it can on a busy machine; it waits
+        # as long for one that has died, of which the command takes the next
+        environment.setenv("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "80")
         from ray.cluster_utils import Cluster
 
         with socket.socket() as free:

@@ -33,6 +33,8 @@ _FLAGS = {
     "count": "--next",
 }
 """Flags that are named differently from the parameters they give."""
+_MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
+"""Settings whose values may hold a password by mistake, so that no message repeats them."""
 INCONCLUSIVE = 4
 """Status of a gate whose interval spans the limit."""
 
@@ -118,9 +120,10 @@ def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
     # messages of `Settings` name other settings as Python knows them
     reason = re.sub(r"`(\w+)`", lambda name: _typed(name[1]).removesuffix("="), reason)
-    # a table may hold headers, and its reason names what is wrong in it
-    is_value = problem["loc"] and not isinstance(problem["input"], dict)
-    return f"{reason} (given: {problem['input']!r})" if is_value else reason
+    place, given = problem["loc"], problem["input"]
+    if not place or isinstance(given, dict) or place[0] in _MAY_BE_SECRET:
+        return reason
+    return f"{reason} (given: {given!r})"
 
 
 def _typed(name: str) -> str:

@@ -26,6 +26,11 @@ from textassay.runtime.errors import ClusterLost, ConfigurationError
 CONNECT_SECONDS = 10.0
 """Longest time to reach the cluster's address."""
 
+CONNECT_ATTEMPTS = 3
+NOT_STARTED = "Starting Ray client server failed"
+"""What the head says if the process that it starts for each client has died, as some do on a busy
+machine; the next one mostly lives."""
+
 MAX_PENDING_SECONDS = 60.0
 """Time to wait for the first node with room for a worker."""
 
@@ -82,20 +87,26 @@ def _connect(ray: Any, address: str | None) -> None:
     asked_for = f"ray://{address}" if address is not None else os.environ.get("RAY_ADDRESS")
     if asked_for:
         _probe(asked_for)
-    try:
-        with _signals_kept():
-            # log_to_driver: what workers print would break the line of progress
-            ray.init(
-                address=None if address is None else asked_for,
-                log_to_driver=False,
-                logging_level="ERROR",
-                **({} if asked_for else {"include_dashboard": False}),
-            )
-    # Ray documents no common class: a refused connection, a wrong version and a missing session
-    # are a ConnectionError, a RuntimeError or a ValueError
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        where = asked_for or "this machine"
-        raise ConfigurationError(f"the Ray cluster at {where} cannot be used: {error}") from error
+    for attempt in range(1, 1 + CONNECT_ATTEMPTS):
+        try:
+            with _signals_kept():
+                # log_to_driver: what workers print would break the line of progress
+                ray.init(
+                    address=None if address is None else asked_for,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    **({} if asked_for else {"include_dashboard": False}),
+                )
+            return
+        # Ray documents no common class: a refused connection, a wrong version and a missing session
+        # are a ConnectionError, a RuntimeError or a ValueError
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            if NOT_STARTED in str(error) and attempt < CONNECT_ATTEMPTS:
+                continue
+            where = asked_for or "this machine"
+            raise ConfigurationError(
+                f"the Ray cluster at {where} cannot be used: {_without_traceback(error)}"
+            ) from error
 
 
 def _probe(address: str) -> None:
@@ -178,7 +189,7 @@ class RayWorker:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
                     f"no worker could be started on {self._name}; textassay must be installed on "
-                    f"every node, in the same version: {_first_line(error)}"
+                    f"every node, in the same version: {_last_line(error)}"
                 ) from None
             raise WorkerLost(
                 f"the worker on {self._name} is lost ({type(error).__name__})"
@@ -307,6 +318,11 @@ def _amount(node: dict[str, Any], resource: str) -> float:
     return float(node["Resources"].get(resource, 0.0))
 
 
-def _first_line(error: BaseException) -> str:
+def _without_traceback(error: BaseException) -> str:
+    """Return a message, of which Ray Client sends the head's whole traceback."""
+    return _last_line(error) if "Traceback (most recent call last)" in str(error) else str(error)
+
+
+def _last_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip() if lines else type(error).__name__

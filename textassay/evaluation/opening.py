@@ -19,6 +19,7 @@ from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
+from textassay.runtime.storage.threads import in_thread
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -96,6 +97,31 @@ async def open_store(
     store = await open_answers(folder)
     stack.push_async_callback(store.aclose)
     return store
+
+
+def batched_of(models: Mapping[str, Model]) -> list[ConnectedModel]:
+    """Return the models that are asked through batches."""
+    return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
+
+
+async def open_book(
+    batched: Sequence[ConnectedModel], folder: Path, stack: AsyncExitStack
+) -> BatchBook | None:
+    """Open the journal of batches in a folder, if any model is asked through batches.
+
+    Raises:
+        DataError: The journal is damaged.
+        StorageError: It cannot be written to.
+    """
+    if not batched:
+        return None
+    from textassay.runtime.batches.book import BatchBook
+
+    book = await in_thread(lambda: BatchBook(folder))
+    stack.push_async_callback(book.aclose)
+    for model in batched:  # what a queue has under way ends before its journal is closed
+        stack.push_async_callback(model.close_queues)
+    return book
 
 
 def open_tools(

@@ -178,16 +178,18 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     }
     if not own:
         return settings
+    # models that keep answers themselves, as those of `fit` do, keep their batches as well
+    own_batches = ("batch", "submit_only") if settings.no_cache else ()
     first = next(iter(own.values()))
     if all(other == first for other in own.values()):
         of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
         kept = {name: getattr(settings, name) for name in of_the_run}
-        return first.model_copy(update=kept)
+        return first.model_copy(update={**kept, **dict.fromkeys(own_batches, False)})
     requested = {
         role: {
             name: value
             for name, value in given.model_dump(exclude_defaults=True).items()
-            if name not in SHARED_BY_ROLES
+            if name not in SHARED_BY_ROLES and name not in own_batches
         }
         for role, given in own.items()
     }

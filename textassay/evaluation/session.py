@@ -16,7 +16,14 @@ from textassay.evaluation.data import checked_examples
 from textassay.evaluation.default_tools import ToolsByDefault, with_default_tools
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.feed import Feed
-from textassay.evaluation.opening import SessionModel, open_models, open_store, open_tools
+from textassay.evaluation.opening import (
+    SessionModel,
+    batched_of,
+    open_book,
+    open_models,
+    open_store,
+    open_tools,
+)
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import AskedRoles
 from textassay.evaluation.shards import part_of
@@ -172,8 +179,9 @@ async def open_session(
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_answers(data, settings, folder, stack)
-        batched = _batched(given)
-        book = await _open_book(batched, folder, stack)
+        batched = batched_of(given)
+        # a method that was given asks models of its own, with a journal of their own
+        book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
         waves = _waves_to_count(batched, dry=dry)
         before = _identities(data, folder if resume else None)
         for role, model in counted.items():
@@ -356,29 +364,9 @@ def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     return tuple(map(dry_run_tool, tools))
 
 
-def _batched(models: Mapping[str, Model]) -> list[ConnectedModel]:
-    """Return the models that are asked through batches."""
-    return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
-
-
 def _waves_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> Waves | None:
     if not dry or not batched:
         return None
     from textassay.runtime.batches.waves import Waves
 
     return Waves()
-
-
-async def _open_book(
-    batched: Sequence[ConnectedModel], folder: RunFolder | None, stack: AsyncExitStack
-) -> BatchBook | None:
-    """Open the journal of batches, if any model is asked through batches."""
-    if folder is None or not batched:
-        return None
-    from textassay.runtime.batches.book import BatchBook
-
-    book = await in_thread(lambda: BatchBook(folder.path))
-    stack.push_async_callback(book.aclose)
-    for model in batched:  # what a queue has under way ends before its journal is closed
-        stack.push_async_callback(model.close_queues)
-    return book

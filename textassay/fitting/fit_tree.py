@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from textassay.evaluation.opening import open_models, open_store
+from textassay.evaluation.opening import batched_of, open_book, open_models, open_store
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Aligned, in_parallel
 from textassay.fitting.alignment_order import AlignmentOrder
@@ -78,7 +78,8 @@ class Alignment(CheckedAlignment):
             open_folder(out, self._plan())
             self.begun = True
             store = await open_store(self.order.settings, out / ANSWERS, stack)
-            models = {role: with_store(model, store) for role, model in connected.items()}
+            book = await open_book(batched_of(connected), out, stack)
+            models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             layers = self._layers(out / LAYERS, models, connected, watch)
             try:
                 aligned = await layers.grow()
