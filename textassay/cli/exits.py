@@ -21,6 +21,7 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
+from textassay.cli.gc import start_gc
 from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
 from textassay.runtime.settings import SETTABLE, place_of
 
@@ -154,6 +155,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end; SIGTERM stops it as Ctrl-C does."""
 
     async def guarded() -> T:
+        start_gc()
         task = asyncio.current_task()
         if (
             task is not None

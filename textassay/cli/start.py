@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from textassay.cli.gc import raise_gc_threshold
+from textassay.cli.gc import hold_off_gc
 
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141
@@ -25,8 +25,7 @@ def main() -> None:
     try:
         _fill_closed_streams()
         _check_open_files()
-        # before the imports, whose thousands of objects are no garbage either
-        raise_gc_threshold()
+        hold_off_gc()
         _skip_plugins()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
