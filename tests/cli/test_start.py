@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import importlib.util
 import json
 import os
@@ -11,11 +12,13 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from textassay.cli.app import COMMANDS, SEVERAL, app, needed
 from textassay.cli.exits import run_async
+from textassay.cli.gc import start_gc
 
 ROOT = Path(__file__).parents[2]
 UNUSED = {
@@ -31,7 +34,7 @@ OF_OTHERS = (
     "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_quota",
 )  # fmt: skip
 PROGRAM = """
-import sys
+import gc, sys
 from textassay.cli import main
 opened = []
 sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
@@ -40,12 +43,13 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-print({"opened": opened, "modules": sorted(sys.modules)}, file=sys.stderr)
+frozen = gc.get_freeze_count()
+print({"opened": opened, "modules": sorted(sys.modules), "frozen": frozen}, file=sys.stderr)
 """
 
 
-def start_of(*arguments: str, folder: Path) -> dict[str, list[str]]:
-    """Return the files that a command opens and the modules that its process holds after it."""
+def start_of(*arguments: str, folder: Path) -> dict[str, Any]:
+    """Return what a command opens and imports, and how many objects it keeps from the collector."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
         cwd=folder,
@@ -54,7 +58,7 @@ def start_of(*arguments: str, folder: Path) -> dict[str, list[str]]:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr
-    seen: dict[str, list[str]] = ast.literal_eval(done.stderr.splitlines()[-1])
+    seen: dict[str, Any] = ast.literal_eval(done.stderr.splitlines()[-1])
     return seen
 
 
@@ -74,6 +78,8 @@ async def test_a_run_with_a_direct_model_imports_only_what_it_uses(mock_server, 
     found = set(seen["modules"])
     assert (tmp_path / "run" / "scores.jsonl").read_text().count("\n") == 1
     assert not found & UNUSED
+    # what the imports made is never looked at by the garbage collector
+    assert seen["frozen"] > 50_000
     # what pydantic's search for plugins would read of every installed package
     assert not [name for name in seen["opened"] if name.endswith("entry_points.txt")]
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
@@ -91,6 +97,13 @@ def test_help_imports_nothing_that_a_run_asks_with(tmp_path) -> None:
     """Only a command that will ask imports the client beside the rest."""
     modules = set(start_of("score", "--help", folder=tmp_path)["modules"])
     assert not modules & {"aiohttp", "jinja2", "filelock"}
+
+
+def test_a_host_keeps_its_garbage_collector() -> None:
+    """What is frozen is never freed, so only a process of the command line's own freezes."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+    start_gc()
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_commands_run_on_uvloop_where_it_is_installed() -> None:

@@ -134,8 +134,8 @@ def test_nothing_is_evicted_and_large_values_have_no_files_of_their_own(tmp_path
     """Values far above diskcache's limits for inline values stay in the one database file."""
     answers = {f"k{i}": bytes([i]) * 1_000_000 for i in range(12)}
     put_all(tmp_path, answers)
-    assert get_all(tmp_path, list(answers)) == list(answers.values())
     assert [p.name for p in (tmp_path / "shard-000").iterdir()] == ["cache.db"]
+    assert get_all(tmp_path, list(answers)) == list(answers.values())
     report = info(tmp_path)
     assert (report.entries, report.shards) == (12, 1)
     assert report.bytes >= 12_000_000
@@ -257,6 +257,29 @@ def test_verify_tells_what_cannot_be_decoded(tmp_path):
     (problem,) = report.problems
     assert "value of b cannot be decoded" in problem
     assert verify(tmp_path).ok
+
+
+@pytest.mark.asyncio
+async def test_a_store_that_gets_no_answer_writes_nothing(tmp_path):
+    """A run that finds all its answers does not wait for the disk."""
+    async with DiskStore(tmp_path) as store:
+        await store.put("a", b"1")
+    file = tmp_path / "shard-000" / "cache.db"
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    async with DiskStore(tmp_path) as store:
+        assert store.get("a") == b"1"
+        log = file.with_name("cache.db-wal")
+        assert not log.exists() or not log.stat().st_size
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+
+
+@pytest.mark.asyncio
+async def test_a_store_reads_its_first_answer(tmp_path):
+    """Also if it looked for it in vain while its shard, or that of another store, was empty."""
+    async with DiskStore(tmp_path) as store, DiskStore(tmp_path) as other:
+        assert (store.get("a"), other.get("a")) == (None, None)
+        await store.put("a", b"1")
+        assert (store.get("a"), other.get("a")) == (b"1", b"1")
 
 
 WRITES_UNTIL_KILLED = """

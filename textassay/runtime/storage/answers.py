@@ -182,19 +182,20 @@ class ShardWriter:
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Open or create the shard.
+        """Create the shard, or check that it can be written; it is connected by the first `write`.
 
         Raises:
             StorageError: It is damaged or cannot be written.
         """
         refuse_linked_shards(self._folder)
         try:
-            _check_settings(self._folder)
-            self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
-            self._connection = _connect_to_write(self._file)
+            if self._file.exists():
+                _check(self._file)
+            else:
+                _create(self._file)
             self._made = self._file.stat()
         except (sqlite3.Error, OSError) as error:
-            raise unusable(self._folder / DATABASE, error) from error
+            raise unusable(self._file, error) from error
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
         """Write all pairs in one transaction, or none.
@@ -207,6 +208,11 @@ class ShardWriter:
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(file.stat(), self._made):
                 raise FileNotFoundError(errno.ENOENT, "was replaced by another file", str(file))
+            # Not before: diskcache writes all its settings, with two syncs, and many a run finds
+            # all its answers.
+            if self._cache is None:
+                self._cache = diskcache.Cache(str(self._folder), disk=BytesDisk, **_SETTINGS)
+                self._connection = _connect_to_write(self._file)
             try:
                 self._add(batch)
             except sqlite3.IntegrityError:  # a key is there already
@@ -372,17 +378,27 @@ def _connect_to_write(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_settings(folder: Path) -> None:
-    """Refuse a file whose settings diskcache would turn into unknown attributes and pragmas."""
-    file = folder / DATABASE
-    if not file.exists():
-        return
-    # diskcache reads every row of its table Settings into attributes and, for names that begin with
-    # `sqlite_`, runs a pragma of that name: a planted row could set anything.
+def _create(file: Path) -> None:
+    """Create a database without tables in WAL mode, with one sync instead of SQLite's four."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = WAL")
+    # SQLite ignores the log of an empty file: a power cut must not leave one beside the answers
+    with file.open("rb+") as made:
+        os.fsync(made.fileno())
+
+
+def _check(file: Path) -> None:
+    """Refuse a file that cannot be written, or whose settings diskcache would misread."""
+    # asked of the system rather than tried: closing a file of its own would drop SQLite's locks
+    if not os.access(file, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
     with closing(connect_read_only(file)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
             return
         names = {name for (name,) in connection.execute("SELECT key FROM Settings")}
+    # diskcache reads every row of its table Settings into attributes and, for names that begin with
+    # `sqlite_`, runs a pragma of that name: a planted row could set anything.
     strange = sorted(
         map(repr, names - set(diskcache.DEFAULT_SETTINGS) - set(_SETTINGS) - _COUNTERS)
     )

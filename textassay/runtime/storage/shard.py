@@ -46,15 +46,12 @@ class ShardReader:
         try:
             self._connection = connect_read_only(self.file)
             try:
-                tables = self._connection.execute(
-                    "SELECT name FROM sqlite_master WHERE type = 'table'"
-                ).fetchall()
+                self._empty = self._has_no_table()
             except BaseException:
                 self._connection.close()
                 raise
         except sqlite3.Error as error:
             raise unusable(self.file, error) from error
-        self._empty = ("Cache",) not in tables  # its writer died while creating it
         # one for all reads: making a cursor takes a tenth of a read
         self._cursor = self._connection.cursor()
 
@@ -64,9 +61,12 @@ class ShardReader:
         Raises:
             StorageError: The file is damaged, or holds something else than bytes under this key.
         """
-        if self._empty:
-            return None
         try:
+            # until the first answer is written
+            if self._empty:
+                self._empty = self._has_no_table()
+                if self._empty:
+                    return None
             rows = self._cursor.execute(
                 "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", (key,)
             ).fetchall()
@@ -127,6 +127,10 @@ class ShardReader:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+    def _has_no_table(self) -> bool:
+        found = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Cache'")
+        return not found.fetchall()
 
 
 def size_on_disk(folder: Path) -> int:
