@@ -13,6 +13,9 @@ from tests.batch_server import Faults, batches_served
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
 from tests.cli.test_interruptions import MAIN, ROOT
 from tests.waiting import until
+from textassay import connect, evaluate
+from textassay.methods.by_name import build
+from textassay.runtime.errors import ConfigurationError
 
 QUICK = ("--set", "batch_wait=0.2", "--set", "batch_poll=0.05")
 
@@ -279,3 +282,17 @@ def test_fit_asks_through_batches_too(run, tmp_path):
     made = [json.loads((out / "evaluator.json").read_text()) for out in (run, tmp_path / "live")]
     assert made[0]["tree"] == made[1]["tree"]
     assert made[0]["aggregator"] == made[1]["aggregator"]
+
+
+@pytest.mark.asyncio
+async def test_a_graph_with_its_own_model_is_told_how_to_use_batches(data, run):
+    """It is not the run that asks its model, so nobody would record its batches."""
+    with batches_served() as server:
+        how = {"api_base": server.url, "batch": True}
+        async with connect("direct/mock", **how) as model:
+            method = build("llm-score", model, task="summarization", aspects=["fluency"])
+            with pytest.raises(ConfigurationError, match="make a graph of your own a named method"):
+                await evaluate(
+                    data, method=method.graph, task="summarization", aspects=["fluency"], out=run
+                )
+        assert not server.files

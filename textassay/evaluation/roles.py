@@ -25,7 +25,7 @@ def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]
     return {**models, **{role: models.get(role, general) for role in roles}}
 
 
-class AskedRoles(Mapping[str, Model]):
+class UsedRoles(Mapping[str, Model]):
     """Models by role that remember the roles for which a method asks.
 
     A method that looks at all of them, as a jury does, asks for all of them.
@@ -34,10 +34,10 @@ class AskedRoles(Mapping[str, Model]):
     def __init__(self, models: Mapping[str, Model]) -> None:
         """Store the models."""
         self._models = models
-        self._asked: set[str] = set()
+        self._used: set[str] = set()
 
     def __getitem__(self, role: str) -> Model:
-        self._asked.add(role)
+        self._used.add(role)
         return self._models[role]
 
     def __iter__(self) -> Iterator[str]:
@@ -48,6 +48,6 @@ class AskedRoles(Mapping[str, Model]):
 
     def warn_of_unused(self, method: str) -> None:
         """Log a warning for each role that is given and for which nothing asks."""
-        known = ", ".join(sorted(self._asked - {"", "tools"})) or "none"
-        for role in sorted(self._models.keys() - self._asked - {""}):
+        known = ", ".join(sorted(self._used - {"", "tools"})) or "none"
+        for role in sorted(self._models.keys() - self._used - {""}):
             _log.warning("role %r is not used; the roles of %s: %s", role, method, known)

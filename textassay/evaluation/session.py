@@ -25,7 +25,7 @@ from textassay.evaluation.opening import (
     open_tools,
 )
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
-from textassay.evaluation.roles import AskedRoles
+from textassay.evaluation.roles import UsedRoles
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
@@ -168,10 +168,10 @@ async def open_session(
     async with AsyncExitStack() as stack:
         given = await open_models({**spec.models, **(models or {})}, settings, stack)
         counted = {role: SessionModel(model) for role, model in given.items()}
-        asked, is_given = AskedRoles(counted), method is not None
-        method, taken = _method_of(method, making, spec, tools, asked, stack, dry=dry)
+        roles, is_given = UsedRoles(counted), method is not None
+        method, taken = _method_of(method, making, spec, tools, roles, stack, dry=dry)
         if not is_given:
-            asked.warn_of_unused(method.name)
+            roles.warn_of_unused(method.name)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None

@@ -424,7 +424,11 @@ def _not_opened(name: str) -> str:
 
 
 def _without_book(name: str) -> str:
-    return f"batches of {name!r} are written down in a run folder: give {parameter('out', 'RUN')}"
+    return (
+        f"batches of {name!r} are recorded in a run folder, and only for methods that are given by "
+        f"name: give {parameter('out', 'RUN')}, and make a graph of your own a named method (an "
+        "entry point of the group textassay.methods)"
+    )
 
 
 def with_store(
