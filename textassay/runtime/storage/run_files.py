@@ -33,7 +33,7 @@ def score_row(score: Score) -> bytes:
     Raises:
         TypeError: Its value or evidence holds something that is not JSON.
     """
-    return encode(score, default=_fields)
+    return encode(_fields(score), default=_fields)
 
 
 def encoded(score: Score) -> EncodedScore:
@@ -61,6 +61,8 @@ def _fields(value: Any) -> Any:
         return vars(value)  # a dump takes five times as long
     if type(value) is Score:
         fields = vars(value).copy()
+        if type(value.usage) is Usage:  # that is what a call from inside `encode` would give
+            fields["usage"] = vars(value.usage)
         if value.outside is None:
             for name in _CALIBRATED:
                 del fields[name]
