@@ -80,6 +80,48 @@ async def test_values_are_seen_before_their_commit(tmp_path):
         assert store.get("a") == b"2"
 
 
+@pytest.mark.asyncio
+async def test_hits_of_a_turn_hide_nothing_that_is_written(tmp_path):
+    """Hits share a transaction until the turn is over; what is put meanwhile is seen all along."""
+    async with DiskStore(tmp_path) as store:
+        await store.put("first", b"0")
+
+        async def work(name: str) -> None:
+            for number in range(20):
+                assert store.get("first") == b"0"
+                key = f"{name} {number}"
+                await store.put(key, key.encode())
+                assert store.get(key) == key.encode()
+
+        async with asyncio.TaskGroup() as group:
+            for name in "abcdefgh":
+                group.create_task(work(name))
+
+
+@pytest.mark.asyncio
+async def test_hits_do_not_hide_what_another_store_writes(tmp_path):
+    """A turn later, its answers are seen, also after a hit in its shard."""
+    async with DiskStore(tmp_path) as one:
+        await one.put("a", b"1")
+        async with DiskStore(tmp_path) as two:
+            for key, value in (("b", b"2"), ("c", b"3")):
+                assert two.get("a") == b"1"
+                await one.put(key, value)
+                assert two.get(key) == value
+
+
+@pytest.mark.asyncio
+async def test_a_store_is_closed_in_the_turn_of_a_hit(tmp_path):
+    """The end of the hit's transaction is left out, and nothing else is reported."""
+    problems: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    async with DiskStore(tmp_path) as store:
+        await store.put("a", b"1")
+        assert store.get("a") == b"1"
+    await asyncio.sleep(0)
+    assert not problems
+
+
 def test_rows_are_those_that_diskcache_writes(tmp_path):
     """New keys are written past diskcache, keys that are there through it: the columns, and what
     its triggers count, are the same. Of values for one key the last is kept."""
