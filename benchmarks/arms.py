@@ -18,7 +18,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from textassay.cli.gc import raise_gc_threshold
+from textassay.cli.exits import run_async
+from textassay.cli.gc import hold_off_gc
 
 MODEL = "mock"
 QUESTION = "Rate the coherence of the summary from 1 to 5. Answer with the number alone.\n\n"
@@ -132,11 +133,6 @@ IMPORTED_BY = {
 
 async def measured(args: argparse.Namespace) -> dict[str, Any]:
     """Run the arm and return samples, seconds, CPU and peak memory."""
-    if args.warm:
-        __import__(args.warm)
-    for module in IMPORTED_BY[args.arm]:
-        __import__(module)
-    raise_gc_threshold()  # for every arm, as the command line does
     before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     samples = await ARMS[args.arm](args)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
@@ -164,7 +160,12 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--rpm", type=float, default=0)
     parser.add_argument("--warm", default="", help="module to import before the clock starts")
-    print(json.dumps(asyncio.run(measured(parser.parse_args()))))
+    args = parser.parse_args()
+    hold_off_gc()
+    for module in (*filter(None, [args.warm]), *IMPORTED_BY[args.arm]):
+        __import__(module)
+    # every arm with the event loop and the garbage collector as the command line has them
+    print(json.dumps(run_async(measured(args))))
 
 
 if __name__ == "__main__":
