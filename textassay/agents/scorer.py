@@ -38,7 +38,7 @@ MAX_LABELS = 20
 """Most ratings that are distinguished by the probabilities of their labels."""
 
 
-class _Asked(NamedTuple):
+class _Constants(NamedTuple):
     """What is the same for all examples that are rated on an aspect."""
 
     prompt: BoundPrompt
@@ -161,8 +161,8 @@ class Scorer:
         """
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
-        asked = self._asked(aspect)
-        about: dict[str, Any] = {"id": example.id, **asked.fields}
+        constants = self._constants(aspect)
+        about: dict[str, Any] = {"id": example.id, **constants.fields}
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
         optional: dict[str, Any] = {}
@@ -172,19 +172,19 @@ class Scorer:
             optional["knowledge"] = knowledge.aspects
         if parent is not None:
             optional["parent"] = parent
-        bound = self._bound(aspect, **optional) if optional else asked.prompt
+        bound = self._bound(aspect, **optional) if optional else constants.prompt
         prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
     @cached_property
-    def _asked(self) -> Callable[[Aspect], _Asked]:
+    def _constants(self) -> Callable[[Aspect], _Constants]:
         """Returns what asking about an aspect takes; made once for each aspect."""
-        return lru_cache(maxsize=256)(self._asked_of)
+        return lru_cache(maxsize=256)(self._constants_of)
 
-    def _asked_of(self, aspect: Aspect) -> _Asked:
-        return _Asked(
+    def _constants_of(self, aspect: Aspect) -> _Constants:
+        return _Constants(
             self._bound(aspect),
             _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
             aspect_fields(aspect, how=self.how, signature=self.signature),
@@ -204,14 +204,14 @@ class Scorer:
         )
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
-        asked = self._asked(aspect)
+        constants = self._constants(aspect)
         answers = await self.ask.until_usable(
             prompt,
-            asked.read,
+            constants.read,
             _problem,
             retries=self.parse_retries,
             is_cut=self._is_cut,
-            **asked.request,
+            **constants.request,
         )
         # Only the last answer can be usable; the ones before it become evidence, so that nothing
         # paid for is hidden.
@@ -278,7 +278,7 @@ class Scorer:
             partial(self._read_whole, aspect=aspect),
             n=self.ask.n,
             is_cut=never_cut,
-            **self._asked(aspect).request,
+            **self._constants(aspect).request,
         )
         score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
         notes = truncation_note(answer.truncated_tokens)
