@@ -276,7 +276,7 @@ def _canonical(example: Example, *, given: bool) -> bytes:
                 to_json_value(value)
             except ValueError as error:
                 raise FieldError(name, str(error)) from None
-    if content["human"] or content["metrics"]:
+    if None in content["human"].values() or None in content["metrics"].values():
         # a null says no more than a missing key, and formats differ in which they write
         numbers = {
             name: {key: value for key, value in content[name].items() if value is not None}
