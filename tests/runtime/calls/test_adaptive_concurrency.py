@@ -34,8 +34,9 @@ def simulate(
     seconds: float,
     seed: int = 1,
     timeout: float | None = None,
+    workers: int | None = None,
 ) -> Observed:
-    """Let twice `cap` workers ask a simulated server without end."""
+    """Let workers, by default twice `cap`, ask a simulated server without end."""
     dice, seen = random.Random(seed), Observed()
 
     async def main() -> None:
@@ -74,7 +75,7 @@ def simulate(
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch())
-            for _ in range(2 * cap):
+            for _ in range(workers or 2 * cap):
                 tasks.create_task(work())
 
     run_virtual(main(), start=0.0)
@@ -409,6 +410,14 @@ def test_a_thousand_calls_to_a_server_with_few_places_are_no_storm() -> None:
     assert max(seen.limits_between(10, 120)) <= 60
     assert seen.refused < 1000 + 0.02 * seen.answered
     assert seen.answered > 0.75 * 50 / 1.13 * 120
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_leap_is_over_when_its_lower_limit_meets_rejections(seed: int) -> None:
+    """With fewer workers than the leap allowed, answers do not undo the cuts that follow it."""
+    seen = simulate(at_most(50), cap=1000, seconds=60, timeout=120, workers=200, seed=seed)
+    assert seen.refused < 300
+    assert max(seen.limits_between(10, 60)) <= 75
 
 
 @pytest.mark.parametrize(("places", "seconds"), [(4, 0.5), (30, 1.0), (100, 1.0)])

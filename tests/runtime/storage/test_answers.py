@@ -301,6 +301,27 @@ def test_verify_tells_what_cannot_be_decoded(tmp_path):
     assert verify(tmp_path).ok
 
 
+def test_a_shard_whose_maker_was_killed_is_used(tmp_path):
+    """What had been begun is rolled back, though readers alone could not do it."""
+    folder, killed = tmp_path / "cache", tmp_path / "cache.db"
+    put_all(folder, {})
+    shard = folder / "shard-000"
+    for file in shard.glob("cache.db*"):
+        file.unlink()
+    with closing(sqlite3.connect(killed, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE begun (value)")
+        connection.execute("INSERT INTO begun VALUES (zeroblob(100000))")
+        for file in tmp_path.glob("cache.db*"):
+            shutil.copy(file, shard)
+    assert sorted(file.name for file in shard.glob("cache.db*")) == ["cache.db", "cache.db-journal"]
+    put_all(folder, {"a": b"1"})
+    assert get_all(folder, ["a"]) == [b"1"]
+    assert verify(folder).ok
+
+
 @pytest.mark.asyncio
 async def test_a_store_that_gets_no_answer_writes_nothing(tmp_path):
     """A run that finds all its answers does not wait for the disk."""

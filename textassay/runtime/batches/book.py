@@ -71,10 +71,13 @@ class BatchBook:
             DataError: It is damaged.
             StorageError: It cannot be written to.
         """
-        path = self.run / BATCHES
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
-        self._journal = Journal(path, sync_seconds=0)
+        self._journal = Journal(self.run / BATCHES, sync_seconds=0)
+        self._read()
+
+    def _read(self) -> None:
+        path = self.run / BATCHES
         for row in read_rows(path):
             try:
                 self._note(row)
@@ -167,6 +170,8 @@ class BatchBook:
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
+        if self.is_free and (self.run / BATCHES).exists():
+            self._read()  # nothing locks the folder of a `fit`: another one may have written, too
         if self.is_free:
             (self.run / BATCHES).unlink(missing_ok=True)
 

@@ -243,7 +243,11 @@ class AdaptiveLimit:
     def cut(self, factor: float) -> None:
         """Shrink to `factor` of the limit, unless earlier cuts brought no relief."""
         self._doubling = False
-        if self._leapt_from is not None and not self._leap_failed:
+        if self._leap_failed:
+            # A call that was sent under the lower limit was rejected as well: no more than an
+            # ordinary cut from here on, or each answer would undo it.
+            self._leapt_from, self._leap_failed = None, False
+        if self._leapt_from is not None:
             # Cutting step by step would have many of the calls that wait rejected at every step.
             self._leap_failed = True
             self._set(max(self._leapt_from, self._round.answered))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ from textassay.runtime.storage.cache_folder import (
 from textassay.runtime.storage.redis_answers import RedisStore
 from textassay.runtime.storage.shard import (
     DATABASE,
+    JOURNAL,
     RAW,
     ShardReader,
     checksum,
@@ -79,6 +81,9 @@ _SETTINGS: dict[str, Any] = {
     "sqlite_wal_autocheckpoint": 8192,
 }
 _COUNTERS = frozenset({"count", "size", "hits", "misses"})
+
+MIN_FREE_BYTES = 2**20
+"""Least space on the disk with which a shard is opened: its log begins with some 100 kB."""
 
 _INSERT = (
     "INSERT INTO Cache (key, raw, store_time, access_time, tag, mode, value)"
@@ -190,6 +195,7 @@ class ShardWriter:
         refuse_linked_shards(self._folder)
         try:
             if self._file.exists():
+                _roll_back(self._file)
                 _check(self._file)
             else:
                 _create(self._file)
@@ -370,7 +376,10 @@ async def open_answers(place: str | Path) -> AnswerStore:
 
 
 def _connect_to_write(file: Path) -> sqlite3.Connection:
-    """Return a connection to a shard that diskcache has opened, set up as diskcache's own."""
+    """Return a connection to a shard that diskcache has opened, set up as diskcache's own.
+
+    Two writing connections are safe here since one thread uses them, one after the other.
+    """
     connection = sqlite3.connect(file, timeout=60, isolation_level=None)
     for name, value in _SETTINGS.items():
         if name.startswith("sqlite_"):
@@ -382,17 +391,29 @@ def _create(file: Path) -> None:
     """Create a database without tables in WAL mode, with one sync instead of SQLite's four."""
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
+        # no journal in a file, which a killed process would leave and no reader can roll back
+        connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("PRAGMA journal_mode = WAL")
     # SQLite ignores the log of an empty file: a power cut must not leave one beside the answers
     with file.open("rb+") as made:
         os.fsync(made.fileno())
 
 
+def _roll_back(file: Path) -> None:
+    """Undo what a killed process began to write; a connection that only reads could not."""
+    if file.with_name(f"{file.name}{JOURNAL}").exists():
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+
+
 def _check(file: Path) -> None:
     """Refuse a file that cannot be written, or whose settings diskcache would misread."""
     # asked of the system rather than tried: closing a file of its own would drop SQLite's locks
-    if not os.access(file, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+    for place in (file.parent, file):  # the log stands beside the file
+        if not os.access(place, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    if shutil.disk_usage(file.parent).free < MIN_FREE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
     with closing(connect_read_only(file)) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Settings'").fetchall():
             return

@@ -21,6 +21,9 @@ from textassay.runtime.storage.files import refuse_irregular
 DATABASE = "cache.db"
 """Name of a shard's file, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
 
+JOURNAL = "-journal"
+"""Suffix of what earlier versions left if they were killed while they created a shard."""
+
 RAW = 1  # the mode of a value that lies in the row itself
 
 
@@ -141,7 +144,7 @@ def size_on_disk(folder: Path) -> int:
 def files_of(folder: Path) -> tuple[Path, ...]:
     """Return the files that a shard may have, in the order in which they are to be deleted."""
     # The log goes first: one that outlives its database would be applied to the next of that name.
-    return tuple(folder / f"{DATABASE}{suffix}" for suffix in ("-wal", "-shm", ""))
+    return tuple(folder / f"{DATABASE}{suffix}" for suffix in (JOURNAL, "-wal", "-shm", ""))
 
 
 def unusable(file: Path, reason: object) -> StorageError:
