@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST
@@ -58,16 +58,16 @@ class Shard:
 class DataShard:
     """Some neighboring examples of a data set, as often as they are iterated."""
 
-    def __init__(self, examples: Iterable[Example], start: int, stop: int) -> None:
+    def __init__(self, examples: Examples, start: int, stop: int) -> None:
         """Take examples from `start`, counted from 0, to before `stop`."""
         self._examples, self._start, self._stop = examples, start, stop
 
     def __iter__(self) -> Iterator[Example]:
-        return islice(iter(self._examples), self._start, self._stop)
+        return self._examples.part(self._start, self._stop)
 
 
 def part_of(
-    examples: Iterable[Example], count: int, *, limit: int | None, shard: str | None
+    examples: Examples, count: int, *, limit: int | None, shard: str | None
 ) -> tuple[Iterable[Example], int]:
     """Return the examples that a run judges, and how many they are.
 

@@ -367,3 +367,26 @@ def test_the_first_repeat_is_found_among_any_number_of_ids(count: int) -> None:
     assert _first_repeat(bytearray(b"".join(ids))) is None
     ids[-1], ids[50] = ids[3], ids[7]
     assert _first_repeat(bytearray(b"".join(ids))) == (7, 50)
+
+
+@pytest.mark.parametrize("rows", [3, 17])
+@pytest.mark.parametrize(("start", "stop"), [(0, 2), (1, 3), (2, None), (3, 3), (0, None)])
+def test_a_part_is_a_slice_of_all(tmp_path: Path, rows: int, start: int, stop: int | None) -> None:
+    """Whether the examples were kept or are read again, and with blank lines between the rows."""
+    texts = [
+        lines({"id": str(at), "output": "x" * (2**20 if rows > 16 else 1)}) for at in range(rows)
+    ]
+    examples = Examples(saved(tmp_path, "\n".join(texts)))
+    assert [each.id for each in examples.part(start, stop)] == [
+        str(at) for at in range(rows)[start:stop]
+    ]
+
+
+def test_a_part_of_a_file_that_changed_is_refused_at_its_end(tmp_path: Path) -> None:
+    """Even if the rows behind the part are the ones that changed."""
+    path = saved(tmp_path, lines(*ROWS))
+    part = Examples(path).part(0, 1)
+    next(part)
+    saved(tmp_path, lines(*ROWS, {"output": "more"}))
+    with pytest.raises(DataError, match="has changed since it was checked"):
+        next(part)

@@ -150,12 +150,24 @@ class Examples:
         Raises:
             DataError: As `check`, or the file has changed since.
         """
+        return self.part(0)
+
+    def part(self, start: int, stop: int | None = None) -> Iterator[Example]:
+        """Yield neighboring examples, after `check`; those before them are not made once more.
+
+        Args:
+            start: The first, counted from 0.
+            stop: The one after the last; `None` for all that follow.
+
+        Raises:
+            DataError: As `check`, or the file has changed since.
+        """
         self.check()
         self._refuse_change()
         if self._kept is not None:
-            yield from self._kept
+            yield from self._kept[start:stop]
         else:
-            for _, _, example in self._read():
+            for _, _, example in self._read(start, stop):
                 yield with_means(example)
         self._refuse_change()
 
@@ -163,10 +175,10 @@ class Examples:
         if self._table.state() != self._state:
             raise DataError(f"{self.name}: has changed since it was checked; start again")
 
-    def _read(self) -> Iterator[tuple[int, Any, Example]]:
+    def _read(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any, Example]]:
         table, make = self._table, self._reader.example
         text_cells, is_plain, text_lists = table.text_cells, table.is_plain, table.text_lists
-        for number, row in table.rows():
+        for number, row in islice(table.rows(), start, stop):
             try:
                 example = make(row, text_cells=text_cells, is_plain=is_plain, text_lists=text_lists)
             except FieldError as error:
