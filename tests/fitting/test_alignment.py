@@ -1,6 +1,7 @@
 """Iterative alignment with a scripted judge: what is expanded, what is gained, and going on where
 it was stopped."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -178,6 +179,18 @@ async def test_another_order_does_not_go_on_in_the_same_folder(tmp_path):
         await alignment(planted, tmp_path / "ev", model=refused).run()
     with pytest.raises(RunFolderError, match="another alignment: its growth is"):
         await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
+
+
+@pytest.mark.asyncio
+async def test_two_cannot_write_to_one_folder_at_once(tmp_path):
+    """They would pay for the same ratings twice; which of them is first does not matter."""
+    planted = Planted()
+    both = [alignment(planted, tmp_path / "ev").run() for _ in range(2)]
+    found = await asyncio.gather(*both, return_exceptions=True)
+    refused = [one for one in found if isinstance(one, RunFolderError)]
+    assert len(refused) == 1
+    assert "is in use by another process" in str(refused[0])
+    assert len([one for one in found if not isinstance(one, BaseException)]) == 1
 
 
 @pytest.mark.asyncio

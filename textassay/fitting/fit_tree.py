@@ -30,6 +30,7 @@ from textassay.runtime.connect import ledger_of, with_store
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
+from textassay.runtime.storage.run_access import lock_run
 from textassay.runtime.storage.run_folder import RunFolder
 
 
@@ -63,7 +64,8 @@ class Alignment(CheckedAlignment):
         A folder may be resumed with the same request, or with other aggregators.
 
         Raises:
-            RunFolderError: The folder holds an evaluator, something else, or another alignment.
+            RunFolderError: The folder is in use by another process, or holds an evaluator,
+                something else, or another alignment.
             DataError: The ratings that the model gave do not allow to learn; notes say where they
                 are kept.
             TextassayError: What stopped it; what is finished is kept.
@@ -76,6 +78,8 @@ class Alignment(CheckedAlignment):
             # before there is a folder, which would only be in the way of the corrected request
             self._check_models(connected)
             open_folder(out, self._plan())
+            # two processes would pay for the same ratings, and submit the same batches
+            stack.callback(lock_run(out).release)
             self.begun = True
             store = await open_store(self.order.settings, out / ANSWERS, stack)
             book = await open_book(batched_of(connected), out, stack)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
 
 from pydantic import (
+    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -105,6 +106,9 @@ class EndpointSettings(DescribedMessage):
     `headers`, `query` or `proxy` may name environment variables as `${NAME}`, which are replaced
     when the model is connected.
     """
+
+    # addresses and headers may hold passwords, and errors are printed and logged
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     api_base: Annotated[str | None, Flag(SERVER, "URL")] = None
     """Base URL of the server, ending in `/v1` if its documentation says so. A query in it is
@@ -277,7 +281,7 @@ class Settings(EndpointSettings):
     @classmethod
     def _limits_are_in_redis(cls, given: str | None) -> str | None:
         if given is not None and not is_redis(given):
-            raise ValueError(f"limits are shared through Redis, at {REDIS_FORM}, not {given!r}")
+            raise ValueError(f"limits are shared through Redis, at {REDIS_FORM}")
         return given
 
     @field_validator("cache")

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from benchmarks.server import counters, server
 from tests.redis_server import RedisServer, redis_served
@@ -423,6 +424,22 @@ def test_settings_take_no_password_in_an_address() -> None:
         Settings(cache="redis://me:secret@host:1/0")
     with pytest.raises(ValueError, match="shared through Redis"):
         Settings(limits="postgres://host")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"limits": "redis://:secret@host:1/0"},
+        {"limits": "postgres://:secret@host"},
+        {"limits": ["redis://:secret@host"]},
+        {"cache": "redis://me:secret@host:1/0"},
+        {"headers": {"Authorization": ["secret"]}},
+    ],
+)
+def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Settings.model_validate(given)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.asyncio
