@@ -81,7 +81,17 @@ ONLY_THERE = {
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
-ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connect")
+ROOMS = (
+    "contract",
+    "data",
+    "storage",
+    "calls",
+    "graph",
+    "backends",
+    "batches",
+    "connected",
+    "connect",
+)
 CONTRACT = {
     "described",
     "environment",
@@ -144,8 +154,8 @@ def room_of(parts: list[str]) -> str:
     "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_rooms_of_runtime_import_downward(path: Path) -> None:
-    """Only the contract and `connect` stand beside the rooms, and no room imports from one above
-    it."""
+    """Only the contract and what connects a model stand beside the rooms; no room imports from
+    one above it."""
     parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
     if parts == ["__init__"]:
         return
@@ -182,7 +192,7 @@ def called_in(path: Path) -> set[str]:
 
 
 def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
-    """`connect` alone; batches go beside the stack, with a budget and a mask of their own."""
+    """`connected` alone; batches go beside the stack, with a budget and a mask of their own."""
     wrappers = {
         node.name
         for path in (PACKAGE / "runtime" / "calls").glob("*.py")
@@ -196,17 +206,19 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
         for path in MODULES
         for name in called_in(path) & wrappers
     }
-    assert {name for place, name in made if place == "runtime/connect.py"} == wrappers
-    assert {one for one in made if one[0] != "runtime/connect.py"} == {
+    assert {name for place, name in made if place == "runtime/connected.py"} == wrappers
+    assert {one for one in made if one[0] != "runtime/connected.py"} == {
         ("runtime/batches/model.py", "BudgetedModel"),
         ("runtime/batches/queue.py", "MaskedModel"),
-        ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which connect calls
+        ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which it calls
     }
 
 
 def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     """For runs, `fit` and the command line; the others ask one model that is not a run's."""
-    assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if "connect" in called_in(p)} == {
+    connecting = {"connect", "connect_model"}
+    assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
+        "runtime/connect.py",
         "evaluation/opening.py",
         "cli/doctor.py",
         "cli/demo/command.py",

@@ -6,10 +6,8 @@ not trusted.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Cell = str | int | float | None | tuple[float | None, float | None, float | None]
 """A value; three numbers are a value with the ends of its interval."""
@@ -19,8 +17,7 @@ MAX_ROWS = 20
 """Rows of a table that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """One table.
 
     Attributes:
@@ -67,6 +64,8 @@ def first(rows: Sequence[Sequence[Cell]], title: str, *columns: str) -> Shown:
 
 
 def _html(table: Shown) -> str:
+    import html  # a table of entities, which only notebooks need
+
     # inline style, since notebooks drop style sheets of outputs when they are saved or converted
     right = ' style="text-align:right"'
     caption = f"<caption>{html.escape(_titled(table))}</caption>" if _titled(table) else ""
@@ -104,6 +103,8 @@ def _line(cells: Sequence[str]) -> str:
 
 def _piped(text: str) -> str:
     """Escape what means something in a cell of markdown."""
+    import html
+
     # markdown passes HTML through, so both languages are escaped
     escaped = html.escape(text, quote=False)
     return "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escaped)

@@ -13,7 +13,8 @@ from textassay.cli.exits import UNSCORED
 from textassay.runtime.backends.doctor import examine, examine_batches, plain_text
 from textassay.runtime.backends.probes import Finding
 from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.connect import ConnectedModel, connect
+from textassay.runtime.connect import connect
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import DiskStore
 

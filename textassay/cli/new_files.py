@@ -9,7 +9,7 @@ from pathlib import Path
 from textassay.cli.exits import Stopped
 from textassay.evaluation.opening import open_models, open_store
 from textassay.methods.library.toml import SUFFIXES
-from textassay.runtime.connect import with_store
+from textassay.runtime.connected import with_store
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings

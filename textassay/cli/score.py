@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textassay.cli import arguments
 from textassay.cli.console import logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed, warn
 from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
-from textassay.cluster.request import Cluster
 from textassay.evaluation.api import finish
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
@@ -35,6 +34,9 @@ from textassay.runtime.settings import (
     split_settings,
 )
 from textassay.runtime.storage.run_files import read_manifest
+
+if TYPE_CHECKING:
+    from textassay.cluster.request import Cluster
 
 LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
@@ -133,6 +135,8 @@ def _cluster(flags: Mapping[str, Any]) -> Cluster | None:
         raise ConfigurationError(
             "--cluster and --processes exclude each other; --workers N sets the number of workers"
         )
+    from textassay.cluster.request import Cluster  # few runs are on one
+
     return Cluster.parse(str(given), flags.get("workers"))
 
 

@@ -6,8 +6,8 @@ A method's default may depend on what is installed; a run's tools must not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.by_name import default_tools
@@ -16,8 +16,7 @@ from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 
 
-@dataclass(frozen=True)
-class ToolsByDefault:
+class ToolsByDefault(NamedTuple):
     """Tools that a run takes because it names none.
 
     Attributes:

@@ -28,7 +28,7 @@ from textassay.evaluation.progress import Progress
 from textassay.methods.method import Method
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
-from textassay.runtime.connect import ConnectedModel
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import AgentExited, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (

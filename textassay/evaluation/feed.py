@@ -6,15 +6,14 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.answers import AnswerStore
 
 
-@dataclass(frozen=True, slots=True)
-class FedExample:
+class FedExample(NamedTuple):
     """One example, and those of the run's aspects that have a score already."""
 
     example: Example

@@ -14,7 +14,7 @@ from textassay.evaluation.roles import in_every_role
 from textassay.methods.by_name import tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connect import ConnectedModel, connect, with_store
+from textassay.runtime.connected import ConnectedModel, connect_model, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings
@@ -56,9 +56,7 @@ async def open_models(
             connected = next(same, None)
             if connected is None:
                 await load_backend(model)
-                connected = await stack.enter_async_context(
-                    connect(model, settings=own, budget=budget)
-                )
+                connected = await stack.enter_async_context(connect_model(model, own, budget))
                 opened.append((model, own, connected))
             by_role[role] = connected
         else:

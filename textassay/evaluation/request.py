@@ -16,7 +16,7 @@ from textassay.evaluation.graph_method import GraphMethod
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods.method import Method
-from textassay.runtime.connect import ConnectedModel
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import ConfigurationError, as_python
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect

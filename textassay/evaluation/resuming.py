@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from textassay.evaluation.roles import in_every_role
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.connect import ConnectedModel
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
 from textassay.runtime.model import Model
 from textassay.runtime.settings import SHARED_BY_ROLES, EndpointSettings, Settings, is_redis

@@ -30,7 +30,7 @@ from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
 from textassay.methods.method import AsksInTurn, ChecksData, Method
-from textassay.runtime.connect import ConnectedModel, ledger_of
+from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model

@@ -26,7 +26,7 @@ from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
 from textassay.methods.hd_eval import SCALE
 from textassay.methods.method import model_for
-from textassay.runtime.connect import ledger_of, with_store
+from textassay.runtime.connected import ledger_of, with_store
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.conversation import conversation
     from textassay.runtime.calls.single_flight import once
-    from textassay.runtime.connect import ConnectedModel, connect
+    from textassay.runtime.connect import connect
+    from textassay.runtime.connected import ConnectedModel
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.concurrency import gather
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
@@ -63,7 +64,7 @@ _HOME = {
     "ChatMessage": "model",
     "ChoicesRequest": "model",
     "ChoicesResponse": "model",
-    "ConnectedModel": "connect",
+    "ConnectedModel": "connected",
     "ContinuationRequest": "model",
     "ContinuationResponse": "model",
     "DryRunModel": "backends.dry_run",

@@ -39,7 +39,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ class UnknownParameter(UnknownName, TypeError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that `name` most likely stands for; `None` if none is near."""
+    from difflib import get_close_matches  # only errors need it
+
     by_form = {_form(item): item for item in known}
     # Below this cutoff difflib suggests names that share little but their length.
     near = get_close_matches(_form(name), by_form, n=1, cutoff=0.7)

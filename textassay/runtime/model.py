@@ -4,7 +4,7 @@ Requests, responses, the two protocols, and the base of everything that wraps a 
 
 `generate` is the one ability every model has. `Scoring` is the second protocol, for models that
 return log-probabilities of given choices and of a given continuation. Cache, single-flight, budget,
-retry and limit are subclasses of `Wrapper` and know nothing of each other; `connect.py` puts them
+retry and limit are subclasses of `Wrapper` and know nothing of each other; `connected.py` puts them
 together.
 """
 

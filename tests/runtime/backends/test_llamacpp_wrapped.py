@@ -9,7 +9,7 @@ import pytest
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.connect import with_cache
+from textassay.runtime.connected import with_cache
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, scoring
 from textassay.runtime.storage.answers import DiskStore
 

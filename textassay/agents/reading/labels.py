@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from textassay.agents.answer_form import ScalePoint
 from textassay.runtime.model import Sample, TokenLogprob
@@ -26,8 +26,7 @@ ROUNDING = 1e-3
 _AROUND = " \t\r\n▁Ġ*_\"'([`"
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
+class Expectation(NamedTuple):
     """A rating as the mean of a distribution over labels."""
 
     value: float
@@ -38,8 +37,7 @@ class Expectation:
     """Renormalized probability by label, lowest rating first."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoExpectation:
+class NoExpectation(NamedTuple):
     """Why the token probabilities give no rating."""
 
     reason: str

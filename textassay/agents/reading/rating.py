@@ -27,9 +27,8 @@ text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textassay.agents.reading.asides import own_words, withdrawals
 from textassay.agents.reading.json_rating import Unusable, json_rating
@@ -57,8 +56,7 @@ Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
 or states two that differ."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rating:
+class Rating(NamedTuple):
     """A rating and where it stands."""
 
     value: float
@@ -67,8 +65,7 @@ class Rating:
     """Start and end of the rating in the answer, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoRating:
+class NoRating(NamedTuple):
     """An answer without a usable rating."""
 
     reason: Reason

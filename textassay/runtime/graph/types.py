@@ -6,13 +6,12 @@ Knows Python's type annotations and pydantic's fields; nothing of graphs.
 from __future__ import annotations
 
 import collections.abc
-import dataclasses
 import functools
 import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from textassay.runtime.errors import GraphError
 
@@ -24,8 +23,7 @@ UNANNOTATED: Any = inspect.Parameter.empty
 """Stands for the type of a parameter that has no annotation."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """Parameters and result of an agent."""
 
     parameters: Mapping[str, Any]

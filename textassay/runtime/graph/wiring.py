@@ -9,7 +9,7 @@ import graphlib
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from textassay.runtime.errors import GraphError
 from textassay.runtime.graph.node import Each, Fixed, Node, Wire
@@ -34,8 +34,7 @@ INPUT = "input"
 """What wires call the graph's input."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """A wire between two nodes, for drawing."""
 
     source: str

@@ -1,0 +1,480 @@
+"""Puts a model together.
+
+The backend that a name stands for, and the wrappers around it in their one order.
+
+    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
+    keep -> deadline -> mask -> backend
+
+This is the only file that knows all of them. Those that few runs need (batches, limits shared over
+Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
+settings as keyword arguments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from textassay.observing import WATCH
+from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
+from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.backends.plugins import checked_model
+from textassay.runtime.calls.budget import Budget, BudgetedModel
+from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
+from textassay.runtime.calls.health import Health, HealthModel
+from textassay.runtime.calls.identity import WithIdentity, without_address
+from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
+from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.refusing import RefusingModel
+from textassay.runtime.calls.retry import RetryingModel
+from textassay.runtime.calls.sampling import OneSamplePerRequest
+from textassay.runtime.calls.single_flight import SharedModel
+from textassay.runtime.calls.timeout import DeadlineModel
+from textassay.runtime.calls.usage import MeteredModel
+from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
+from textassay.runtime.messages import UsageTotal
+from textassay.runtime.model import InProcessModel, Model, Wrapper
+from textassay.runtime.resource import AsyncResource
+from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.storage.answers import AnswerStore, open_answers
+
+if TYPE_CHECKING:
+    from textassay.runtime.backends.dry_run import Price
+    from textassay.runtime.batches.book import BatchBook
+    from textassay.runtime.batches.model import BatchedModel
+    from textassay.runtime.batches.provider import BatchProvider
+    from textassay.runtime.batches.queue import BatchQueue
+    from textassay.runtime.batches.waves import Waves
+    from textassay.runtime.calls.shared_limits import SharedLimiter
+
+LOCAL_QUEUE = 4096
+"""Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
+the order that shares most, and can only choose among those that it has been given."""
+
+
+def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
+    """Return a model connected as the settings say; `connect` for callers that have them all.
+
+    Raises:
+        ConfigurationError: The name, the object or a setting cannot be used.
+    """
+    if not isinstance(model, str):
+        return ConnectedModel([(own_backend(model, settings), settings)], settings, budget)
+    if not settings.endpoints:
+        return ConnectedModel([(open_backend(model, settings), settings)], settings, budget)
+    return ConnectedModel(_at_endpoints(model, settings), settings, budget)
+
+
+def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]]:
+    """Return the backend of each endpoint, and how it is asked."""
+    opened = []
+    for number, endpoint in enumerate(settings.endpoints, start=1):
+        own = settings.at(endpoint)
+        try:
+            opened.append((open_backend(model, own), own))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"endpoint {number}: {quoted(error)}") from error
+    return opened
+
+
+class ConnectedModel(AsyncResource, Wrapper):
+    """A backend inside its wrappers; open between `__aenter__` and `__aexit__`.
+
+    One such object per endpoint, key and model: its limiter serves everybody who asks through it.
+    """
+
+    def __init__(
+        self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
+    ) -> None:
+        """Put the wrappers together; use `connect` or `connect_model`.
+
+        Args:
+            backends: The backend of each endpoint, and how it is asked.
+            settings: How the model is asked.
+            budget: What it may cost.
+
+        Raises:
+            ConfigurationError: Several endpoints were given for a model of this process.
+        """
+        self.settings, self.budget = settings, budget
+        self._backends = list(backends)
+        self.backend = backends[0][0]
+        # Answers of one endpoint are answers of the others, so the address leaves the identity.
+        if settings.endpoints:
+            self._backends = [(without_address(each), own) for each, own in backends]
+            self.backend = self._backends[0][0]
+        self._is_open = False
+        self._queues: list[BatchQueue] = []
+        # They queue calls themselves, without a time limit, and cost nothing.
+        self._is_local = isinstance(self.backend, InProcessModel)
+        self.price: Price | None = settings.price or getattr(self.backend, "price", None)
+        if self._is_local:
+            self.price = (0.0, 0.0)
+        calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
+        self._endpoints = [
+            EndpointState(
+                number,
+                self._open_limiter(own, own.concurrency if settings.endpoints else calls),
+                weight,
+            )
+            for number, ((_, own), weight) in enumerate(
+                zip(
+                    self._backends,
+                    [endpoint.weight for endpoint in settings.endpoints] or [1.0],
+                    strict=True,
+                ),
+                start=1,
+            )
+        ]
+        self._provider = self._open_provider() if settings.batch else None
+        self.failures: Counter[str] = Counter()
+        self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
+        self._stack = AsyncExitStack()
+        super().__init__(
+            RefusingModel(self.backend, _not_opened(self.backend.name))
+            if self._needs_opening
+            else self.build_stack(None)
+        )
+
+    def check_open(self) -> None:
+        """Refuse to be used in a way that would keep no answers, or no limits, although it should.
+
+        Raises:
+            ConfigurationError: There is a cache, or limits are shared, and the model is used
+                outside of `async with`.
+        """
+        if self._needs_opening and not self._is_open:
+            raise ConfigurationError(_not_opened(self.name))
+
+    def build_stack(
+        self,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None = None,
+        book: BatchBook | None = None,
+    ) -> Model:
+        """Return the backend in its wrappers with this store.
+
+        Limiter, budget and failures stay this model's.
+
+        Args:
+            store: Where answers are looked up and kept; `None` for nowhere.
+            identity: What they are filed under, instead of the backend's own identity.
+            book: The run's batches, if the model is asked through batches.
+        """
+        backend = self.backend if identity is None else WithIdentity(self.backend, identity)
+        limited = [
+            LimitedModel(self._kept(each, own, store, identity), endpoint.limiter)
+            for (each, own), endpoint in zip(self._backends, self._endpoints, strict=True)
+        ]
+        one = limited[0] if len(limited) == 1 else EndpointsModel(limited, self._endpoints)
+        # From the inside out. Storing is innermost but for time limit and mask, so that a slot of
+        # the limiter is held until the answer is safe. The limiter is inside of the budget: money
+        # is reserved while a request waits for its turn. Both are inside of retry, since each
+        # attempt may be billed and counts against the limits. Health is outside of retry: it sees
+        # what failed in every attempt.
+        once = BudgetedModel(one, self.budget, self.price)
+        retrying = RetryingModel(
+            once,
+            attempts=self.settings.attempts,
+            total_timeout=self.settings.total_timeout,
+            on_failure=self._count,
+        )
+        healthy: Model = HealthModel(retrying, once=once, health=self.health)
+        if self._provider is not None:
+            if store is None or book is None:
+                return RefusingModel(healthy, _without_book(healthy.name))
+            healthy = self._batched(healthy, backend, store, book, self._provider)
+        # Hits must cost nothing, so the cache is outside of all that; the answers were stored
+        # further in.
+        return with_cache(healthy, store, keep=False)
+
+    def _kept(
+        self,
+        backend: Model,
+        settings: Settings,
+        store: AnswerStore | None,
+        identity: Mapping[str, Any] | None,
+    ) -> Model:
+        """Return a backend with masking, a time limit, and storage of its answers."""
+        if identity is not None:
+            backend = WithIdentity(backend, identity)
+        secrets = () if self._is_local else secrets_of(settings)
+        # a local model's queue is its own: what waits there is not stuck
+        timed: Model = DeadlineModel(
+            MaskedModel(backend, secrets) if secrets else backend,
+            timeout=None if self._is_local else settings.timeout,
+        )
+        return timed if store is None else StoringModel(timed, store, timed.identity)
+
+    def _batched(
+        self,
+        live: Model,
+        backend: Model,
+        store: AnswerStore,
+        book: BatchBook,
+        provider: BatchProvider,
+    ) -> BatchedModel:
+        from textassay.runtime.batches.model import BatchedModel, discounted
+
+        queue = self._batch_queue(backend, store, book, provider)
+        return BatchedModel(
+            live,
+            queue,
+            budget=self.budget,
+            price=discounted(self.price, provider),
+            fallback=self.settings.batch_fallback,
+        )
+
+    def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
+        """Return the backend as it answers through batches alone, without any other wrapper.
+
+        Raises:
+            ConfigurationError: The model was connected without `batch`.
+        """
+        if self._provider is None:
+            raise ConfigurationError(f"{self.name!r} was connected without batch=True")
+        return self._batch_queue(self.backend, store, book, self._provider)
+
+    def _batch_queue(
+        self, backend: Model, store: AnswerStore, book: BatchBook, provider: BatchProvider
+    ) -> BatchQueue:
+        from textassay.runtime.batches.queue import BatchQueue, Patience
+
+        settings = self.settings
+        queue = BatchQueue(
+            backend,
+            provider,
+            book,
+            store,
+            identity=backend.identity,
+            known_secrets=secrets_of(settings),
+            patience=Patience(
+                quiet=settings.batch_wait,
+                poll=settings.batch_poll,
+                outage=settings.outage_wait,
+                call=settings.timeout,
+            ),
+            submit_only=settings.submit_only,
+        )
+        self._queues.append(queue)
+        return queue
+
+    def _open_provider(self) -> BatchProvider:
+        from textassay.runtime.batches.providers import open_provider
+
+        return open_provider(
+            self.backend.name,
+            api_base=self.settings.api_base,
+            api_key=api_key_of(self.settings),
+            endpoint=endpoint_of(self.settings),
+            files=self.settings.batch_files,
+            window=self.settings.batch_window,
+        )
+
+    @property
+    def batch_price(self) -> tuple[float, float] | None:
+        """US dollars per million tokens in and out, as the model is asked: in batches or not."""
+        from textassay.runtime.batches.model import discounted
+
+        return self.price if self._provider is None else discounted(self.price, self._provider)
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter, of the first endpoint if there are several."""
+        return self._endpoints[0].limiter
+
+    @property
+    def limiter_state(self) -> LimiterState:
+        """Where the limiters of all endpoints stand together."""
+        first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
+        return sum(others, first)
+
+    def take_part(self, number: int, count: int) -> None:
+        """Keep to one of `count` equal parts of its limits; see `Limiter.take_part`.
+
+        Limits that are shared through Redis stay whole, and so does the queue of a local model.
+        """
+        for endpoint in self._endpoints:
+            if not self._is_local and self.settings.limits is None:
+                endpoint.limiter.take_part(number, count)
+
+    @property
+    def _shared_limiters(self) -> list[SharedLimiter]:
+        if self.settings.limits is None or self._is_local:
+            return []
+        from textassay.runtime.calls.shared_limits import SharedLimiter
+
+        limiters = (endpoint.limiter for endpoint in self._endpoints)
+        return [limiter for limiter in limiters if isinstance(limiter, SharedLimiter)]
+
+    @property
+    def _needs_opening(self) -> bool:
+        return self.settings.cache is not None or bool(self._shared_limiters)
+
+    def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
+        how: dict[str, Any] = {
+            "rpm": settings.rpm,
+            "tpm": settings.tpm,
+            "concurrency": calls,
+            "adaptive": not self._is_local,
+            "timeout": settings.timeout,
+        }
+        if settings.limits is None or self._is_local:
+            return Limiter(**how)
+        from textassay.runtime.calls.redis_quota import RedisQuota
+        from textassay.runtime.calls.shared_limits import SharedLimiter
+
+        # only a digest of this reaches Redis
+        name = f"{self.backend.name}\n{settings.api_base}\n{api_key_of(settings)}"
+        quota = RedisQuota(
+            settings.limits, name, rpm=settings.rpm, tpm=settings.tpm, concurrency=calls
+        )
+        return SharedLimiter(quota, **how)
+
+    def _count(self, error: ModelError) -> None:
+        self.failures[type(error).__name__] += 1
+
+    async def __aenter__(self) -> Self:
+        """Load a local model, and open the cache and shared limits if they are set."""
+        if isinstance(self.backend, InProcessModel):
+            await self.backend.open()
+        store: AnswerStore | None = None
+        if self.settings.cache is not None:
+            store = await open_answers(self.settings.cache)
+            self._stack.push_async_callback(store.aclose)
+        for limiter in self._shared_limiters:
+            try:
+                await limiter.open()
+            except BaseException:
+                await self._stack.aclose()
+                raise
+            self._stack.push_async_callback(limiter.aclose)
+        if self._needs_opening:
+            self.wrapped = self.build_stack(store)
+        self._is_open = True
+        return self
+
+    async def close_queues(self) -> None:
+        """Stop waiting for batches; safe to call twice."""
+        queues, self._queues = self._queues, []
+        for queue in queues:
+            await queue.aclose()
+
+    async def aclose(self) -> None:
+        """Close the backend and the cache."""
+        try:
+            await self.close_queues()
+            for backend, _ in self._backends:
+                await backend.aclose()
+        finally:
+            await self._stack.aclose()
+
+
+def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+    """Put single-flight, cache, meter and the splitting of draws around a model.
+
+    Args:
+        core: The model.
+        store: Where answers are looked up and kept; `None` for nowhere.
+        keep: Whether new answers are kept; those of a dry run are not real.
+    """
+    # Inside of the cache: whoever misses at the same time joins one request, and its answer is
+    # stored once.
+    inner: Model = SharedModel(core)
+    if store is not None:
+        inner = CachedModel(inner, store, keep=keep)
+    # Splitting is outermost, so that each sample has a cache entry of its own.
+    outer: Model = OneSamplePerRequest(MeteredModel(inner))
+    return outer if WATCH.observer is None else WATCH.observer.model(outer)
+
+
+def _not_opened(name: str) -> str:
+    return (
+        f"model {name!r} was connected with cache= or limits=, which `async with` opens: "
+        "write `async with textassay.connect(...) as model:`"
+    )
+
+
+def _without_book(name: str) -> str:
+    return (
+        f"batches of {name!r} are recorded in a run folder, and only for methods that are given by "
+        f"name: give {parameter('out', 'RUN')}, and make a graph of your own a named method (an "
+        "entry point of the group textassay.methods)"
+    )
+
+
+def with_store(
+    model: Model,
+    store: AnswerStore | None,
+    *,
+    dry: bool = False,
+    identity: Mapping[str, Any] | None = None,
+    book: BatchBook | None = None,
+    waves: Waves | None = None,
+) -> Model:
+    """Return `model` answering through another cache.
+
+    A connected model keeps its limiter, retry and budget.
+
+    Args:
+        model: A connected model, or any other.
+        store: Where its answers are kept; `None` for nowhere.
+        dry: Whether to count what would be asked rather than ask.
+        identity: What its answers are filed under, instead of its own identity.
+        book: The run's batches, for models that are asked through batches.
+        waves: Counts the waves of batches in a dry run.
+    """
+    if isinstance(model, ConnectedModel):
+        model.check_open()
+    if dry:
+        walked = _walked(model, waves)
+        return with_cache(
+            walked if identity is None else WithIdentity(walked, identity), store, keep=False
+        )
+    if isinstance(model, ConnectedModel):
+        return model.build_stack(store, identity, book)
+    return with_cache(model if identity is None else WithIdentity(model, identity), store)
+
+
+def _walked(model: Model, waves: Waves | None) -> Model:
+    """Return what stands in for a model in a dry run."""
+    from textassay.runtime.backends.dry_run import DryRunModel
+
+    if not isinstance(model, ConnectedModel):
+        return DryRunModel(model, price=None)
+    if not model.settings.batch:
+        return DryRunModel(model.backend, price=model.price)
+    from textassay.runtime.batches.waves import WavesModel
+
+    walked = DryRunModel(model.backend, price=model.batch_price)
+    return walked if waves is None else WavesModel(walked, waves)
+
+
+def ledger_of(model: Model) -> UsageTotal:
+    """Return what a model from `with_cache` has cost so far."""
+    while isinstance(model, Wrapper):
+        if isinstance(model, MeteredModel):
+            return model.total
+        model = model.wrapped
+    raise TypeError(f"{model.name!r} is not metered")
+
+
+def own_backend(model: Model, settings: Settings) -> Model:
+    """Return a model that the caller made, after checking that it is one.
+
+    Raises:
+        ConfigurationError: It is not a model, is already connected, or comes with settings of an
+            endpoint.
+    """
+    if isinstance(model, ConnectedModel):
+        raise ConfigurationError(f"model {model.name!r} is connected already")
+    backend = checked_model(model, f"{model!r:.80}")
+    for name, field in EndpointSettings.model_fields.items():
+        if getattr(settings, name) != field.default:
+            raise ConfigurationError(
+                f"{name}= has no effect on a model object, which reaches its server by itself"
+            )
+    return backend
