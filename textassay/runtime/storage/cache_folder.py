@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 import orjson
@@ -38,8 +38,7 @@ _LOCK = ".lock"
 _LOCK_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class StoreInfo:
+class StoreInfo(NamedTuple):
     """What a store of answers holds."""
 
     folder: Path | str
@@ -52,8 +51,7 @@ class StoreInfo:
     """Files that the answers lie in."""
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(NamedTuple):
     """What `verify` found."""
 
     folder: Path
