@@ -134,12 +134,18 @@ class Bench:
         """Run an arm on one sample and on all.
 
         Raises:
-            RuntimeError: Its scores differ from textassay's.
+            RuntimeError: Its scores differ from textassay's, or the machine was too busy to tell
+                what the samples cost.
         """
         one, scores_of_one = self._run(name, 1, url)
         many, scores = self._run(name, self.samples, url)
         if scores != self._expected or len(scores_of_one) != 1:
             raise RuntimeError(f"{name} has other scores than textassay")
+        if many.seconds <= one.seconds or many.cpu <= one.cpu:
+            raise RuntimeError(
+                f"{name}: one sample took {one.seconds:.1f} s and {self.samples} took"
+                f" {many.seconds:.1f} s; other programs keep the machine busy, measure again"
+            )
         more = self.samples - 1
         return Row(
             per_second=more / (many.seconds - one.seconds),
