@@ -80,6 +80,32 @@ async def test_values_are_seen_before_their_commit(tmp_path):
         assert store.get("a") == b"2"
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    before=st.lists(st.text(max_size=8), max_size=5, unique=True),
+    writes=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=9)), max_size=40),
+)
+def test_a_store_finds_all_that_it_wrote_in_any_state_of_its_shard(
+    tmp_path_factory, before, writes
+):
+    """A store on a new shard skips reads of what it has not written, never of what it has."""
+    folder = tmp_path_factory.mktemp("cache")
+    kept = {key: b"earlier" for key in before}
+    if before:
+        put_all(folder, kept)
+
+    async def check() -> None:
+        async with DiskStore(folder) as store, DiskStore(folder) as other:
+            for key, value in writes:
+                assert store.get(key) == kept.get(key)
+                await store.put(key, value)
+                kept[key] = value
+                assert [store.get(key) for key in kept] == list(kept.values())
+                assert other.get(key) == value
+
+    asyncio.run(check())
+
+
 @pytest.mark.asyncio
 async def test_hits_of_a_turn_hide_nothing_that_is_written(tmp_path):
     """Hits share a transaction until the turn is over; what is put meanwhile is seen all along."""

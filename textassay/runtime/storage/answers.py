@@ -45,6 +45,7 @@ from textassay.runtime.storage.shard import (
     refuse_linked_shards,
     unusable,
 )
+from textassay.runtime.storage.written_keys import WrittenKeys
 
 __all__ = [
     "AnswerStore",
@@ -273,6 +274,10 @@ class DiskStore(AsyncResource):
         """
         self.folder = Path(folder)
         self._readers: tuple[ShardReader, ...] = ()
+        # Only this process adds to its shard: in a new one, a key that it has not written need not
+        # be looked for. Most requests of a new run are such, and after every commit the next read
+        # takes its pages from the file again.
+        self._written: WrittenKeys | None = None
         self._closed = False
         with ExitStack() as stack:
             stack.enter_context(prepared_folder(self.folder))
@@ -292,6 +297,8 @@ class DiskStore(AsyncResource):
                     reader = ShardReader(each)
                     undo.callback(reader.close)
                     self._readers = (*self._readers, reader)
+                if self._readers[0].is_empty:
+                    self._written = WrittenKeys()
                 undo.pop_all()
 
     def get(self, key: str) -> bytes | None:
@@ -305,7 +312,8 @@ class DiskStore(AsyncResource):
             return value
         if self._closed:
             raise StorageError(f"the cache folder {self.folder} is closed")
-        for reader in self._readers:
+        known = self._written is None or key in self._written
+        for reader in self._readers if known else self._readers[1:]:
             value = reader.get(key)
             if value is not None:
                 self._share_snapshot(reader)
@@ -340,6 +348,8 @@ class DiskStore(AsyncResource):
             StorageError: The disk is full, a file is damaged, or the store is closed; so are all
                 later `put`.
         """
+        if self._written is not None:
+            self._written.add(key)
         await self._commits.put(key, value)
 
     async def aclose(self) -> None:

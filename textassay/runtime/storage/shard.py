@@ -36,6 +36,9 @@ class ShardReader:
     """Reads one shard through a read-only connection, also while another process writes to it.
 
     May be used from any one thread at a time.
+
+    Attributes:
+        is_empty: Whether nothing had been written when the file was last looked at.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -49,7 +52,7 @@ class ShardReader:
         try:
             self._connection = connect_read_only(self.file)
             try:
-                self._empty = self._has_no_table()
+                self.is_empty = self._has_no_table()
             except BaseException:
                 self._connection.close()
                 raise
@@ -66,9 +69,9 @@ class ShardReader:
         """
         try:
             # until the first answer is written
-            if self._empty:
-                self._empty = self._has_no_table()
-                if self._empty:
+            if self.is_empty:
+                self.is_empty = self._has_no_table()
+                if self.is_empty:
                     return None
             rows = self._cursor.execute(
                 "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", (key,)
@@ -99,7 +102,7 @@ class ShardReader:
 
     def count(self) -> int:
         """Return the number of entries."""
-        if self._empty:
+        if self.is_empty:
             return 0
         try:
             ((count,),) = self._connection.execute("SELECT COUNT(*) FROM Cache").fetchall()
@@ -113,7 +116,7 @@ class ShardReader:
         Raises:
             StorageError: The file itself is damaged.
         """
-        if self._empty:
+        if self.is_empty:
             return
         try:
             for message in self._connection.execute("PRAGMA integrity_check(10)").fetchall():
