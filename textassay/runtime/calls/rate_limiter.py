@@ -356,7 +356,8 @@ class Limiter:
             if self.tpm is not None:
                 self._used_share.learn(tokens, grant.tokens)
         self._correct(grant, tokens)
-        if self._waiting:
+        # Without a limit on tokens, nobody waits for any.
+        if self._waiting and self.tpm is not None:
             self._wake()
 
     def _correct(self, grant: Permit, tokens: int) -> None:
