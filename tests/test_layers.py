@@ -20,7 +20,7 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "cluster": {"runtime", "evaluation"},
+    "cluster": {"garbage", "runtime", "evaluation"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
@@ -56,6 +56,7 @@ ALLOWED = {
         "calibration",
         "report",
         "listening",
+        "garbage",
     }
     | {"demo", "annotate", "stress", "cluster"},
     "annotate": {"listening", "runtime", "meta", "agents"},
@@ -63,6 +64,7 @@ ALLOWED = {
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"gates", "runtime"},
+    "garbage": set(),
     "lazy": set(),
     "listening": set(),
     "observing": set(),

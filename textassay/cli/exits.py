@@ -21,7 +21,7 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.cli.gc import start_gc
+from textassay.garbage import start_gc
 from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
 from textassay.runtime.settings import SETTABLE, place_of
 

@@ -23,12 +23,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.cli.exits import Stopped, run_async
-from textassay.cli.gc import raise_gc_threshold
 from textassay.cli.score import ScoreCommand, run_order
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.session import Session
 from textassay.evaluation.spec import RunSpec
+from textassay.garbage import raise_gc_threshold
 from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.messages import Usage

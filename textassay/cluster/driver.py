@@ -31,7 +31,7 @@ START_SECONDS = 2.0
 STOP_SECONDS = 60.0
 """Time that workers have to finish what they have in work once the run is stopped."""
 
-MAX_REPORTED = 50
+MAX_REPORTED = 100
 """Most scores for which a report waits."""
 
 
@@ -241,7 +241,7 @@ class Driver:
             part=Part(number, count),
             grant=grant,
             is_last_grant=is_short,
-            report_at=max(1, min(MAX_REPORTED, len(member.outstanding) // 4)),
+            report_at=max(1, min(MAX_REPORTED, len(member.outstanding) // 3)),
             finish=member.is_finishing,
         )
 

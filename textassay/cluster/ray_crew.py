@@ -21,6 +21,7 @@ from typing import Any
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
 from textassay.cluster.worker import Worker
+from textassay.garbage import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
 
 CONNECT_SECONDS = 10.0
@@ -202,6 +203,9 @@ class Actor(Worker):
     def __init__(self, folder: str) -> None:
         """Work in `folder`, if this node has it, so that relative paths mean the same."""
         super().__init__()
+        # the process is this worker's alone, and what it has imported by now stays
+        hold_off_gc()
+        start_gc()
         with suppress(OSError):
             os.chdir(folder)
 

@@ -90,7 +90,7 @@ def test_a_store_finds_all_that_it_wrote_in_any_state_of_its_shard(
 ):
     """A store on a new shard skips reads of what it has not written, never of what it has."""
     folder = tmp_path_factory.mktemp("cache")
-    kept = {key: b"earlier" for key in before}
+    kept = dict.fromkeys(before, b"earlier")
     if before:
         put_all(folder, kept)
 

@@ -1,4 +1,8 @@
-"""Process-wide settings, applied by the command line only, never when used as a library."""
+"""Settings of the garbage collector, which are the process's.
+
+Applied where the process is textassay's own (the command line, workers of a cluster), never when it
+is used as a library.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ def hold_off_gc() -> None:
 def start_gc() -> None:
     """Collect from now on as `raise_gc_threshold` says, but never look at what was imported.
 
-    Does nothing unless `hold_off_gc` began the process: what is frozen is never freed, which a
+    Does nothing unless `hold_off_gc` came before: what is frozen is never freed, which a
     process of many runs, such as one of tests, could not afford.
     """
     if gc.get_threshold()[0] == IMPORTED_OBJECTS:
