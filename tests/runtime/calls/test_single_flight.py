@@ -56,36 +56,51 @@ async def test_other_kinds_are_shared_too():
 
 @pytest.mark.asyncio
 async def test_a_cancelled_leader_hands_over():
-    """The request goes on for the others without being asked again, and exactly one of them
-    pays."""
+    """One of the others asks anew and pays; the one that was asked in vain has ended by then."""
     model = CountingModel(waits=True)
     shared = SharedModel(model)
-    leader, *others = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
+    leader, *others = [asyncio.create_task(shared.generate(ASKED)) for _ in range(4)]
     await turns()
     leader.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leader
+    assert model.cancelled == 1
+    await turns()
+    others.append(asyncio.create_task(shared.generate(ASKED)))
+    await turns()
     model.gate.set()
-    assert [(await task).usage for task in others] == [PAID, FREE]
+    assert [(await task).usage for task in others] == [PAID] + [FREE] * 3
+    assert len(model.asked) == 2
+
+
+@pytest.mark.asyncio
+async def test_cancelling_one_that_joined_leaves_the_others():
+    """The request goes on for those that are left."""
+    model = CountingModel(waits=True)
+    shared = SharedModel(model)
+    tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
+    await turns()
+    tasks[1].cancel()
+    await turns()
+    assert tasks[1].cancelled()
+    model.gate.set()
+    assert [(await tasks[0]).usage, (await tasks[2]).usage] == [PAID, FREE]
     assert len(model.asked) == 1
     assert not model.cancelled
 
 
 @pytest.mark.asyncio
-async def test_the_last_one_to_be_cancelled_cancels_the_request():
-    """Nobody waits any more: the request ends before the cancellation is over, and the next one is
-    asked anew."""
+async def test_if_all_are_cancelled_nothing_is_left():
+    """Nothing goes on when the cancellations are over, and the next request is asked."""
     model = CountingModel(waits=True)
     shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
     await turns()
-    before = asyncio.all_tasks()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    assert model.cancelled == 1
+    assert model.cancelled == len(model.asked) == 1
     assert len(asyncio.all_tasks()) == 1
-    assert len(before) == 5
     model.gate.set()
     assert (await shared.generate(ASKED)).usage == PAID
 
@@ -161,9 +176,10 @@ async def test_an_agent_that_failed_is_called_again():
     """Those that wait together fail together; the failure is not remembered."""
     agent = Steps()
     agent.fails = True
-    agent.gate.set()
     memo = once(agent)
     tasks = [asyncio.create_task(memo("coherence")) for _ in range(2)]
+    await turns()
+    agent.gate.set()
     await asyncio.wait(tasks)
     assert [type(task.exception()) for task in tasks] == [ServerFailed] * 2
     agent.fails = False
@@ -173,17 +189,18 @@ async def test_an_agent_that_failed_is_called_again():
 
 @pytest.mark.asyncio
 async def test_cancelling_one_caller_of_an_agent_leaves_the_others():
-    """The call goes on for the second caller."""
+    """Of three callers, the second calls the agent when the first is canceled; both others get what
+    it returns."""
     agent = Steps()
     memo = once(agent)
-    first, second = (asyncio.create_task(memo("coherence")) for _ in range(2))
+    first, *others = (asyncio.create_task(memo("coherence")) for _ in range(3))
     await turns()
     first.cancel()
     await turns()
     assert first.cancelled()
     agent.gate.set()
-    assert await second == "steps for coherence in en"
-    assert len(agent.calls) == 1
+    assert [await each for each in others] == ["steps for coherence in en"] * 2
+    assert len(agent.calls) == 2
 
 
 @pytest.mark.asyncio
