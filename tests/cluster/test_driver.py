@@ -112,6 +112,20 @@ async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, ru
             assert held <= UNIT + 1  # an example of which one of two scores is reported
 
 
+async def test_a_worker_reports_half_of_what_it_has_in_hand(mock_server, data, run):
+    """Counted in scores, as an example has several: so that it is sent more before it has none."""
+    server = await mock_server(latency_ms=20)
+    crew = LocalCrew(2)
+    await judge(data, run, server, crew)
+    for worker in crew.hired:
+        held = 0
+        for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
+            held -= 0 if report is None else len(report.scores)
+            held += len(sent.examples) * len(ASPECTS)
+            assert sent.report_at == max(1, held // 2)
+        assert held < UNIT
+
+
 async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, data, run):
     """Not for ever: after three losses with the same examples the run stops, resumable."""
     server = await mock_server()

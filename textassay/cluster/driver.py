@@ -31,8 +31,9 @@ START_SECONDS = 2.0
 STOP_SECONDS = 60.0
 """Time that workers have to finish what they have in work once the run is stopped."""
 
-MAX_REPORTED = 100
-"""Most scores for which a report waits."""
+MAX_REPORTED = 1000
+"""Most scores for which a report waits. A report costs some milliseconds whatever its size, and one
+waits no longer than `worker.REPORT_SECONDS`."""
 
 
 class Member:
@@ -241,7 +242,7 @@ class Driver:
             part=Part(number, count),
             grant=grant,
             is_last_grant=is_short,
-            report_at=max(1, min(MAX_REPORTED, len(member.outstanding) // 3)),
+            report_at=max(1, min(MAX_REPORTED, member.outstanding.scores // 2)),
             finish=member.is_finishing,
         )
 

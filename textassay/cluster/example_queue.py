@@ -21,13 +21,17 @@ class Outstanding:
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[FedExample, set[str]]] = {}
+        self.scores = 0
+        """Scores that are still to come."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, handed: FedExample, aspects: Iterable[str]) -> None:
         """Add an example whose scores on `aspects` are to come."""
-        self._open[handed.example.id] = (handed, set(aspects))
+        missing = set(aspects)
+        self._open[handed.example.id] = (handed, missing)
+        self.scores += len(missing)
 
     def expects(self, example_id: str, aspect: str) -> bool:
         """Return whether a score is still to come."""
@@ -36,7 +40,8 @@ class Outstanding:
     def scored(self, example_id: str, aspect: str) -> bool:
         """Take note of a score that is kept; return whether the example has all of its own."""
         _, aspects = self._open[example_id]
-        aspects.discard(aspect)
+        aspects.remove(aspect)
+        self.scores -= 1
         if not aspects:
             del self._open[example_id]
         return not aspects
@@ -44,6 +49,7 @@ class Outstanding:
     def emptied(self) -> list[tuple[FedExample, set[str]]]:
         """Return the examples that lack a score, and forget them."""
         left, self._open = list(self._open.values()), {}
+        self.scores = 0
         return left
 
 
