@@ -33,6 +33,9 @@ def test_every_object_is_complete_and_refers_to_others_that_are_there():
     [script] = pod["containers"][0]["args"]
     assert f"ray://{name}:10001" in script
     assert ports == {6379, 10001}
+    for each in (head, worker, job):
+        [container] = each["spec"]["template"]["spec"]["containers"]
+        assert {"secretRef": {"name": "textassay-ray"}} in container["envFrom"]
     assert pod["volumes"][1]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     cluster = yaml.safe_load((FOLDER / "ray-cluster.yaml").read_text())
     image = pod["containers"][0]["image"]

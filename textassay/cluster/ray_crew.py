@@ -106,7 +106,8 @@ def _connect(ray: Any, address: str | None) -> None:
                 continue
             where = asked_for or "this machine"
             raise ConfigurationError(
-                f"the Ray cluster at {where} cannot be used: {_without_traceback(error)}"
+                f"the Ray cluster at {where} cannot be used: {_without_traceback(error)}; if it "
+                "asks for a token, RAY_AUTH_MODE and RAY_AUTH_TOKEN must be as on its nodes"
             ) from error
 
 
