@@ -189,7 +189,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = self._batched(healthy, backend, store, book, self._provider)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(healthy, store, keep=False)
+        return with_cache(healthy, store, keep=False, batched=self._provider is not None)
 
     def _kept(
         self,
@@ -373,17 +373,20 @@ class ConnectedModel(AsyncResource, Wrapper):
             await self._stack.aclose()
 
 
-def with_cache(core: Model, store: AnswerStore | None, *, keep: bool = True) -> Model:
+def with_cache(
+    core: Model, store: AnswerStore | None, *, keep: bool = True, batched: bool = False
+) -> Model:
     """Put single-flight, cache, meter and the splitting of draws around a model.
 
     Args:
         core: The model.
         store: Where answers are looked up and kept; `None` for nowhere.
         keep: Whether new answers are kept; those of a dry run are not real.
+        batched: Whether the model is asked through batches, whose rows cannot be taken back.
     """
     # Inside of the cache: whoever misses at the same time joins one request, and its answer is
     # stored once.
-    inner: Model = SharedModel(core)
+    inner: Model = SharedModel(core, store, in_task=batched)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
     # Splitting is outermost, so that each sample has a cache entry of its own.

@@ -213,6 +213,29 @@ def decode_answer(value: bytes) -> AnyResponse:
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
+async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
+    """Return the response that a store keeps under a key, if any.
+
+    Raises:
+        StorageError: The store cannot be read, or the kept answer is damaged.
+    """
+    value = await store.fetch(key) if isinstance(store, RemoteStore) else store.get(key)
+    if value is None:
+        return None
+    try:
+        return decode_answer(value)
+    except ValueError as error:
+        raise _unusable(store, key, error) from error
+
+
+def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
+    folder = store.info().folder
+    return StorageError(
+        f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
+        f" verify {folder}` shows what else is damaged"
+    )
+
+
 def verify(folder: str | Path) -> Verification:
     """Read everything in a cache folder, decode every answer, and report what is damaged.
 
@@ -305,17 +328,10 @@ class CachedModel(Wrapper):
             try:
                 return cast(A, decode_answer(value))
             except ValueError as error:
-                raise self._unusable(key, error) from error
+                raise _unusable(self.store, key, error) from error
         self._hits_in_a_row = 0
         self._keys.keep(request, key)
         response = await call(request)
         if self._keep:
             await self.store.put(key, encode_answer(response))
         return response
-
-    def _unusable(self, key: str, error: ValueError) -> StorageError:
-        folder = self.store.info().folder
-        return StorageError(
-            f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
-            f" verify {folder}` shows what else is damaged"
-        )

@@ -2,69 +2,159 @@
 
 Equal requests in flight, and agents whose result never changes.
 
-Nothing is kept on disk here; `cache.py` does that. The first caller does the work itself: a task of
-its own would outlive a canceled caller, but would add a tenth to the CPU time of every request.
+Nothing is kept on disk here; `cache.py` does that. What is long or already paid for (`SharedCalls`)
+runs in a task of its own, so that it outlives the caller that began it as long as anyone else
+waits, and is canceled with the last one. A single request (`LedCalls`) is made by its first caller:
+a task would add a tenth to its CPU time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable
+from types import TracebackType
 from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 
-from textassay.runtime.calls.cache import Keys
+from textassay.runtime.calls.cache import Keys, look_up
 from textassay.runtime.messages import CACHED
 from textassay.runtime.model import A, AnyResponse, Model, Q, Wrapper
+from textassay.runtime.storage.answers import AnswerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Outcome(NamedTuple, Generic[R]):
-    """How a call ended."""
+class _Call(Generic[R]):
+    """One call under way, in a task of its own, and the futures that wake those who wait for it."""
 
-    result: R | None
-    error: Exception | None
+    __slots__ = ("claimed", "task", "waiting")
+
+    def __init__(self, call: Callable[[], Awaitable[R]]) -> None:
+        # A future for each waiter: awaiting the task itself would cancel it with the first of them.
+        self.waiting: list[asyncio.Future[None]] = []
+        self.claimed = False
+        self.task = asyncio.create_task(self._run(call))
+
+    async def _run(self, call: Callable[[], Awaitable[R]]) -> R:
+        try:
+            return await call()
+        finally:
+            for future in self.waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def end(self) -> None:
+        """Cancel the call unless it has ended, and wait for its end."""
+        if not self.task.done():
+            self.task.cancel()
+            await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            # nobody waits for it any more, and asyncio logs an exception that is never retrieved
+            self.task.exception()
 
 
 class SharedCalls(Generic[R]):
     """Calls in progress by key; a caller with a known key joins the call."""
 
     def __init__(self) -> None:
-        self._calls: dict[Hashable, list[asyncio.Future[_Outcome[R] | None]]] = {}
-        """For each call in progress, what those that have joined it wait for: its outcome, or
-        `None` if it was canceled."""
+        self._calls: dict[Hashable, _Call[R]] = {}
 
     async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
-        """Return the result of the call under `key`, and whether this caller made the call.
+        """Return the result of the call under `key`, and whether this caller started it.
 
-        Exactly one of the callers that get a result gets `True`. A failure reaches all callers. If
-        the caller that makes the call is canceled, one of the others makes it anew.
+        Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
 
         Args:
             key: What equal calls have in common.
-            call: Makes the call.
+            call: Starts the call.
 
         Raises:
             Exception: Whatever the call raised.
         """
+        shared = self._calls.get(key)
+        if shared is None:
+            shared = self._calls[key] = _Call(call)
+        completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        shared.waiting.append(completed)
+        try:
+            if not shared.task.done():
+                await completed
+            result = shared.task.result()
+        finally:
+            shared.waiting.remove(completed)
+            if not shared.waiting:
+                # not sooner, so that an equal request finds either this call or what its callers
+                # made of it
+                if self._calls.get(key) is shared:
+                    del self._calls[key]
+                await shared.end()
+        # Without an await in between, exactly one caller takes the cost of the answer on itself.
+        first, shared.claimed = not shared.claimed, True
+        return result, first
+
+
+class _Outcome(NamedTuple, Generic[R]):
+    """How a call ended."""
+
+    result: R | None
+    error: BaseException | None = None
+    traceback: TracebackType | None = None
+    """Where the error came from; each caller that raises it would otherwise add to it."""
+
+
+class LedCalls(Generic[R]):
+    """Calls in progress by key, each made by its first caller; callers with a known key join it.
+
+    If that caller is canceled, so is the call, and one of those that have joined makes it anew.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, list[asyncio.Future[_Outcome[R] | None]]] = {}
+        """For each call in progress, what those that have joined it wait for: its outcome, or
+        `None` if it was canceled."""
+
+    async def join(
+        self,
+        key: Hashable,
+        call: Callable[[], Awaitable[R]],
+        anew: Callable[[], Awaitable[R]],
+    ) -> tuple[R, bool]:
+        """Return the result of the call under `key`, and whether this caller made the call.
+
+        Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
+
+        Args:
+            key: What equal calls have in common.
+            call: Makes the call.
+            anew: Makes the call after one that was canceled, whose result may have been kept.
+
+        Raises:
+            Exception: Whatever the call raised.
+        """
+        make = call
         while (joined := self._calls.get(key)) is not None:
             waiter: asyncio.Future[_Outcome[R] | None] = asyncio.get_running_loop().create_future()
             joined.append(waiter)
-            outcome = await waiter
+            try:
+                outcome = await waiter
+            except asyncio.CancelledError:
+                joined.remove(waiter)
+                raise
             if outcome is None:
-                continue  # to make the call anew, or to join whoever was quicker
-            if outcome.error is not None:
-                raise outcome.error
-            return cast(R, outcome.result), False
+                make = anew  # unless another one of those that waited is quicker
+            elif outcome.error is not None:
+                raise outcome.error.with_traceback(outcome.traceback)
+            else:
+                return cast(R, outcome.result), False
         joined, outcome = [], None
         self._calls[key] = joined
         try:
-            result = await call()
-            outcome = _Outcome(result, None)
+            result = await make()
+            outcome = _Outcome(result)
             return result, True
-        except Exception as error:
-            outcome = _Outcome(None, error)
+        except BaseException as error:
+            if not _is_of_this_caller(error):
+                outcome = _Outcome(None, error, error.__traceback__)
             raise
         finally:
             # Without an await before the caller goes on: an equal request finds either this call or
@@ -75,25 +165,55 @@ class SharedCalls(Generic[R]):
                     waiter.set_result(outcome)
 
 
+def _is_of_this_caller(error: BaseException) -> bool:
+    """Return whether a call ended because its caller was canceled or closed."""
+    if isinstance(error, GeneratorExit):
+        return True
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class SharedModel(Wrapper):
     """Asks equal requests that are in flight at the same time only once.
 
     One caller gets the response with its cost, the others with none. If the request fails, it fails
-    for all of them; if the caller that asked is canceled, one of the others asks anew.
+    for all of them.
     """
 
-    def __init__(self, wrapped: Model) -> None:
-        """Wrap a model, whose identity stays the same as long as the wrapper lives."""
+    def __init__(
+        self, wrapped: Model, store: AnswerStore | None = None, *, in_task: bool = False
+    ) -> None:
+        """Wrap a model, whose identity stays the same as long as the wrapper lives.
+
+        Args:
+            wrapped: The model.
+            store: Where answers are kept; looked at if the caller that asked is canceled, as its
+                answer may have come by then.
+            in_task: Whether a request outlives the caller that asked as long as another one waits;
+                otherwise one of the others asks anew.
+        """
         super().__init__(wrapped)
-        self._shared: SharedCalls[AnyResponse] = SharedCalls()
+        self._store = store
+        self._lasting: SharedCalls[AnyResponse] | None = SharedCalls() if in_task else None
+        self._led: LedCalls[AnyResponse] = LedCalls()
         self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Join an equal request in flight, or ask."""
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
-        response, first = await self._shared.join(self._keys.get(request), lambda: call(request))
+        key = self._keys.get(request)
+        if self._lasting is not None:
+            response, first = await self._lasting.join(key, lambda: call(request))
+        else:
+            response, first = await self._led.join(
+                key, lambda: call(request), lambda: self._anew(key, request, call)
+            )
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
+
+    async def _anew(self, key: str, request: Q, call: Callable[[Q], Awaitable[A]]) -> AnyResponse:
+        kept = None if self._store is None else await look_up(self._store, key)
+        return await call(request) if kept is None else kept
 
 
 class Once(Generic[P, R]):
