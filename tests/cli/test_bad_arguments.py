@@ -111,6 +111,19 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
         (("--price", "1,nan"), "--price: Input should be a finite number"),
         (("--cache", "c", "--no-cache"), "--cache and --no-cache exclude each other"),
         (
+            ("--cache", "s3://bucket/answers"),
+            "--cache: answers are kept in a folder or in Redis, at redis://HOST:PORT/DB",
+        ),
+        (("--batch-fallback", "live"), "--batch-fallback needs --batch"),
+        (
+            ("--processes", "9", "--concurrency", "8"),
+            "9 processes cannot keep to --concurrency 8",
+        ),
+        (
+            ("--processes", "2", "--max-cost", "1"),
+            "the price of 'direct/mock' is not known; give it with --price IN,OUT",
+        ),
+        (
             ("--api-key-env", "NO_SUCH_VARIABLE"),
             "--api-key-env names NO_SUCH_VARIABLE, but that variable is not set",
         ),

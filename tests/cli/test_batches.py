@@ -96,6 +96,38 @@ def test_submitting_only_stops_with_3_and_resume_collects(data, run):
         assert set(server.billed.values()) == {1}
 
 
+def test_a_budget_holds_over_the_sessions_that_submit_and_collect(data, run):
+    """What is submitted with a limit is collected with it, and stops before the next wave."""
+    with batches_served() as server:
+        priced = ("--batch", *QUICK, "--price", "1,2")
+        whole = textassay(
+            *flags(data, run, server, *priced, "--dry-run", "--json", method="g-eval")
+        )
+        cap = json.loads(whole.out)["estimate"]["cost"] / 2
+        more = (*priced, "--submit-only", "--max-cost", f"{cap:.6f}")
+        assert textassay(*flags(data, run, server, *more, method="g-eval")).code == 3
+        stopped = textassay("resume", run)
+        assert stopped.code == 3, stopped.err
+        assert "the cost limit of $" in stopped.err
+        assert 2 <= len(server.billed) < 14
+        done = textassay("resume", run, "--max-cost", "1")
+        assert done.code == 0, done.err
+        assert len(rows_of(run)) == 12
+        assert set(server.billed.values()) == {1}
+
+
+def test_a_recorded_run_is_not_asked_in_batches(data, run, tmp_path):
+    """It answers by itself, whatever the server of its model offers."""
+    with batches_served() as other:
+        assert textassay(*flags(data, run, other)).code == 0
+        command = flags(data, tmp_path / "again", other, "--batch")
+        command[command.index("direct/mock")] = f"replay/{run}"
+        done = textassay(*command)
+        assert done.code == 2
+        assert "answers from a recorded run, without any call: leave out --batch" in done.err
+        assert not other.billed
+
+
 def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
     """`--batch-fallback none` leaves errors that resume asks again; `live` asks at once."""
     with batches_served(Faults(missing=1)) as server:

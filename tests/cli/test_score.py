@@ -353,7 +353,9 @@ def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
     assert 0 < summary["usage"]["cost"] <= 2
     assert 0 < summary["outcomes"]["scored"] < 12
     paid = server.counters.requests
-    assert textassay("resume", run).code == 0
+    done = textassay("resume", run)
+    assert done.code == 0
+    assert "the cost limit of $2 was that of an earlier session; this one has none" in done.err
     assert server.counters.requests == 12 >= paid
     assert len(verdicts(run)) == len(rows_of(run)) == 12
 

@@ -161,6 +161,14 @@ def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_p
     assert textassay("merge", run).code == 0
 
 
+def test_what_reads_runs_says_how_to_make_one_of_shards(server, data, run):
+    """Where `--processes` was stopped, for example."""
+    shards(data, run, server, 2)
+    shown = textassay("show", run)
+    assert shown.code == 2
+    assert f"but shards of one: `textassay resume {run}`" in " ".join(shown.err.split())
+
+
 def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(server, data, run):
     """Merge refuses what is not whole; `--partial` takes it, and resume asks only for the rest."""
     shards(data, run, server, 3)

@@ -234,8 +234,7 @@ def _reproduce(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _scale(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two shards instead of four, Redis on this machine, and a folder for files of batches."""
-    (reader.folder / "shared").mkdir()
+    """Two shards instead of four, and Redis on this machine."""
     reader.names |= {"1/4": "1/2", "2/4": "2/2", "2/16": "2/2"}
     with redis_served(reader.folder) as redis:
         reader.names["redis://limits.example:6379/0"] = redis.url

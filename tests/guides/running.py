@@ -77,6 +77,8 @@ class Reader:
                     _extras_exist(packages)
                 case ["make", target]:
                     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)
+                case ["mkdir", name]:
+                    (self.folder / name).mkdir()
                 case ["pytest", *flags]:
                     assert flags == ["--junitxml=junit.xml"]
                 case _:

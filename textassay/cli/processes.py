@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from textassay.cli.console import say
-from textassay.cli.exits import Interrupted, Stopped
+from textassay.cli.exits import Interrupted, Stopped, typed
 from textassay.cli.merge import merge_shards
 from textassay.cli.progress import show_progress
-from textassay.cli.score import ScoreCommand, command_to_resume
+from textassay.cli.score import ScoreCommand, command_to_resume, say_if_unlimited
 from textassay.cli.shard_worker import order_as_json, progress_from_json
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress, summed
@@ -115,6 +115,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         flags = {**flags, **{name: getattr(split, name) for name in given}}
     orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
+    say_if_unlimited(next(iter(begun.values())), pattern.settings, count)
     for number in range(1, count + 1):
         shard = Shard(number, count)
         if shard not in orders:  # its process was killed before it had made a run folder
@@ -131,6 +132,9 @@ def divided(settings: Settings, count: int) -> Settings:
     """Return the settings of one of `count` processes, which together keep to the limits of all.
 
     Limits that are shared through Redis stay whole.
+
+    Raises:
+        ConfigurationError: They could not keep to the concurrency.
     """
     parts: dict[str, Any] = {
         # each process counts only its own spending, so the limit is divided rather than shared
@@ -138,6 +142,11 @@ def divided(settings: Settings, count: int) -> Settings:
     }
     # Redis holds the counters of all processes, which then share the whole limits
     if settings.limits is None:
+        if count > settings.concurrency:
+            raise ConfigurationError(
+                f"{count} processes cannot keep to --concurrency {settings.concurrency}, which "
+                "holds for all of them together: give a higher one, or fewer --processes"
+            )
         parts |= {
             "concurrency": math.ceil(settings.concurrency / count),
             "rpm": None if settings.rpm is None else settings.rpm / count,
@@ -196,7 +205,7 @@ def _raise_first_failure(run: Path, workers: Sequence[ShardProcess]) -> None:
     if all(worker.end.get("ended") == "refused" for worker in workers):
         raise ConfigurationError(message)
     where = ", ".join(str(worker.shard) for worker in failed)
-    cause = Interrupted(f"shard {where}: {message}")
+    cause = Interrupted(f"shard {where}: {typed(message)}")
     cause.add_note(f"finished work is kept; continue with: textassay resume {run}")
     raise Stopped from cause
 

@@ -30,7 +30,7 @@ from textassay.evaluation.session import Session
 from textassay.evaluation.spec import RunSpec
 from textassay.garbage import raise_gc_threshold
 from textassay.runtime.calls.limit import LimiterState
-from textassay.runtime.errors import TextassayError
+from textassay.runtime.errors import TextassayError, quoted
 from textassay.runtime.messages import Usage
 from textassay.runtime.settings import Settings
 
@@ -111,7 +111,8 @@ def _counted(sessions: list[Session]) -> dict[str, Any] | None:
 def _error_as_json(error: BaseException) -> dict[str, Any]:
     return {
         "type": type(error).__name__,
-        "message": str(error),
+        # parameters stay marked: the parent says them in the words of the command line
+        "message": quoted(error) if isinstance(error, TextassayError) else str(error),
         "notes": list(getattr(error, "__notes__", ())),
     }
 

@@ -66,9 +66,10 @@ def settings_to_resume(
 ) -> Settings:
     """Return the settings of a resumed run: those of the run, replaced by what is given now.
 
-    Keys, headers, certificates and proxies are never taken from the manifest, nor is an address to
-    which a key would be sent: a key that is named now, or one that litellm finds by itself. A
-    server that is asked without any key is reached at the recorded address.
+    A cost limit holds for one session, unless that submitted batches only. Keys, headers,
+    certificates and proxies are never taken from the manifest, nor is an address to which a key
+    would be sent: a key that is named now, or one that litellm finds by itself. A server that is
+    asked without any key is reached at the recorded address.
 
     Args:
         folder: The run folder.
@@ -96,8 +97,11 @@ def settings_to_resume(
         if "api_base" in given:  # the address that was given now is meant for all
             kept[role].pop("api_base", None)
     before = {**_without_secrets(recorded), "roles": kept}
+    # A spent budget must not stop the resumed run at once. The sessions that submit and collect
+    # batches are one piece of work, whose budget is not spent by submitting.
+    if not before.get("submit_only"):
+        before["max_cost"] = None
     before["submit_only"] = False  # who resumes wants to see the answers
-    before["max_cost"] = None  # a spent budget must not stop the resumed run at once
     if given.get("cache") is not None or given.get("no_cache"):
         before |= {"cache": None, "no_cache": False}
     return Settings(**{**before, **given})

@@ -287,7 +287,12 @@ class Settings(EndpointSettings):
     @field_validator("cache")
     @classmethod
     def _cache_is_a_folder_or_redis(cls, given: str | Path | None) -> str | Path | None:
-        return Path(given) if isinstance(given, str) and not is_redis(given) else given
+        if not isinstance(given, str) or is_redis(given):
+            return given
+        # taken for a folder, answers would be kept where nobody expects them
+        if re.match(r"\w+://", given):
+            raise ValueError(f"answers are kept in a folder or in Redis, at {REDIS_FORM}")
+        return Path(given)
 
     @field_validator("batch_files")
     @classmethod
@@ -317,6 +322,12 @@ class Settings(EndpointSettings):
             and not any("batch" in o for o in self.roles.values())
         ):
             raise ValueError("`submit_only` needs `batch`")
+        if (
+            self.batch_fallback != "none"
+            and not self.batch
+            and not any("batch" in o for o in self.roles.values())
+        ):
+            raise ValueError("`batch_fallback` needs `batch`")
         if self.batch_files is not None and not self.batch:
             raise ValueError("`batch_files` needs `batch`")
         return self

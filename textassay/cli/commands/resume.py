@@ -43,7 +43,12 @@ def resume(
     Flags on the command line override the settings of the run, and so do those of
     --config: headers, certificates and addresses per role are never taken from a run folder.
     """
-    from textassay.cli.score import command_to_resume, execute, flags_to_resume
+    from textassay.cli.score import (
+        command_to_resume,
+        execute,
+        flags_to_resume,
+        say_if_unlimited,
+    )
     from textassay.evaluation.shards import is_divided
 
     read = flags_to_resume({**given, "data": data}, score_keys())
@@ -57,6 +62,7 @@ def resume(
 
         return run_async(resume_in_processes(run, read, as_json=as_json))
     order = command_to_resume(run, read)
+    say_if_unlimited(run, order.settings)
     if order.spec.stress is not None:
         if order.cluster is not None:
             raise ConfigurationError("a stress run cannot be resumed on a cluster")

@@ -69,6 +69,11 @@ def _transformers(name: str, rest: str, settings: Settings) -> Model:
 
 
 def _replay(name: str, rest: str, settings: Settings) -> Model:
+    if settings.batch:
+        raise ConfigurationError(
+            f"{name!r} answers from a recorded run, without any call: leave out "
+            f"{parameter('batch', 'True', typed='')}"
+        )
     from textassay.runtime.backends.replay import RecordedModel
 
     return RecordedModel.of_run(Path(rest))
