@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,6 +200,19 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
     done = textassay("merge", run)
     assert done.code == 2
     assert "would lose them" in done.err
+
+
+def test_shards_that_are_begun_by_resume_are_named(server, data, run):
+    """They may be on their way from another machine; more shards than calls are refused."""
+    shards(data, run, server, 3)
+    shutil.rmtree(run / "shard-2")
+    refused = textassay("resume", run, "--concurrency", "2")
+    assert refused.code == 2
+    assert "3 processes cannot keep to --concurrency 2" in refused.err
+    done = textassay("resume", run, "--rpm", "6000")
+    assert done.code == 0, done.err
+    assert f"{run} has no shard 2/3: begun now" in " ".join(done.err.split())
+    assert len(verdicts(run)) == len(rows_of(run)) == 12
 
 
 def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):

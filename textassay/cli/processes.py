@@ -59,6 +59,7 @@ async def score_in_processes(order: ScoreCommand) -> int:
             f"{run} already contains shards; continue with `textassay resume {run}`"
         )
     _check_new(run)
+    _check_concurrency(order.settings, count)
     settings = divided(order.settings, count)
     shards = {
         Shard(number, count): replace(
@@ -111,11 +112,18 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         limits = flags.get("limits") or read_manifest(next(iter(begun.values())))["settings"].get(
             "limits"
         )
+        if "concurrency" in given:
+            _check_concurrency(Settings(limits=limits, concurrency=flags["concurrency"]), count)
         split = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
         flags = {**flags, **{name: getattr(split, name) for name in given}}
     orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
     say_if_unlimited(next(iter(begun.values())), pattern.settings, count)
+    if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
+        say(
+            f"{run} has no shard {', '.join(missing)}: begun now (if another machine judges it, "
+            "stop, and merge when its folder is here)"
+        )
     for number in range(1, count + 1):
         shard = Shard(number, count)
         if shard not in orders:  # its process was killed before it had made a run folder
@@ -128,13 +136,19 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
     return await _execute(run, dict(sorted(orders.items())), replace(pattern, as_json=as_json))
 
 
+def _check_concurrency(settings: Settings, count: int) -> None:
+    # a process has at least one call in flight; calls that share a Redis wait for each other
+    if settings.limits is None and count > settings.concurrency:
+        raise ConfigurationError(
+            f"{count} processes cannot keep to --concurrency {settings.concurrency}, which holds "
+            "for all of them together: give a higher one, or fewer --processes"
+        )
+
+
 def divided(settings: Settings, count: int) -> Settings:
     """Return the settings of one of `count` processes, which together keep to the limits of all.
 
     Limits that are shared through Redis stay whole.
-
-    Raises:
-        ConfigurationError: They could not keep to the concurrency.
     """
     parts: dict[str, Any] = {
         # each process counts only its own spending, so the limit is divided rather than shared
@@ -142,11 +156,6 @@ def divided(settings: Settings, count: int) -> Settings:
     }
     # Redis holds the counters of all processes, which then share the whole limits
     if settings.limits is None:
-        if count > settings.concurrency:
-            raise ConfigurationError(
-                f"{count} processes cannot keep to --concurrency {settings.concurrency}, which "
-                "holds for all of them together: give a higher one, or fewer --processes"
-            )
         parts |= {
             "concurrency": math.ceil(settings.concurrency / count),
             "rpm": None if settings.rpm is None else settings.rpm / count,
