@@ -114,7 +114,6 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
             ("--cache", "s3://bucket/answers"),
             "--cache: answers are kept in a folder or in Redis, at redis://HOST:PORT/DB",
         ),
-        (("--batch-fallback", "live"), "--batch-fallback needs --batch"),
         (
             ("--processes", "9", "--concurrency", "8"),
             "9 processes cannot keep to --concurrency 8",

@@ -211,7 +211,7 @@ def test_shards_that_are_begun_by_resume_are_named(server, data, run):
     assert "3 processes cannot keep to --concurrency 2" in refused.err
     done = textassay("resume", run, "--rpm", "6000")
     assert done.code == 0, done.err
-    assert f"{run} has no shard 2/3: begun now" in " ".join(done.err.split())
+    assert f"{run} has no shard 2/3: started now" in " ".join(done.err.split())
     assert len(verdicts(run)) == len(rows_of(run)) == 12
 
 

@@ -118,11 +118,11 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         flags = {**flags, **{name: getattr(split, name) for name in given}}
     orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
-    say_if_unlimited(next(iter(begun.values())), pattern.settings, count)
+    say_if_unlimited(next(iter(begun.values())), pattern.settings)
     if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
         say(
-            f"{run} has no shard {', '.join(missing)}: begun now (if another machine judges it, "
-            "stop, and merge when its folder is here)"
+            f"{run} has no shard {', '.join(missing)}: started now. If another machine is judging "
+            "it, stop this command and run `textassay merge` once its folder is here"
         )
     for number in range(1, count + 1):
         shard = Shard(number, count)
@@ -141,7 +141,7 @@ def _check_concurrency(settings: Settings, count: int) -> None:
     if settings.limits is None and count > settings.concurrency:
         raise ConfigurationError(
             f"{count} processes cannot keep to --concurrency {settings.concurrency}, which holds "
-            "for all of them together: give a higher one, or fewer --processes"
+            f"for all of them together: it must be {count} at least"
         )
 
 

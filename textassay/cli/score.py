@@ -214,19 +214,17 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     )
 
 
-def say_if_unlimited(folder: Path, settings: Settings, processes: int = 1) -> None:
+def say_if_unlimited(folder: Path, settings: Settings) -> None:
     """Say that a resumed run may cost more than its earlier sessions were allowed to.
 
     Args:
         folder: The run, or one of its shards.
         settings: Those of the resumed run.
-        processes: Number of shards, each of which has its part of the limit.
     """
-    limit = read_manifest(folder)["settings"].get("max_cost")
-    if limit is not None and settings.max_cost is None:
+    if read_manifest(folder)["settings"].get("max_cost") and settings.max_cost is None:
         say(
-            f"the cost limit of ${limit * processes:g} was that of an earlier session; this one "
-            "has none, unless you give --max-cost"
+            "the cost limit was that of an earlier session; this one has none, unless you give "
+            "--max-cost"
         )
 
 

@@ -290,7 +290,7 @@ class Settings(EndpointSettings):
         if not isinstance(given, str) or is_redis(given):
             return given
         # taken for a folder, answers would be kept where nobody expects them
-        if re.match(r"\w+://", given):
+        if re.match(r"[A-Za-z][\w+.-]+://", given):  # one letter is a drive of Windows
             raise ValueError(f"answers are kept in a folder or in Redis, at {REDIS_FORM}")
         return Path(given)
 
@@ -322,12 +322,6 @@ class Settings(EndpointSettings):
             and not any("batch" in o for o in self.roles.values())
         ):
             raise ValueError("`submit_only` needs `batch`")
-        if (
-            self.batch_fallback != "none"
-            and not self.batch
-            and not any("batch" in o for o in self.roles.values())
-        ):
-            raise ValueError("`batch_fallback` needs `batch`")
         if self.batch_files is not None and not self.batch:
             raise ValueError("`batch_files` needs `batch`")
         return self

@@ -8,7 +8,6 @@ import pytest
 from tests.runtime.counting import PAID, CountingModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.single_flight import SharedModel, once
-from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request
@@ -148,22 +147,6 @@ async def test_a_failure_reaches_everyone_and_is_forgotten(in_task):
     assert len(list(traceback.walk_tb(model.error.__traceback__))) < 12
     model.error = None
     assert (await shared.generate(ASKED)).usage == PAID
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_a_failure_that_was_billed_is_counted_once(in_task):
-    """Not by each of those that shared the request."""
-    model = CountingModel(waits=True)
-    model.error = ServerFailed("503")
-    model.error.usage = PAID
-    metered = MeteredModel(SharedModel(model, in_task=in_task))
-    tasks = [asyncio.create_task(metered.generate(ASKED)) for _ in range(10)]
-    await turns()
-    model.gate.set()
-    await asyncio.wait(tasks)
-    assert all(isinstance(task.exception(), ServerFailed) for task in tasks)
-    assert metered.total.equals(PAID)
 
 
 @pytest.mark.asyncio

@@ -34,6 +34,8 @@ class _Call(Generic[R]):
         self.waiting: list[asyncio.Future[None]] = []
         self.claimed = False
         self.task = asyncio.create_task(self._run(call))
+        # asyncio logs an exception that is never retrieved, and everybody may have left
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _run(self, call: Callable[[], Awaitable[R]]) -> R:
         try:
@@ -48,9 +50,6 @@ class _Call(Generic[R]):
         if not self.task.done():
             self.task.cancel()
             await asyncio.wait([self.task])
-        if not self.task.cancelled():
-            # nobody waits for it any more, and asyncio logs an exception that is never retrieved
-            self.task.exception()
 
 
 class SharedCalls(Generic[R]):
@@ -148,12 +147,16 @@ class LedCalls(Generic[R]):
                 return cast(R, outcome.result), False
         joined, outcome = [], None
         self._calls[key] = joined
+        task = asyncio.current_task()
+        cancellations = 0 if task is None else task.cancelling()
         try:
             result = await make()
             outcome = _Outcome(result)
             return result, True
         except BaseException as error:
-            if not _is_of_this_caller(error):
+            closed = isinstance(error, GeneratorExit)
+            # a count that was there before is of a cancellation that somebody has swallowed
+            if not (closed or (task is not None and task.cancelling() > cancellations)):
                 outcome = _Outcome(None, error, error.__traceback__)
             raise
         finally:
@@ -163,14 +166,6 @@ class LedCalls(Generic[R]):
             for waiter in joined:
                 if not waiter.done():
                     waiter.set_result(outcome)
-
-
-def _is_of_this_caller(error: BaseException) -> bool:
-    """Return whether a call ended because its caller was canceled or closed."""
-    if isinstance(error, GeneratorExit):
-        return True
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class SharedModel(Wrapper):

@@ -60,8 +60,6 @@ class MeteredModel(Wrapper):
             # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
                 self._count(error.usage)
-                # Counted: the same error reaches all that share the request.
-                error.usage = None
             raise
         self._count(response.usage)
         return response
