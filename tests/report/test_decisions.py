@@ -14,7 +14,7 @@ from textassay.report.page import figure
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Two runs over 160 texts of four systems on forty sources, of which thirty are rated by three
-    raters."""
+    raters; the first run is calibrated."""
     folder, chance = tmp_path_factory.mktemp("decisions"), random.Random(3)
     rows, first, second = [], [], []
     for i in range(160):
@@ -34,6 +34,7 @@ def files(tmp_path_factory):
             scores.append(score(f"x{i}", value=round(value, 1)))
     data = write_data(folder / "data.jsonl", rows)
     runs = [write_run(folder / "a", first, data), write_run(folder / "b", second, data)]
+    assert textassay("calibrate", runs[0], data, "--out", folder / "cal").code == 0
     return folder, data, runs
 
 
@@ -41,7 +42,6 @@ def files(tmp_path_factory):
 def words(files):
     """The words of the page, without markup."""
     folder, data, (a, b) = files
-    assert textassay("calibrate", a, data, "--out", folder / "cal").code == 0
     done = textassay(
         "report", a, b, "--human", data, "--calibration", folder / "cal", "--out", folder / "r.html"
     )
