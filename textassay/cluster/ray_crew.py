@@ -20,6 +20,7 @@ from typing import Any
 
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
+from textassay.cluster.packing import pack, unpack_instructions, unpack_report
 from textassay.cluster.worker import Worker
 from textassay.garbage import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
@@ -161,13 +162,11 @@ class RayWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `Worker.exchange`."""
-        report: Report = await self._call("exchange", instructions)
-        return report
+        return unpack_report(await self._call("exchange", pack(instructions)))
 
     async def stop(self) -> Report:
         """See `Worker.stop`."""
-        report: Report = await self._call("stop")
-        return report
+        return unpack_report(await self._call("stop"))
 
     def kill(self) -> None:
         """End the actor."""
@@ -198,17 +197,29 @@ class RayWorker:
             ) from error
 
 
-class Actor(Worker):
+class Actor:
     """A worker as a process of a cluster."""
 
     def __init__(self, folder: str) -> None:
         """Work in `folder`, if this node has it, so that relative paths mean the same."""
-        super().__init__()
+        self._worker = Worker()
         # the process is this worker's alone, and what it has imported by now stays
         hold_off_gc()
         start_gc()
         with suppress(OSError):
             os.chdir(folder)
+
+    async def open(self, job: Job) -> Opened | Failed:
+        """See `Worker.open`."""
+        return await self._worker.open(job)
+
+    async def exchange(self, packed: bytes) -> bytes:
+        """See `Worker.exchange`."""
+        return pack(await self._worker.exchange(unpack_instructions(packed)))
+
+    async def stop(self) -> bytes:
+        """See `Worker.stop`."""
+        return pack(await self._worker.stop())
 
 
 class RayCrew:

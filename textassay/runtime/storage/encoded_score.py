@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from textassay.runtime.messages import Outcome, Score, ScoreError, UsageTotal
+from textassay.runtime.messages import Outcome, Score, ScoreError
 from textassay.runtime.storage.json_text import decode
 
 
 class EncodedScore(NamedTuple):
     """A score as its line of `scores.jsonl`, with what is counted of it.
 
-    A third of the work of pickling a `Score`, and none to write.
+    A small part of the work of pickling a `Score`, and none to write. The fields of its usage are
+    its own, since a further object for each score would double the work.
     """
 
     id: str
@@ -19,9 +20,13 @@ class EncodedScore(NamedTuple):
     value: float | None
     outcome: Outcome
     error: ScoreError | None
-    usage: UsageTotal
     row: bytes
     """The line, without the line break."""
+    calls: int
+    cached_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
 
     @property
     def score(self) -> Score:

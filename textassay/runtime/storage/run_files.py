@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score, ScoreError, Usage, UsageTotal
+from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
@@ -42,16 +42,19 @@ def encoded(score: Score) -> EncodedScore:
     Raises:
         TypeError: As `score_row`.
     """
-    usage = UsageTotal()
-    usage.add(score.usage)
+    usage = score.usage
     return EncodedScore(
         id=score.id,
         aspect=score.aspect,
         value=score.value,
         outcome=score.outcome,
         error=score.error,
-        usage=usage,
         row=score_row(score),
+        calls=usage.calls,
+        cached_calls=usage.cached_calls,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cost=usage.cost,
     )
 
 
