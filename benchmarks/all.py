@@ -1,30 +1,62 @@
-"""Every benchmark of the targets, one after the other: what `make bench` runs."""
+"""Every benchmark of the targets, one after the other: what `make bench` runs.
+
+python -m benchmarks.all [--only NAME ...]
+
+Takes the better part of an hour on an idle machine. A benchmark that needs a program which is not
+installed is left out, and named at the end.
+"""
 
 from __future__ import annotations
 
+import argparse
+import shutil
 import subprocess
 import sys
 
 from benchmarks.server import ROOT
 
-EACH = (
-    "throughput",
-    "in_flight",
-    "start",
-    "graph_ten_nodes",
-    "limit",
-    "faults",
-    "kill",
-    "memory",
-)
+EACH: dict[str, tuple[str, ...]] = {
+    "throughput": ("--samples", "12000"),
+    "in_flight": ("--samples", "60000"),
+    "start": (),
+    "scale_out": ("20000",),
+    "graph_ten_nodes": (),
+    "limit": (),
+    "shared_limits": (),
+    "faults": (),
+    "kill": (),
+    "batches": (),
+    "report_large": (),
+    "decisions_coverage": (),
+    "memory": ("--samples", "1000000"),
+}
+"""Arguments by benchmark: as long as the noise of a machine asks for."""
+
+NEEDED = {
+    "shared_limits": ("redis-server",),
+    "report_large": ("chromium", "chromium-browser"),
+}
+"""Programs of which a benchmark starts the one that is installed."""
 
 
-def main() -> None:
+def main(only: list[str]) -> None:
     """Run each in a process of its own; stop at the first that fails."""
-    for name in EACH:
+    left_out = []
+    for name in only:
+        programs = NEEDED.get(name, ())
+        if programs and not any(map(shutil.which, programs)):
+            left_out.append(f"{name} (needs {programs[0]})")
+            continue
         print(f"\n== {name}", flush=True)
-        subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT, check=True)
+        command = [sys.executable, "-m", f"benchmarks.{name}", *EACH[name]]
+        subprocess.run(command, cwd=ROOT, check=True)
+    if left_out:
+        print(f"\nleft out: {', '.join(left_out)}")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=EACH, default=list(EACH), metavar="NAME")
+    main(parser.parse_args().only)
