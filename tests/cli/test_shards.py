@@ -18,14 +18,14 @@ from tests.cli.harness import rows_of, served, textassay, verdicts, write_exampl
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.interleaving import before
 from tests.waiting import until
-from textassay.cli.processes import ShardProcess
+from textassay.cli.processes import ShardProcess, divided
 from textassay.cli.score import ScoreCommand
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.merging import merge
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.answers import info
 from textassay.runtime.storage.run_files import tally_of
 
@@ -243,6 +243,48 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     assert settings["concurrency"] == 5
     refused = score(data, tmp_path / "no", server, "--processes", "2", "--shard", "1/2")
     assert refused.code == 2
+
+
+def test_the_limits_of_roles_and_endpoints_are_divided_among_processes():
+    """What all processes send together keeps to each limit, wherever it was set."""
+    here, there = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+    whole = Settings(
+        rpm=600,
+        endpoints=(OneOfEndpoints(api_base=here, rpm=90, concurrency=5), {"api_base": there}),
+        roles={
+            "scorer": {"tpm": 9000, "endpoints": [{"api_base": there, "tpm": 300}]},
+            "planner": {"concurrency": 3},
+        },
+    )
+    own = Settings.model_validate_json(divided(whole, 3).model_dump_json())
+    scorer, planner = own.for_role("scorer"), own.for_role("planner")
+    first, second = (own.at(each) for each in own.endpoints)
+    assert (own.rpm, first.rpm, first.concurrency, second.rpm) == (200, 30, 2, 200)
+    assert (scorer.rpm, scorer.tpm, scorer.at(scorer.endpoints[0]).tpm) == (200, 3000, 100)
+    assert (planner.concurrency, planner.rpm, len(planner.endpoints)) == (1, 200, 2)
+    assert (own.concurrency, second.concurrency, scorer.concurrency) == (22, 22, 22)
+    shared = whole.model_copy(update={"limits": "redis://127.0.0.1:1/0"})
+    assert divided(shared, 3) == shared
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("[models.scorer]\nconcurrency = 2", "[models.scorer] concurrency 2"),
+        (
+            '[[models.scorer.endpoints]]\napi_base = "http://127.0.0.1:1/v1"\nconcurrency = 2',
+            "[[models.scorer.endpoints]] (1) concurrency 2",
+        ),
+        ("concurrency = 2", "--concurrency 2"),
+    ],
+)
+def test_more_processes_than_calls_in_flight_are_refused(table, name, server, data, run, tmp_path):
+    """Wherever the limit was set; each process has a call in flight at least."""
+    (tmp_path / "c.toml").write_text(table)
+    done = score(data, run, server, "--processes", "3", "--config", tmp_path / "c.toml")
+    assert done.code == 2
+    assert f"3 processes cannot keep to {name}," in done.err
+    assert not run.exists()
 
 
 def test_processes_that_were_killed_before_any_had_begun_can_be_started_again(server, data, run):

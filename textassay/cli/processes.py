@@ -10,7 +10,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -138,11 +138,25 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
 
 def _check_concurrency(settings: Settings, count: int) -> None:
     # a process has at least one call in flight; calls that share a Redis wait for each other
-    if settings.limits is None and count > settings.concurrency:
-        raise ConfigurationError(
-            f"{count} processes cannot keep to --concurrency {settings.concurrency}, which holds "
-            f"for all of them together: it must be {count} at least"
-        )
+    if settings.limits is not None:
+        return
+    for name, most in _concurrencies(settings):
+        if count > most:
+            raise ConfigurationError(
+                f"{count} processes cannot keep to {name} {most}, which holds for all of them "
+                f"together: it must be {count} at least"
+            )
+
+
+def _concurrencies(settings: Settings, role: str | None = None) -> Iterator[tuple[str, int]]:
+    """Yield each limit of calls in flight, after its name."""
+    yield "--concurrency" if role is None else f"[models.{role}] concurrency", settings.concurrency
+    table = "endpoints" if role is None else f"models.{role}.endpoints"
+    for number, endpoint in enumerate(settings.endpoints, start=1):
+        if endpoint.concurrency is not None:
+            yield f"[[{table}]] ({number}) concurrency", endpoint.concurrency
+    for each in settings.roles:
+        yield from _concurrencies(settings.for_role(each), each)
 
 
 def divided(settings: Settings, count: int) -> Settings:
@@ -156,12 +170,36 @@ def divided(settings: Settings, count: int) -> Settings:
     }
     # Redis holds the counters of all processes, which then share the whole limits
     if settings.limits is None:
-        parts |= {
-            "concurrency": math.ceil(settings.concurrency / count),
-            "rpm": None if settings.rpm is None else settings.rpm / count,
-            "tpm": None if settings.tpm is None else settings.tpm / count,
-        }
+        parts |= _divided_limits(settings, count)
     return settings.model_copy(update=parts)
+
+
+def _divided_limits(settings: Settings, count: int) -> dict[str, Any]:
+    """Return the limits of one of `count` processes: the model's, its endpoints' and the roles'."""
+    roles = {}
+    for role, own in settings.roles.items():
+        parts = _divided_limits(settings.for_role(role), count)
+        # what a role does not set comes from the model, whose limits are divided already
+        roles[role] = {**own, **{name: value for name, value in parts.items() if name in own}}
+    return {
+        **_shares(settings, count),
+        "endpoints": tuple(
+            each.model_copy(update=_shares(each, count)) for each in settings.endpoints
+        ),
+        "roles": roles,
+    }
+
+
+def _shares(limits: Settings | OneOfEndpoints, count: int) -> dict[str, float]:
+    """Return the share of each limit that is set."""
+    shares: dict[str, float] = {}
+    if limits.concurrency is not None:
+        shares["concurrency"] = math.ceil(limits.concurrency / count)
+    if limits.rpm is not None:
+        shares["rpm"] = limits.rpm / count
+    if limits.tpm is not None:
+        shares["tpm"] = limits.tpm / count
+    return shares
 
 
 async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:
