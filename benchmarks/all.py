@@ -32,24 +32,24 @@ EACH: dict[str, tuple[str, ...]] = {
 }
 """Arguments by benchmark: as long as the noise of a machine asks for."""
 
-NEEDED = {
-    "shared_limits": ("redis-server",),
-    "report_large": ("chromium", "chromium-browser"),
-}
-"""Programs of which a benchmark starts the one that is installed."""
+NEEDED = {"shared_limits": "redis-server"}
+"""Programs that a benchmark starts."""
 
 
 def main(only: list[str]) -> None:
     """Run each in a process of its own; stop at the first that fails."""
     left_out = []
     for name in only:
-        programs = NEEDED.get(name, ())
-        if programs and not any(map(shutil.which, programs)):
-            left_out.append(f"{name} (needs {programs[0]})")
+        program = NEEDED.get(name)
+        if program is not None and shutil.which(program) is None:
+            left_out.append(f"{name} (needs {program})")
             continue
         print(f"\n== {name}", flush=True)
         command = [sys.executable, "-m", f"benchmarks.{name}", *EACH[name]]
-        subprocess.run(command, cwd=ROOT, check=True)
+        if code := subprocess.run(command, cwd=ROOT).returncode:
+            left_out += only[only.index(name) + 1 :]
+            print(f"\n{name} failed with status {code}; left out: {', '.join(left_out)}")
+            sys.exit(code)
     if left_out:
         print(f"\nleft out: {', '.join(left_out)}")
 

@@ -50,6 +50,7 @@ def ray_node() -> Iterator[None]:
     except ImportError:
         for name in [name for name in ARMS if "ray" in name]:
             del ARMS[name]
+        print("left out: Ray, which is not installed")
         yield
         return
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

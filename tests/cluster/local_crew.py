@@ -1,6 +1,6 @@
 """Workers in this process, which can be lost at a chosen moment, in place of a cluster.
 
-What is said to them and by them crosses as bytes, as between machines.
+Their reports cross as bytes, as between machines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import pack, unpack_instructions, unpack_report
+from textassay.cluster.packing import pack, unpack
 from textassay.cluster.worker import Worker
 
 
@@ -39,17 +39,17 @@ class LocalWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         self.sent.append(instructions)
-        report = await self.worker.exchange(unpack_instructions(pack(instructions)))
+        report = await self.worker.exchange(instructions)
         # as when a node dies: what it had done since its last report reaches nobody
         if self._loses(self):
             await self.worker.stop()
             raise WorkerLost(f"the worker on {self.name} is lost")
         self.scores += len(report.scores)
         self.reports.append(report)
-        return unpack_report(pack(report))
+        return unpack(pack(report))
 
     async def stop(self) -> Report:
-        return unpack_report(pack(await self.worker.stop()))
+        return unpack(pack(await self.worker.stop()))
 
     def kill(self) -> None:
         self.is_alive = False

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +39,9 @@ STOP_SECONDS = 60.0
 
 LINE_BYTES = 1 << 20
 
+DIVIDED = frozenset({"max_cost", "concurrency", "rpm", "tpm", "endpoints", "roles"})
+"""Settings that hold limits of all processes together."""
+
 SHARD_NAME = re.compile(r"shard-\d+")
 """Names of the folders that `shard_folder` returns."""
 
@@ -60,15 +62,14 @@ async def score_in_processes(order: ScoreCommand) -> int:
         )
     _check_new(run)
     _check_concurrency(order.settings, count)
-    settings = divided(order.settings, count)
     shards = {
-        Shard(number, count): replace(
+        shard: replace(
             order,
-            out=shard_folder(run, Shard(number, count)),
-            settings=settings,
-            spec=order.spec.model_copy(update={"shard": f"{number}/{count}"}),
+            out=shard_folder(run, shard),
+            settings=divided(order.settings, shard),
+            spec=order.spec.model_copy(update={"shard": str(shard)}),
         )
-        for number in range(1, count + 1)
+        for shard in (Shard(number, count) for number in range(1, count + 1))
     }
     return await _execute(run, shards, order)
 
@@ -97,6 +98,22 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
         ConfigurationError: As `resume` of a shard.
         Stopped: A process was stopped again.
     """
+    orders = orders_to_resume(run, flags)
+    first = next(iter(orders.values()))
+    return await _execute(run, orders, replace(first, resume=True, as_json=as_json))
+
+
+def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreCommand]:
+    """Return what each process is to do so that all shards of a run are finished.
+
+    Args:
+        run: The folder of the shards.
+        flags: Settings that are given now, for all processes together.
+
+    Raises:
+        RunFolderError: The shards were not made together.
+        ConfigurationError: As `resume` of a shard.
+    """
     begun: dict[Shard, Path] = {}
     for path in shard_folders(run):
         text = spec_of(read_manifest(path)).shard
@@ -108,16 +125,10 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
     if len(counts) != 1:
         raise RunFolderError(f"{run} contains shards of data that were divided in different ways")
     count = counts.pop()
-    if given := {"rpm", "tpm", "concurrency", "max_cost"} & flags.keys():
-        limits = flags.get("limits") or read_manifest(next(iter(begun.values())))["settings"].get(
-            "limits"
-        )
-        if "concurrency" in given:
-            _check_concurrency(Settings(limits=limits, concurrency=flags["concurrency"]), count)
-        split = divided(Settings(limits=limits, **{name: flags[name] for name in given}), count)
-        flags = {**flags, **{name: getattr(split, name) for name in given}}
     orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
+    # what the manifests record is divided already
+    _check_concurrency(pattern.settings, count, flags)
     say_if_unlimited(next(iter(begun.values())), pattern.settings)
     if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
         say(
@@ -133,68 +144,94 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
                 resume=False,
                 spec=pattern.spec.model_copy(update={"shard": str(shard)}),
             )
-    return await _execute(run, dict(sorted(orders.items())), replace(pattern, as_json=as_json))
+    return {
+        shard: replace(each, settings=divided(each.settings, shard, flags))
+        for shard, each in sorted(orders.items())
+    }
 
 
-def _check_concurrency(settings: Settings, count: int) -> None:
+def _check_concurrency(settings: Settings, count: int, names: Container[str] = DIVIDED) -> None:
+    """Refuse limits of calls in flight that `count` processes cannot keep to.
+
+    Args:
+        settings: Those of all processes together.
+        count: Number of processes.
+        names: Settings that are looked at.
+    """
     # a process has at least one call in flight; calls that share a Redis wait for each other
     if settings.limits is not None:
         return
-    for name, most in _concurrencies(settings):
-        if count > most:
+    for name, where, most in _concurrencies(settings):
+        if name in names and count > most:
             raise ConfigurationError(
-                f"{count} processes cannot keep to {name} {most}, which holds for all of them "
+                f"{count} processes cannot keep to {where} {most}, which holds for all of them "
                 f"together: it must be {count} at least"
             )
 
 
-def _concurrencies(settings: Settings, role: str | None = None) -> Iterator[tuple[str, int]]:
-    """Yield each limit of calls in flight, after its name."""
-    yield "--concurrency" if role is None else f"[models.{role}] concurrency", settings.concurrency
-    table = "endpoints" if role is None else f"models.{role}.endpoints"
+def _concurrencies(settings: Settings) -> Iterator[tuple[str, str, int]]:
+    """Yield each limit of calls in flight: its setting, what messages call it, and the limit."""
+    yield "concurrency", "--concurrency", settings.concurrency
+    for number, most in _of_endpoints(settings):
+        yield "endpoints", f"[[endpoints]] ({number}) concurrency", most
+    for role, own in settings.roles.items():
+        whole = settings.for_role(role)
+        if "concurrency" in own:
+            yield "roles", f"[models.{role}] concurrency", whole.concurrency
+        if "endpoints" in own:
+            for number, most in _of_endpoints(whole):
+                yield "roles", f"[[models.{role}.endpoints]] ({number}) concurrency", most
+
+
+def _of_endpoints(settings: Settings) -> Iterator[tuple[int, int]]:
     for number, endpoint in enumerate(settings.endpoints, start=1):
         if endpoint.concurrency is not None:
-            yield f"[[{table}]] ({number}) concurrency", endpoint.concurrency
-    for each in settings.roles:
-        yield from _concurrencies(settings.for_role(each), each)
+            yield number, endpoint.concurrency
 
 
-def divided(settings: Settings, count: int) -> Settings:
-    """Return the settings of one of `count` processes, which together keep to the limits of all.
+def divided(settings: Settings, shard: Shard, names: Container[str] = DIVIDED) -> Settings:
+    """Return the settings of one process, so that all together keep to the limits.
 
     Limits that are shared through Redis stay whole.
+
+    Args:
+        settings: Those of all processes together.
+        shard: What the process judges.
+        names: Settings that are divided; others hold for the one process already.
     """
-    parts: dict[str, Any] = {
-        # each process counts only its own spending, so the limit is divided rather than shared
-        "max_cost": None if settings.max_cost is None else settings.max_cost / count
-    }
+    parts: dict[str, Any] = {}
+    # each process counts only its own spending, so the limit is divided rather than shared
+    if settings.max_cost is not None:
+        parts["max_cost"] = settings.max_cost / shard.count
     # Redis holds the counters of all processes, which then share the whole limits
     if settings.limits is None:
-        parts |= _divided_limits(settings, count)
-    return settings.model_copy(update=parts)
+        parts |= _divided_limits(settings, shard)
+    return settings.model_copy(update={n: value for n, value in parts.items() if n in names})
 
 
-def _divided_limits(settings: Settings, count: int) -> dict[str, Any]:
-    """Return the limits of one of `count` processes: the model's, its endpoints' and the roles'."""
+def _divided_limits(settings: Settings, shard: Shard) -> dict[str, Any]:
+    """Return one process's limits: the model's, its endpoints' and the roles'."""
     roles = {}
     for role, own in settings.roles.items():
-        parts = _divided_limits(settings.for_role(role), count)
+        parts = _divided_limits(settings.for_role(role), shard)
         # what a role does not set comes from the model, whose limits are divided already
         roles[role] = {**own, **{name: value for name, value in parts.items() if name in own}}
     return {
-        **_shares(settings, count),
+        **_shares(settings, shard),
         "endpoints": tuple(
-            each.model_copy(update=_shares(each, count)) for each in settings.endpoints
+            each.model_copy(update=_shares(each, shard)) for each in settings.endpoints
         ),
         "roles": roles,
     }
 
 
-def _shares(limits: Settings | OneOfEndpoints, count: int) -> dict[str, float]:
+def _shares(limits: Settings | OneOfEndpoints, shard: Shard) -> dict[str, float]:
     """Return the share of each limit that is set."""
+    number, count = shard.number, shard.count
     shares: dict[str, float] = {}
-    if limits.concurrency is not None:
-        shares["concurrency"] = math.ceil(limits.concurrency / count)
+    if (most := limits.concurrency) is not None:
+        # shares that differ by one at most, and whose sum is the limit
+        shares["concurrency"] = most * number // count - most * (number - 1) // count
     if limits.rpm is not None:
         shares["rpm"] = limits.rpm / count
     if limits.tpm is not None:

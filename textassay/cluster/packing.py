@@ -1,8 +1,11 @@
-"""Messages as bytes, as they go to workers on other machines and back.
+"""Reports as bytes, as they go from workers to the process that holds the run.
 
-A cluster's own pickling asks a function of Python about each object, and puts what is larger than
-100 kB where other processes can read it. Both cost more than what is done here: rows of scores are
-a fifteenth of their size when compressed.
+A cluster's own pickling calls a Python function for each object, and keeps a result of more than
+100 kB in a store of its own, which costs more than the rest of the exchange. Compressed, a report
+is a fifteenth of its size, so it seldom is that large.
+
+Instructions are left to the cluster's own pickling: their examples may be of classes of the
+caller's program, which other processes cannot import.
 """
 
 from __future__ import annotations
@@ -10,22 +13,16 @@ from __future__ import annotations
 import pickle
 import zlib
 
-from textassay.cluster.messages import Instructions, Report
+from textassay.cluster.messages import Report
 
 
-def pack(message: Instructions | Report) -> bytes:
-    """Return a message as bytes for `unpack_instructions` or `unpack_report`."""
-    # level 1: three times as fast as the standard level, for a few percent of the size
-    return zlib.compress(pickle.dumps(message, pickle.HIGHEST_PROTOCOL), level=1)
+def pack(report: Report) -> bytes:
+    """Return a report as bytes for `unpack`."""
+    # level 1: three times as fast as the standard level; the result is a few percent larger
+    return zlib.compress(pickle.dumps(report, pickle.HIGHEST_PROTOCOL), level=1)
 
 
-def unpack_instructions(packed: bytes) -> Instructions:
-    """Return the instructions that the process that holds the run has packed."""
-    instructions: Instructions = pickle.loads(zlib.decompress(packed))
-    return instructions
-
-
-def unpack_report(packed: bytes) -> Report:
+def unpack(packed: bytes) -> Report:
     """Return the report that a worker of this run has packed."""
     report: Report = pickle.loads(zlib.decompress(packed))
     return report

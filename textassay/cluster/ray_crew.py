@@ -20,7 +20,7 @@ from typing import Any
 
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import pack, unpack_instructions, unpack_report
+from textassay.cluster.packing import pack, unpack
 from textassay.cluster.worker import Worker
 from textassay.garbage import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
@@ -162,11 +162,11 @@ class RayWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `Worker.exchange`."""
-        return unpack_report(await self._call("exchange", pack(instructions)))
+        return unpack(await self._call("exchange", instructions))
 
     async def stop(self) -> Report:
         """See `Worker.stop`."""
-        return unpack_report(await self._call("stop"))
+        return unpack(await self._call("stop"))
 
     def kill(self) -> None:
         """End the actor."""
@@ -213,9 +213,9 @@ class Actor:
         """See `Worker.open`."""
         return await self._worker.open(job)
 
-    async def exchange(self, packed: bytes) -> bytes:
+    async def exchange(self, instructions: Instructions) -> bytes:
         """See `Worker.exchange`."""
-        return pack(await self._worker.exchange(unpack_instructions(packed)))
+        return pack(await self._worker.exchange(instructions))
 
     async def stop(self) -> bytes:
         """See `Worker.stop`."""
