@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 
@@ -81,8 +82,9 @@ async def test_tools_are_prepared_before_they_are_used(models, tmp_path):
 
 
 @pytest.mark.asyncio
-async def test_looking_loads_nothing(models):
-    tool = NLI(model=str(models / "nli"))
+async def test_looking_loads_nothing(models, tmp_path):
+    # a folder of its own: a tool of another test that still holds the model would have loaded it
+    tool = NLI(model=str(shutil.copytree(models / "nli", tmp_path / "nli")))
     await tool.prepare(load=False)
     assert "engine:" not in tool.signature
     await tool.aclose()
