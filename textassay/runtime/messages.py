@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -136,35 +136,6 @@ CACHED = Usage(cached_calls=1)
 """What a request costs that was not asked of a model."""
 
 
-class UsageFields(Protocol):
-    """Anything with the fields of a `Usage`."""
-
-    @property
-    def calls(self) -> int:
-        """See `Usage.calls`."""
-        ...
-
-    @property
-    def cached_calls(self) -> int:
-        """See `Usage.cached_calls`."""
-        ...
-
-    @property
-    def prompt_tokens(self) -> int:
-        """See `Usage.prompt_tokens`."""
-        ...
-
-    @property
-    def completion_tokens(self) -> int:
-        """See `Usage.completion_tokens`."""
-        ...
-
-    @property
-    def cost(self) -> float | None:
-        """See `Usage.cost`."""
-        ...
-
-
 class UsageTotal:
     """A running sum of usages."""
 
@@ -172,7 +143,7 @@ class UsageTotal:
         self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost: float | None = 0.0
 
-    def add(self, usage: UsageFields) -> None:
+    def add(self, usage: Usage | UsageTotal) -> None:
         """Count one more usage, or all of another ledger.
 
         An unknown cost makes the sum's cost unknown.

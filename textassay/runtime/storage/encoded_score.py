@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from textassay.runtime.messages import Outcome, Score, ScoreError
+from textassay.runtime.messages import Outcome, Score, ScoreError, UsageTotal
 from textassay.runtime.storage.json_text import decode
 
 
@@ -12,7 +12,7 @@ class EncodedScore(NamedTuple):
     """A score as its line of `scores.jsonl`, with what is counted of it.
 
     A small part of the work of pickling a `Score`, and none to write. The fields of its usage are
-    its own, since a further object for each score would double the work.
+    its own: pickling a further object for each score would double the work.
     """
 
     id: str
@@ -27,6 +27,15 @@ class EncodedScore(NamedTuple):
     prompt_tokens: int
     completion_tokens: int
     cost: float | None
+
+    @property
+    def usage(self) -> UsageTotal:
+        """What the score cost."""
+        usage = UsageTotal()
+        usage.calls, usage.cached_calls = self.calls, self.cached_calls
+        usage.prompt_tokens, usage.completion_tokens = self.prompt_tokens, self.completion_tokens
+        usage.cost = self.cost
+        return usage
 
     @property
     def score(self) -> Score:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, get_args
 
-from textassay.runtime.messages import Outcome, Score, Usage, UsageFields, UsageTotal
+from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
 from textassay.runtime.storage.encoded_score import EncodedScore
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -102,7 +102,7 @@ class RunSummary:
                 self._count(aspect, before, -1)
             self._last[key] = kind
         self._count(aspect, kind, 1)
-        self.pay(score if isinstance(score, EncodedScore) else score.usage)
+        self.pay(score.usage)
 
     def is_done(self, example_id: str, aspect: str) -> bool:
         """Return whether this example and aspect has a score whose outcome is not `error`."""
@@ -177,7 +177,7 @@ class RunSummary:
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
-    def pay(self, usage: UsageFields) -> None:
+    def pay(self, usage: Usage | UsageTotal) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
