@@ -48,7 +48,7 @@ def main(only: list[str]) -> None:
         command = [sys.executable, "-m", f"benchmarks.{name}", *EACH[name]]
         if code := subprocess.run(command, cwd=ROOT).returncode:
             left_out += only[only.index(name) + 1 :]
-            print(f"\n{name} failed with status {code}; left out: {', '.join(left_out)}")
+            print(f"\n{name} failed with status {code}; left out: {', '.join(left_out) or 'none'}")
             sys.exit(code)
     if left_out:
         print(f"\nleft out: {', '.join(left_out)}")
