@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 
 from examples.mock_server import MockServer, Options, complete
-from tests.loopback import in_thread, listening
+from tests.loopback import form_of, in_thread, listening
 
 Json = dict[str, Any]
 
@@ -71,10 +71,10 @@ class Batches(MockServer):
             self.faults.passing()
         path, verb = request.path.removeprefix("/openai"), request.method  # as Azure has it
         if path == "/v1/files" and verb == "POST":
-            form = await web.Request.post(request)  # type: ignore[arg-type]
+            form = await form_of(request)
             name = f"file-{next(self._ids)}"
-            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
-            assert form["purpose"] == "batch"
+            self.files[name] = form["file"]
+            assert form["purpose"] == b"batch"
             return web.json_response({"id": name, "status": self._file_status()})
         if path == "/v1/batches":
             return await self._create(request) if verb == "POST" else self._list(request)

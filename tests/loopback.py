@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TypeVar
 
-from aiohttp import web
+from aiohttp import BodyPartReader, web
 
 from tests.waiting import HANGS_AFTER
 
@@ -33,6 +33,20 @@ async def listening(handler: Handler, tls: ssl.SSLContext | None = None) -> Asyn
         yield f"{host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+async def form_of(request: web.BaseRequest) -> dict[str, bytes]:
+    """Return the fields of a form, with the content of its files.
+
+    `Request.post` of aiohttp leaves a file open if the client dies in the middle of it.
+    """
+    fields: dict[str, bytes] = {}
+    parts = await request.multipart()
+    while (part := await parts.next()) is not None:
+        assert isinstance(part, BodyPartReader)
+        assert part.name is not None
+        fields[part.name] = bytes(await part.read(decode=True))
+    return fields
 
 
 @contextmanager

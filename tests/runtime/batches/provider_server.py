@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.loopback import listening
+from tests.loopback import form_of, listening
 
 Json = dict[str, Any]
 KEY = "key-of-the-test"
@@ -127,10 +127,10 @@ class Providers:
     async def _groq(self, request: web.Request, path: str) -> web.StreamResponse:
         """Answer with a list of two batches a page, in no order, that a cursor leads through."""
         if path == "/files":
-            form = await request.post()
-            assert form["purpose"] == "batch"
+            form = await form_of(request)
+            assert form["purpose"] == b"batch"
             name = f"file-{next(self._ids)}"
-            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
+            self.files[name] = form["file"]
             return web.json_response({"id": name, "object": "file", "purpose": "batch"})
         if path.startswith("/files/"):
             return web.Response(body=self.files[path.split("/")[2]])
@@ -165,11 +165,11 @@ class Providers:
 
     async def _together(self, request: web.Request, path: str) -> web.StreamResponse:
         if path == "/files/upload":
-            form = await request.post()
-            assert (form["purpose"], form["file_type"]) == ("batch-api", "jsonl")
+            form = await form_of(request)
+            assert (form["purpose"], form["file_type"]) == (b"batch-api", b"jsonl")
             name = f"file-{next(self._ids)}"
-            self.files[name] = form["file"].file.read()  # type: ignore[union-attr]
-            return web.json_response({"id": name, "filename": form["file_name"]})
+            self.files[name] = form["file"]
+            return web.json_response({"id": name, "filename": form["file_name"].decode()})
         if path.startswith("/files/"):
             return web.Response(body=self.files[path.split("/")[2]])
         if path == "/batches" and request.method == "POST":
