@@ -9,13 +9,14 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from textassay.cli.console import say
+from textassay.cli.divided_limits import check_concurrency, divided
 from textassay.cli.exits import Interrupted, Stopped, typed
 from textassay.cli.merge import merge_shards
 from textassay.cli.progress import show_progress
@@ -26,7 +27,6 @@ from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.errors import ConfigurationError, RunFolderError
-from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -38,9 +38,6 @@ STOP_SECONDS = 60.0
 """Time that processes have to finish what is in flight after they are asked to stop."""
 
 LINE_BYTES = 1 << 20
-
-DIVIDED = frozenset({"max_cost", "concurrency", "rpm", "tpm", "endpoints", "roles"})
-"""Settings that hold limits of all processes together."""
 
 SHARD_NAME = re.compile(r"shard-\d+")
 """Names of the folders that `shard_folder` returns."""
@@ -61,7 +58,7 @@ async def score_in_processes(order: ScoreCommand) -> int:
             f"{run} already contains shards; continue with `textassay resume {run}`"
         )
     _check_new(run)
-    _check_concurrency(order.settings, count)
+    check_concurrency(order.settings, count)
     shards = {
         shard: replace(
             order,
@@ -128,7 +125,7 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
     orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
     # what the manifests record is divided already
-    _check_concurrency(pattern.settings, count, flags)
+    check_concurrency(pattern.settings, count, flags)
     say_if_unlimited(next(iter(begun.values())), pattern.settings)
     if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
         say(
@@ -148,95 +145,6 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
         shard: replace(each, settings=divided(each.settings, shard, flags))
         for shard, each in sorted(orders.items())
     }
-
-
-def _check_concurrency(settings: Settings, count: int, names: Container[str] = DIVIDED) -> None:
-    """Refuse limits of calls in flight that `count` processes cannot keep to.
-
-    Args:
-        settings: Those of all processes together.
-        count: Number of processes.
-        names: Settings that are looked at.
-    """
-    # a process has at least one call in flight; calls that share a Redis wait for each other
-    if settings.limits is not None:
-        return
-    for name, where, most in _concurrencies(settings):
-        if name in names and count > most:
-            raise ConfigurationError(
-                f"{count} processes cannot keep to {where} {most}, which holds for all of them "
-                f"together: it must be {count} at least"
-            )
-
-
-def _concurrencies(settings: Settings) -> Iterator[tuple[str, str, int]]:
-    """Yield each limit of calls in flight: its setting, what messages call it, and the limit."""
-    yield "concurrency", "--concurrency", settings.concurrency
-    for number, most in _of_endpoints(settings):
-        yield "endpoints", f"[[endpoints]] ({number}) concurrency", most
-    for role, own in settings.roles.items():
-        whole = settings.for_role(role)
-        if "concurrency" in own:
-            yield "roles", f"[models.{role}] concurrency", whole.concurrency
-        if "endpoints" in own:
-            for number, most in _of_endpoints(whole):
-                yield "roles", f"[[models.{role}.endpoints]] ({number}) concurrency", most
-
-
-def _of_endpoints(settings: Settings) -> Iterator[tuple[int, int]]:
-    for number, endpoint in enumerate(settings.endpoints, start=1):
-        if endpoint.concurrency is not None:
-            yield number, endpoint.concurrency
-
-
-def divided(settings: Settings, shard: Shard, names: Container[str] = DIVIDED) -> Settings:
-    """Return the settings of one process, so that all together keep to the limits.
-
-    Limits that are shared through Redis stay whole.
-
-    Args:
-        settings: Those of all processes together.
-        shard: What the process judges.
-        names: Settings that are divided; others hold for the one process already.
-    """
-    parts: dict[str, Any] = {}
-    # each process counts only its own spending, so the limit is divided rather than shared
-    if settings.max_cost is not None:
-        parts["max_cost"] = settings.max_cost / shard.count
-    # Redis holds the counters of all processes, which then share the whole limits
-    if settings.limits is None:
-        parts |= _divided_limits(settings, shard)
-    return settings.model_copy(update={n: value for n, value in parts.items() if n in names})
-
-
-def _divided_limits(settings: Settings, shard: Shard) -> dict[str, Any]:
-    """Return one process's limits: the model's, its endpoints' and the roles'."""
-    roles = {}
-    for role, own in settings.roles.items():
-        parts = _divided_limits(settings.for_role(role), shard)
-        # what a role does not set comes from the model, whose limits are divided already
-        roles[role] = {**own, **{name: value for name, value in parts.items() if name in own}}
-    return {
-        **_shares(settings, shard),
-        "endpoints": tuple(
-            each.model_copy(update=_shares(each, shard)) for each in settings.endpoints
-        ),
-        "roles": roles,
-    }
-
-
-def _shares(limits: Settings | OneOfEndpoints, shard: Shard) -> dict[str, float]:
-    """Return the share of each limit that is set."""
-    number, count = shard.number, shard.count
-    shares: dict[str, float] = {}
-    if (most := limits.concurrency) is not None:
-        # shares that differ by one at most, and whose sum is the limit
-        shares["concurrency"] = most * number // count - most * (number - 1) // count
-    if limits.rpm is not None:
-        shares["rpm"] = limits.rpm / count
-    if limits.tpm is not None:
-        shares["tpm"] = limits.tpm / count
-    return shares
 
 
 async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:
