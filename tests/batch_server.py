@@ -33,8 +33,14 @@ class Faults:
     """Batches whose results are deleted at once."""
     missing: int = 0
     """Batches in whose results some rows are missing."""
+    damaged: int = 0
+    """Batches with a line that is cut off, and another without a status."""
     enqueued: int = 0
     """Submissions that are turned away with 429."""
+    postponed: int = 0
+    """Batches that fail once they are looked at, since too much is enqueued."""
+    unfollowed: int = 0
+    """Status with which looks at batches are answered; 0 for none."""
     bad_rows: frozenset[str] = frozenset()
     """Texts whose requests are refused."""
     unread: int = 0
@@ -79,6 +85,8 @@ class Batches(MockServer):
         if path == "/v1/batches":
             return await self._create(request) if verb == "POST" else self._list(request)
         if path.startswith("/v1/batches/"):
+            if self.faults.unfollowed:
+                return web.json_response({}, status=self.faults.unfollowed)
             return web.json_response(self._look(path.rpartition("/")[2]))
         if path.startswith("/v1/files/") and not path.endswith("/content"):
             return web.json_response({"status": self._file_status()})
@@ -134,6 +142,11 @@ class Batches(MockServer):
     def _run(self, batch: Json) -> None:
         rows = [orjson.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
         faults = self.faults
+        if faults.postponed:
+            faults.postponed -= 1
+            error = {"message": "Enqueued token limit reached", "code": "token_limit_exceeded"}
+            batch |= {"status": "failed", "errors": {"data": [error]}}
+            return
         if faults.refuse:
             faults.refuse -= 1
             batch |= {"status": "failed", "errors": {"data": [{"message": "not this file"}]}}
@@ -165,10 +178,16 @@ class Batches(MockServer):
             answers = answers[2:]
         answers += answers[:1]  # one of them twice
         answers.append({"custom_id": "unknown", "response": {"status_code": 200, "body": {}}})
+        if faults.damaged:
+            answers[1]["response"]["status_code"] = None
         for kind, found in (("output_file_id", answers), ("error_file_id", errors)):
             if found:
                 batch[kind] = f"file-{next(self._ids)}"
-                self.files[batch[kind]] = b"\n".join(map(orjson.dumps, found))
+                lines = [orjson.dumps(row) for row in found]
+                if faults.damaged and found is answers:
+                    faults.damaged -= 1
+                    lines[2] = lines[2][:40]
+                self.files[batch[kind]] = b"\n".join(lines)
         if faults.gone:
             faults.gone -= 1
             del self.files[batch["output_file_id"]]

@@ -230,6 +230,33 @@ def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
     assert summary["usage"]["calls"] == 13
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["merged"]["replaced"]["calls"] == 1
+    assert textassay("resume", run).code == 0
+    assert json.loads((run / "summary.json").read_text())["usage"] == summary["usage"]
+
+
+def test_files_that_are_no_text_are_merged_too(server, data, run):
+    """Such as a plot that somebody keeps with a shard."""
+    shards(data, run, server, 2)
+    (run / "shard-1/plot.png").write_bytes(b"\x89PNG one")
+    (run / "shard-2/plot.png").write_bytes(b"\x89PNG two")
+    assert textassay("merge", run).code == 0
+    assert (run / "plot.shard-2.png").read_bytes() == b"\x89PNG two"
+
+
+def test_a_shard_whose_batch_is_not_collected_is_not_merged(server, data, run):
+    """The merged run would ask, and pay for, the same again."""
+    shards(data, run, server, 2)
+    facts = {"model": "m", "group": "g", "requests": 1, "since": 0.0, "attempt": 1, "known": []}
+    rows = [
+        {"tag": "t", "state": "prepared", **facts},
+        {"tag": "t", "state": "submitted", "id": "batch-1"},
+    ]
+    (run / "shard-2/batches.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for more in ((), ("--partial",)):
+        done = textassay("merge", run, *more)
+        assert done.code == 2
+        assert f"continue with `textassay resume {run / 'shard-2'}`" in done.err
+        assert not (run / "manifest.json").exists()
 
 
 def test_processes_make_the_same_run(server, data, run, tmp_path):
@@ -243,6 +270,22 @@ def test_processes_make_the_same_run(server, data, run, tmp_path):
     assert settings["concurrency"] == 5
     refused = score(data, tmp_path / "no", server, "--processes", "2", "--shard", "1/2")
     assert refused.code == 2
+
+
+def test_what_libraries_print_in_a_process_is_no_report(server, data, run, tmp_path, monkeypatch):
+    """Neither while Python starts nor later, without a line break."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "os.write(1, b'42\\n')\n"
+        "def chat(event, arguments):\n"
+        "    if event == 'open' and 'scores.jsonl' in str(arguments[0]):\n"
+        "        os.write(1, b'loading ...')\n"
+        "sys.addaudithook(chat)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = score(data, run, server, "--processes", "2")
+    assert done.code == 0, done.err
+    assert len(rows_of(run)) == 12
 
 
 def test_processes_that_were_killed_before_any_had_begun_can_be_started_again(server, data, run):

@@ -153,8 +153,8 @@ async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: Score
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
         async with show_progress(lambda: summed(w.progress for w in workers), order.progress):
-            # the first failure stops all: shards have the same model, so it would hit every one of
-            # them
+            # only a fault of ours stops all: what stops one shard need not stop the others, and how
+            # each has ended is looked at when all have
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
@@ -287,6 +287,8 @@ class ShardProcess:
         try:
             message = json.loads(line)
         except ValueError:  # a line that was torn by a kill
+            return
+        if not isinstance(message, dict):  # printed while Python started
             return
         if "progress" in message:
             self.progress = progress_from_json(message["progress"])

@@ -16,9 +16,10 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pydantic import ValidationError
 
@@ -35,6 +36,9 @@ from textassay.runtime.messages import Usage
 from textassay.runtime.settings import Settings
 
 REPORT_SECONDS = 0.25
+
+Send = Callable[[dict[str, Any]], None]
+"""Sends one JSON object to the parent."""
 
 
 def order_as_json(order: ScoreCommand) -> dict[str, Any]:
@@ -71,10 +75,10 @@ def progress_from_json(content: dict[str, Any]) -> Progress:
     return Progress(**{**content, "usage": Usage(**content["usage"]), "limiters": limiters})
 
 
-async def judge(order: ScoreCommand) -> dict[str, Any]:
-    """Judge the shard; return how it ended."""
+async def judge(order: ScoreCommand, send: Send) -> dict[str, Any]:
+    """Judge the shard, sending progress meanwhile; return how it ended."""
     sessions: list[Session] = []
-    reporting = asyncio.create_task(_report(sessions))
+    reporting = asyncio.create_task(_report(sessions, send))
     try:
         await run_order(order, sessions.append)
         return {"ended": "finished", "counted": _counted(sessions)}
@@ -88,18 +92,18 @@ async def judge(order: ScoreCommand) -> dict[str, Any]:
         # then the last state by hand, so that the parent's sum is exact at the end
         reporting.cancel()
         await asyncio.wait([reporting])
-        _send_progress(sessions)
+        _send_progress(sessions, send)
 
 
-async def _report(sessions: list[Session]) -> None:
+async def _report(sessions: list[Session], send: Send) -> None:
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        _send_progress(sessions)
+        _send_progress(sessions, send)
 
 
-def _send_progress(sessions: list[Session]) -> None:
+def _send_progress(sessions: list[Session], send: Send) -> None:
     for session in sessions:
-        _send({"progress": progress_as_json(session.engine.progress)})
+        send({"progress": progress_as_json(session.engine.progress)})
 
 
 def _counted(sessions: list[Session]) -> dict[str, Any] | None:
@@ -117,24 +121,33 @@ def _error_as_json(error: BaseException) -> dict[str, Any]:
     }
 
 
-def _send(line: dict[str, Any]) -> None:
-    print(json.dumps(line), flush=True)  # noqa: T201
-
-
 def _stop_with_parent() -> None:
     """Wait for the end of standard input, then stop this process as SIGTERM does."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
+def _reporting() -> TextIO:
+    """Return what goes to the parent; what anything else prints goes to standard error."""
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return reports
+
+
 def main() -> None:
     """Judge the shard that the first line of standard input orders."""
     raise_gc_threshold()
+    reports = _reporting()
+
+    def send(line: dict[str, Any]) -> None:
+        print(json.dumps(line), file=reports, flush=True)
+
     order = order_from_json(json.loads(sys.stdin.readline()))
     # a thread, because a blocking read has no cancellation on every system's event loop; as a
     # daemon it does not hold up the end
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    _send(run_async(judge(order)))
+    send(run_async(judge(order, send)))
 
 
 if __name__ == "__main__":

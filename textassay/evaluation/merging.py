@@ -20,9 +20,10 @@ from textassay.evaluation.counted import CountedScores, blocks_of
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
+from textassay.runtime.batches.book import read_entries
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Score, Usage, UsageTotal
-from textassay.runtime.storage.files import open_regular, write_json, write_text
+from textassay.runtime.storage.files import open_regular, write_bytes, write_json
 from textassay.runtime.storage.journal import count_lines, read_lines
 from textassay.runtime.storage.merged_answers import merge_answers
 from textassay.runtime.storage.run_access import lock_run
@@ -90,8 +91,9 @@ def merge(
             shards, their scores are copied without being read.
 
     Raises:
-        RunFolderError: A shard is missing, unfinished, in use or damaged, differs from the others
-            in data, prompts or model, or overlaps with another; nothing is changed.
+        RunFolderError: A shard is missing, unfinished, in use or damaged, has a batch that is not
+            collected, differs from the others in data, prompts or model, or overlaps with another;
+            nothing is changed.
         StorageError: The folder cannot be written to.
     """
     run = Path(run)
@@ -103,6 +105,7 @@ def merge(
         for source in sources:
             stack.callback(lock_run(source.path).release)
         _check_replaceable(run)
+        _check_batches(sources)
         if not partial:
             _check_complete(run, sources)
         return _merged(run, sources, partial=partial, counted=counted or {})
@@ -182,6 +185,17 @@ def _check_replaceable(run: Path) -> None:
             f"{run} was merged before, and its scores changed since, as by `resume`: merging again "
             f"would lose them; remove {run / MANIFEST} if that is intended"
         )
+
+
+def _check_batches(sources: Iterable[_Source]) -> None:
+    """Refuse shards with batches at a provider: the merged run would pay for the same again."""
+    for source in sources:
+        batches = read_entries(source.path).values()
+        if count := sum(batch.state != "collected" for batch in batches):
+            raise RunFolderError(
+                f"{source.path} has {count} batch{'es' if count != 1 else ''} whose answers are "
+                f"not collected: continue with `textassay resume {source.path}`, then merge"
+            )
 
 
 def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
@@ -311,18 +325,18 @@ def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
 
     One that differs between shards once per shard, as `plan.shard-2.toml`.
     """
-    texts: dict[str, dict[str, str]] = {}
+    contents: dict[str, dict[str, bytes]] = {}
     for source in sources:
         for file in sorted(source.path.iterdir()):
             if file.is_file() and not file.is_symlink() and not _OWN.fullmatch(file.name):
-                texts.setdefault(file.name, {})[source.path.name] = file.read_text("utf-8")
-    for name, by_shard in texts.items():
+                contents.setdefault(file.name, {})[source.path.name] = file.read_bytes()
+    for name, by_shard in contents.items():
         if len(set(by_shard.values())) == 1:
-            write_text(run / name, next(iter(by_shard.values())))
+            write_bytes(run / name, next(iter(by_shard.values())))
             continue
-        for shard, text in by_shard.items():
-            write_text(run / f"{Path(name).stem}.{shard}{Path(name).suffix}", text)
-    return tuple(name for name, by_shard in texts.items() if len(set(by_shard.values())) > 1)
+        for shard, content in by_shard.items():
+            write_bytes(run / f"{Path(name).stem}.{shard}{Path(name).suffix}", content)
+    return tuple(name for name, by_shard in contents.items() if len(set(by_shard.values())) > 1)
 
 
 def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:

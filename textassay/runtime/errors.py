@@ -17,6 +17,7 @@
     |   |   |-- NothingListening  connection refused or host unknown; fatal after all retries
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
+    |   |       `-- AnswerTooLong longer than `max_answer_bytes`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
     |   |   `-- ContentRefused    the provider's filter refused it
@@ -251,6 +252,10 @@ class TimedOut(TransientError):
 
 class MalformedResponse(TransientError):
     """A successful status whose body is not a usable answer."""
+
+
+class AnswerTooLong(MalformedResponse):
+    """An answer of more bytes than `max_answer_bytes`."""
 
 
 class RequestRefused(ModelError):

@@ -30,6 +30,8 @@ class Providers:
     """Batches, from the first, of which every second request is not run in time."""
     bad_rows: tuple[str, ...] = ()
     """Texts whose requests are refused."""
+    held: int = 0
+    """Looks at Anthropic's batches before one is run."""
     refused_files: int = 0
     """Batches that are refused as a whole."""
     without_metadata: bool = False
@@ -72,7 +74,9 @@ class Providers:
         name = path.split("/")[3]
         if path.endswith("/results"):
             return web.Response(body=b"\n".join(map(orjson.dumps, self.batches[name]["results"])))
-        if self.batches[name]["results"] is None:
+        if self.held:
+            self.held -= 1
+        elif self.batches[name]["results"] is None:
             self._run_messages(name)
         return web.json_response(self.batches[name]["shown"])
 

@@ -132,6 +132,16 @@ async def test_random_deaths_pay_for_nothing_twice(name: str, tmp_path: Path) ->
             server.batches.clear()
 
 
+async def test_a_batch_of_anthropic_is_told_apart_once_it_has_ended(tmp_path: Path) -> None:
+    """Its results alone tell whose it is: until then nothing is submitted again."""
+    async with serve_providers() as server:
+        await session("anthropic/m", tmp_path, server, asked(3), note=2)  # dies before "submitted"
+        server.held = 20
+        got = await session("anthropic/m", tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in got)
+        assert (len(server.batches), set(server.billed.values())) == (1, {1})
+
+
 async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> None:
     request = Request(
         messages=(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import random
+import threading
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -16,9 +18,9 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
-from textassay.runtime.batches.queue import BatchQueue, Patience
+from textassay.runtime.batches.queue import BatchQueue, BatchUnfinished, Patience
 from textassay.runtime.calls.cache import Keys, encode_answer
-from textassay.runtime.errors import ModelError, ServerFailed
+from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
@@ -210,7 +212,8 @@ async def test_what_was_given_up_is_not_put_into_another_batch(tmp_path):
     async with serve_batches(Faults(unavailable=1)) as server:
         async with opened(tmp_path, server, patience=replace(QUICK, outage=0.0)) as queue:
             given_up = await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
-            assert all(isinstance(answer, ServerFailed) for answer in given_up)
+            assert all(isinstance(answer, BatchUnfinished) for answer in given_up)
+            assert all(isinstance(answer.__cause__, ServerFailed) for answer in given_up)
             assert (await queue.generate(requests[1])).samples
         journal = (tmp_path / "batches.jsonl").read_text()
         assert journal.count('"prepared"') == journal.count('"collected"') == len(server.batches)
@@ -261,10 +264,13 @@ async def test_a_batch_whose_submission_nobody_wrote_down_is_found_again(tmp_pat
         (Faults(refuse=1), 10, 0),
         (Faults(gone=1), 10, 10),
         (Faults(enqueued=3), 0, 10),
+        (Faults(postponed=3), 0, 10),
+        (Faults(damaged=1), 1, 10),
         (Faults(bad_rows=frozenset({"text 4 "})), 1, 9),
     ],
-    ids=["expired", "expired twice", "missing", "refused", "gone", "enqueued", "bad row"],
-)
+    ids=["expired", "expired twice", "missing", "refused", "gone", "enqueued", "postponed",
+         "damaged", "bad row"],
+)  # fmt: skip
 async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, billed):
     """Expired rows go to one more batch; missing, refused and deleted ones are errors, never a
     hang."""
@@ -277,3 +283,60 @@ async def test_every_request_ends_whatever_a_batch_lacks(tmp_path, faults, bad, 
         assert not (tmp_path / "batches").exists()
         again = await session(tmp_path, server, asked(10))  # what is answered is not asked again
         assert not any(isinstance(answer, BaseException) for answer in again) or faults.bad_rows
+
+
+async def test_deaths_around_a_batch_that_is_postponed_pay_for_nothing_twice(tmp_path):
+    """The refused one stays in the provider's list with our tag, and is not taken for the next."""
+    async with serve_batches() as server:
+        for number, (at, after) in enumerate(itertools.product(range(1, 8), (False, True))):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            server.faults.postponed = 1
+            server.billed.clear()
+            await session(folder, server, asked(3), note=at, after=after)
+            server.faults.postponed = 0
+            shown = await session(folder, server, asked(3))
+            assert all(isinstance(answer, Response) for answer in shown)
+            assert list(server.billed.values()) == [1, 1, 1]
+            server.batches.clear()
+
+
+@pytest.mark.parametrize("status", [400, 503])
+async def test_a_batch_that_cannot_be_followed_stops_the_run(tmp_path, status):
+    """It may be running, so its requests are not asked otherwise; a resumed run collects it."""
+    async with serve_batches() as server:
+        server.faults.unfollowed = status
+        shown = await session(tmp_path, server, asked(3), patience=replace(QUICK, outage=0.0))
+        assert all(isinstance(answer, BatchUnfinished) and answer.stops_run for answer in shown)
+        server.faults.unfollowed = 0
+        shown = await session(tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in shown)
+        assert list(server.billed.values()) == [1, 1, 1]
+
+
+async def test_a_batch_that_the_provider_does_not_know_can_be_given_up(tmp_path):
+    """Not by itself: with another key, a batch that runs is unknown, too."""
+    async with serve_batches() as server:
+        await session(tmp_path, server, asked(3), note=3, after=True)  # dies once it is submitted
+        (name,) = server.batches
+        server.faults.unfollowed = 404
+        (shown, *_) = await session(tmp_path, server, asked(3))
+        assert isinstance(shown, BatchUnfinished)
+        book = tmp_path / "batches.jsonl"
+        tag = json.loads(book.read_text().splitlines()[0])["tag"]
+        for told in (name, tag, str(book), "remove the lines"):
+            assert told in str(shown)
+        server.faults.unfollowed = 0
+        book.write_text("".join(x for x in book.read_text().splitlines(True) if tag not in x))
+        again = await session(tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in again)
+        assert len(server.batches) == 2
+
+
+async def test_a_damaged_journal_leaves_no_thread(tmp_path):
+    """The error names the line's file."""
+    (tmp_path / "batches.jsonl").write_text('{"tag": "t", "state": "submitted"}\n')
+    before = threading.active_count()
+    with pytest.raises(DataError, match=r"batches\.jsonl"):
+        BatchBook(tmp_path)
+    assert threading.active_count() == before

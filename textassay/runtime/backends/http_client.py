@@ -17,7 +17,7 @@ from aiohttp.http import HttpProcessingError
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, ModelClosed, parameter
+from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, parameter
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -83,7 +83,7 @@ class HttpClient:
         """Send one request and return the answer, whatever its status.
 
         Raises:
-            MalformedResponse: The answer is longer than `max_bytes`, as sent or unpacked.
+            AnswerTooLong: The answer is longer than `max_bytes`, as sent or unpacked.
             ModelClosed: The client is closed.
             ConfigurationError: It was opened in another event loop.
         """
@@ -142,7 +142,12 @@ class HttpClient:
         of its work; here only the body differs.
         """
         assert session.connector is not None
-        connection = await session.connector.connect(request, [], UNTIMED)
+        connector = session.connector
+        connection = await connector.connect(request, [], UNTIMED)
+        # What arrived while a connection was idle would be taken for the answer to this request.
+        while connection.protocol is not None and connection.protocol.should_close:
+            connection.close()
+            connection = await connector.connect(request, [], UNTIMED)
         try:
             protocol = connection.protocol
             assert protocol is not None
@@ -193,8 +198,8 @@ class HttpClient:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _too_long(self) -> MalformedResponse:
-        return MalformedResponse(
+    def _too_long(self) -> AnswerTooLong:
+        return AnswerTooLong(
             f"{self._where} answered with more than {self._endpoint.max_bytes} bytes "
             f"({parameter('max_answer_bytes', 'BYTES')})"
         )

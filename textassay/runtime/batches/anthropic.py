@@ -7,7 +7,8 @@ that down is known by its results: custom ids are digests of requests, so equal 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
@@ -16,10 +17,12 @@ import orjson
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.provider import (
     HALF_PRICE,
+    UNREADABLE,
     BatchResult,
     BatchStatus,
     Limits,
     Prepared,
+    Undecided,
     json_array,
 )
 from textassay.runtime.errors import (
@@ -37,8 +40,6 @@ DEFAULT_MAX_TOKENS = 4096
 
 CLOCK_SECONDS = 600.0
 PAGE = 100
-FIND_SECONDS = 30.0
-"""Time between two looks at a batch that may be ours and has not ended."""
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -64,11 +65,9 @@ class AnthropicBatches:
     discount = HALF_PRICE
     limits = Limits(100_000, 250_000_000)
 
-    def __init__(
-        self, http: BatchHttp, model: str, *, price: tuple[float, float] | None = None
-    ) -> None:
-        """Store server, model and the price in batches (US dollars per million tokens)."""
-        self._http, self._model, self._price = http, model, price
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        """Store server and model."""
+        self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
         """Return one group for all; refuse what the API has no fields for."""
@@ -117,37 +116,45 @@ class AnthropicBatches:
         return _id_of(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: Prepared) -> str | None:
-        """Look through unknown batches of this size made since, newest first.
+        """Look through unknown batches of this size made since, newest first."""
+        running = 0
+        async for listed in self._made_since(batch.since - CLOCK_SECONDS):
+            own = _id_of(listed)
+            # The size is in the listing; reading results is the last resort, for it costs a
+            # download.
+            if own in batch.known or sum(_counts(listed)) != batch.count:
+                continue
+            status = await self.status(own)
+            if not status.ended:
+                running += 1
+            elif await self._is_of(batch, own, status):
+                return own
+        if running:
+            raise Undecided(
+                f"whether one of {running} batches at Anthropic is ours shows once they have ended"
+            )
+        return None
 
-        Wait for those that have not ended.
-        """
+    async def _made_since(self, since: float) -> AsyncIterator[Mapping[str, Any]]:
         after = ""
         while True:
             page = await self._http.ask("GET", f"/messages/batches?limit={PAGE}{after}")
             entries = page.get("data") or []
             for entry in entries:
-                if _made_at(entry) < batch.since - CLOCK_SECONDS:
-                    return None
-                own = _id_of(entry)
-                # The size is in the listing; reading results is the last resort, for it costs a
-                # download.
-                if own in batch.known or sum(_counts(entry)) != batch.count:
-                    continue
-                if await self._is(own, batch):
-                    return own
+                if _made_at(entry) < since:
+                    return
+                yield entry
             if not entries or not page.get("has_more"):
-                return None
+                return
             after = f"&after_id={_id_of(entries[-1])}"
 
-    async def _is(self, batch_id: str, batch: Prepared) -> bool:
-        status = await self.status(batch_id)
-        while not status.ended:
-            await asyncio.sleep(FIND_SECONDS)
-            status = await self.status(batch_id)
-        async for row in self.results(batch_id, status, ()):
-            # One line decides: keys are digests of requests, so a foreign batch cannot hold one of
-            # ours.
-            return row.key in batch.keys
+    async def _is_of(self, batch: Prepared, batch_id: str, status: BatchStatus) -> bool:
+        async with aclosing(self.results(batch_id, status, ())) as rows:
+            async for row in rows:
+                # One line decides: keys are digests of requests, so a foreign batch cannot hold one
+                # of ours.
+                if row is not UNREADABLE:
+                    return row.key in batch.keys
         return False
 
     async def status(self, batch_id: str) -> BatchStatus:
@@ -166,22 +173,28 @@ class AnthropicBatches:
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
-    ) -> AsyncIterator[BatchResult]:
+    ) -> AsyncGenerator[BatchResult]:
         """Yield the lines."""
         for place in status.places:
-            async for line in self._http.lines(place):
-                if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
-                    yield self._row(line["custom_id"], line.get("result") or {})
+            async with aclosing(self._http.lines(place)) as lines:
+                async for line in lines:
+                    yield self._result_of(line)
 
-    def _row(self, key: str, result: Mapping[str, Any]) -> BatchResult:
+    def _result_of(self, line: Any) -> BatchResult:
+        key, result = (
+            (line.get("custom_id"), line.get("result")) if isinstance(line, Mapping) else ("", None)
+        )
+        if not isinstance(key, str) or not isinstance(result, Mapping):
+            return UNREADABLE
         kind = result.get("type")
         if kind == "succeeded":
             return BatchResult(key, payload=result.get("message"))
         if kind == "errored":
-            error = result.get("error") or {}
+            error = result.get("error")
             # The error is wrapped once more than those of single calls.
-            error = error.get("error") or error
-            status = _STATUS.get(str(error.get("type")), 500)
+            error = error.get("error", error) if isinstance(error, Mapping) else error
+            name = error.get("type") if isinstance(error, Mapping) else None
+            status = _STATUS.get(str(name), 500)
             return BatchResult(key, error=self._http.row_error(status, {"error": error}))
         return BatchResult(
             key,
@@ -204,7 +217,8 @@ class AnthropicBatches:
                     "cache_read_input_tokens",
                 )
             )
-            usage = _usage(prompt, int(used.get("output_tokens") or 0), self._price)
+            completion = int(used.get("output_tokens") or 0)
+            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise MalformedResponse(
                 f"the answer is not in the format of the API: {error}"
@@ -219,11 +233,6 @@ class AnthropicBatches:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
-
-
-def _usage(prompt: int, completion: int, price: tuple[float, float] | None) -> Usage:
-    cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
-    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
 
 
 def _id_of(answer: Any) -> str:

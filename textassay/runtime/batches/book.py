@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from typing import Any, Literal
 from textassay.runtime.batches.provider import Prepared
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.model import ChoicesRequest, Request
-from textassay.runtime.storage.files import open_regular
+from textassay.runtime.storage.files import open_regular, sync_folder
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.json_text import encode
 
@@ -62,7 +62,7 @@ class BatchBook:
     """The batches of one run; one process writes to it."""
 
     run: Path
-    entries: dict[str, BatchEntry] = field(default_factory=dict)
+    entries: dict[str, BatchEntry] = field(init=False)
 
     def __post_init__(self) -> None:
         """Read the journal.
@@ -73,16 +73,17 @@ class BatchBook:
         """
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
-        self._journal = Journal(self.run / BATCHES, sync_seconds=0)
-        self._read()
+        self._journal = Journal(self.path, sync_seconds=0)
+        try:
+            self.entries = read_entries(self.run)
+        except BaseException:
+            self._journal.close()
+            raise
 
-    def _read(self) -> None:
-        path = self.run / BATCHES
-        for row in read_rows(path):
-            try:
-                self._note(row)
-            except (KeyError, TypeError) as error:
-                raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
+    @property
+    def path(self) -> Path:
+        """The journal."""
+        return self.run / BATCHES
 
     def open_entries(self, model: str) -> list[BatchEntry]:
         """Return a model's batches that are not collected yet, oldest first."""
@@ -124,7 +125,7 @@ class BatchBook:
         """
         row = {"tag": tag, "state": state, "at": round(time.time(), 3), **facts}
         await self._journal.append(encode(row))
-        self._note(row)
+        _take(self.entries, row)
 
     def requests(self, tag: str) -> Iterator[KeyedRequest]:
         """Iterate over the requests of a batch.
@@ -170,31 +171,53 @@ class BatchBook:
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
-        if self.is_free and (self.run / BATCHES).exists():
-            self._read()  # nothing locks the folder of a `fit`: another one may have written, too
         if self.is_free:
-            (self.run / BATCHES).unlink(missing_ok=True)
+            # nothing locks the folder of a `fit`: another one may have written, too
+            self.entries = read_entries(self.run)
+        if self.is_free:
+            self.path.unlink(missing_ok=True)
 
     def _requests(self, tag: str) -> Path:
         return self.run / FOLDER / f"{tag}.requests.jsonl"
 
-    def _note(self, row: dict[str, Any]) -> None:
-        tag, state = row["tag"], row["state"]
-        if state == "prepared":
-            self.entries[tag] = BatchEntry(
-                tag=tag,
-                model=row["model"],
-                group=row["group"],
-                requests=row["requests"],
-                since=row["since"],
-                attempt=row["attempt"],
-                known=frozenset(row["known"]),
-            )
-        entry = self.entries[tag]
-        entry.state = state
-        # Rows name only what has changed since the one before.
-        entry.uploaded = row.get("uploaded", entry.uploaded)
-        entry.id = row.get("id", entry.id)
+
+def read_entries(run: Path) -> dict[str, BatchEntry]:
+    """Return the batches of a run by their tags; none if it has no journal of them.
+
+    Raises:
+        DataError: The journal is damaged.
+    """
+    entries: dict[str, BatchEntry] = {}
+    path = run / BATCHES
+    if path.exists():
+        for row in read_rows(path):
+            try:
+                _take(entries, row)
+            except (KeyError, TypeError) as error:
+                raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
+    return entries
+
+
+def _take(entries: dict[str, BatchEntry], row: Mapping[str, Any]) -> None:
+    """Change the entries as a row of the journal says."""
+    tag, state = row["tag"], row["state"]
+    if state == "prepared":
+        entries[tag] = BatchEntry(
+            tag=tag,
+            model=row["model"],
+            group=row["group"],
+            requests=row["requests"],
+            since=row["since"],
+            attempt=row["attempt"],
+            known=frozenset(row["known"]),
+        )
+    entry = entries[tag]
+    entry.state = state
+    # Rows name only what has changed since the one before.
+    entry.uploaded = row.get("uploaded", entry.uploaded)
+    entry.id = row.get("id", entry.id)
+    if (refused := row.get("refused")) is not None:
+        entry.known |= {refused}
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:
@@ -208,5 +231,7 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
                 file.write(b"\n")
             file.flush()
             os.fsync(file.fileno())
+        sync_folder(path.parent)
+        sync_folder(path.parent.parent)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error}") from error

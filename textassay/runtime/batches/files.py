@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
+    UNREADABLE,
     BatchResult,
     BatchStatus,
     Limits,
@@ -31,8 +33,7 @@ from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     ConnectionFailed,
-    MalformedResponse,
-    RequestRefused,
+    ModelError,
     parameter,
 )
 from textassay.runtime.model import Request, Response
@@ -126,7 +127,7 @@ class FileBatches:
                     for line in lines:
                         number += 1
                         if line.strip():
-                            yield _row(line, f"{path}:{number}")
+                            yield _result(line, f"{path}:{number}")
         except FileNotFoundError as error:
             raise ResultsGone(f"{path} was removed") from error
         except OSError as error:
@@ -150,25 +151,12 @@ class FileBatches:
             raise ConnectionFailed(f"{self._folder} cannot be used: {error}") from error
 
 
-def _row(line: bytes, where: str) -> BatchResult:
+def _result(line: bytes, where: str) -> BatchResult:
+    def refused(status: int, body: Any) -> ModelError:
+        return http_errors.from_status(status, {}, orjson.dumps(body), where=where)
+
     try:
         row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise MalformedResponse(f"{where} is not JSON: {error}") from error
-    if not isinstance(row, Mapping) or not isinstance(row.get("custom_id"), str):
-        raise MalformedResponse(f"{where} has no custom_id")
-    key, answer = row["custom_id"], row.get("response")
-    if not isinstance(answer, Mapping):
-        return BatchResult(key, error=RequestRefused(f"{where}: {_reason(row.get('error'))}"))
-    status = int(answer.get("status_code") or 200)
-    if status != 200:
-        body = orjson.dumps(row.get("error") or answer.get("body"))
-        return BatchResult(key, error=http_errors.from_status(status, {}, body, where=where))
-    return BatchResult(key, payload=answer.get("body"))
-
-
-def _reason(error: Any) -> str:
-    # The same error is wrapped once more by newer versions of vLLM.
-    error = error.get("error", error) if isinstance(error, Mapping) else error
-    message = error.get("message") if isinstance(error, Mapping) else error
-    return str(message or "it does not say why there is no answer")
+    except orjson.JSONDecodeError:
+        return UNREADABLE
+    return result_of(row, refused, where=where)

@@ -48,11 +48,9 @@ class GeminiBatches:
     discount = HALF_PRICE
     limits = Limits(50_000, 19_000_000)
 
-    def __init__(
-        self, http: BatchHttp, model: str, *, price: tuple[float, float] | None = None
-    ) -> None:
-        """Store server, model and the price in batches (US dollars per million tokens)."""
-        self._http, self._model, self._price = http, model, price
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        """Store server and model."""
+        self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
         """Return one group for all; refuse what is not supported here."""
@@ -144,7 +142,8 @@ class GeminiBatches:
             for key, entry in _with_keys(inlined.get("inlinedResponses") or [], keys):
                 error = entry.get("error")
                 if error:
-                    status_code = _CODES.get(error.get("code"), 500)
+                    code = error.get("code") if isinstance(error, Mapping) else None
+                    status_code = _CODES.get(code if isinstance(code, int) else 0, 500)
                     yield BatchResult(
                         key, error=self._http.row_error(status_code, {"error": error})
                     )
@@ -163,9 +162,7 @@ class GeminiBatches:
             completion = int(used.get("candidatesTokenCount") or 0) + int(
                 used.get("thoughtsTokenCount") or 0
             )
-            price = self._price
-            cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
-            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
+            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion)
             samples = tuple(
                 Sample(text=_text_of(c), finish_reason=_FINISH.get(c.get("finishReason"), "other"))
                 for c in payload.get("candidates") or []
@@ -190,7 +187,7 @@ class GeminiBatches:
 
 
 def _with_keys(
-    entries: Sequence[Mapping[str, Any]], keys: Sequence[str]
+    entries: Sequence[Any], keys: Sequence[str]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each entry with the key of its request.
 
@@ -199,6 +196,8 @@ def _with_keys(
     """
     by_place: Sequence[str | None] = keys if len(entries) == len(keys) else [None] * len(entries)
     for entry, expected in zip(entries, by_place, strict=True):
+        if not isinstance(entry, Mapping):
+            continue
         key = (entry.get("metadata") or {}).get("key") or expected
         if isinstance(key, str):
             yield key, entry

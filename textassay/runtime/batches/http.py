@@ -5,23 +5,27 @@ JSON requests, uploads, and results read line by line, however long they are.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import aiohttp
 import orjson
+from aiohttp import hdrs
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, split_address
-from textassay.runtime.backends.http_client import HttpClient
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for, split_address
+from textassay.runtime.backends.http_client import UNTIMED, HttpClient
 from textassay.runtime.batches.provider import ResultsGone
-from textassay.runtime.errors import MalformedResponse, ModelError, parameter
+from textassay.runtime.errors import AnswerTooLong, ModelError, RequestRefused, parameter
 from textassay.version import __version__
 
 _JSON = {"Content-Type": "application/json"}
 GONE = (404, 410)
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class BatchHttp:
@@ -49,7 +53,7 @@ class BatchHttp:
             ModelError: The provider could not be asked, or refused.
         """
         try:
-            status, headers, raw = await self._http.send(method, self._url(path), body, _JSON)
+            status, headers, raw = await self._http.send(method, self.base + path, body, _JSON)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._failed(error) from error
         if not 200 <= status < 300:
@@ -69,7 +73,11 @@ class BatchHttp:
             )
             try:
                 async with self._http.session().post(
-                    self._url(path), data=form, params=self._endpoint.query or None
+                    self.base + path,
+                    data=form,
+                    params=self._endpoint.query or None,
+                    # following one would carry key and prompts to an address that nobody chose
+                    allow_redirects=False,
                 ) as answer:
                     raw = await answer.read()
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -78,18 +86,17 @@ class BatchHttp:
             raise self._refused(answer.status, answer.headers, raw)
         return openai_format.parse_json(raw, where=self._where, secret=self._secrets)
 
-    async def lines(self, path: str) -> AsyncIterator[Any]:
-        """Yield the JSON values of a file of lines as they come.
+    async def lines(self, path: str) -> AsyncGenerator[Any]:
+        """Yield the JSON values of a file of lines as they come; `None` for a line that is none.
 
         Raises:
             ResultsGone: There is no such file any more.
+            AnswerTooLong: A line has more bytes than an answer may have.
             ModelError: The provider could not be asked.
         """
         rest = b""
         try:
-            async with self._http.session().get(
-                self._url(path), params=self._endpoint.query or None
-            ) as answer:
+            async with self._download(self.base + path) as answer:
                 if answer.status in GONE:
                     raise ResultsGone(f"{self._where} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
@@ -103,7 +110,7 @@ class BatchHttp:
                             yield self._line(line)
                     # Bounds memory: the file may be of any length, a single line may not.
                     if len(rest) > self._endpoint.max_bytes:
-                        raise MalformedResponse(
+                        raise AnswerTooLong(
                             f"{self._where} sent a line of more than {self._endpoint.max_bytes} "
                             f"bytes ({parameter('max_answer_bytes', 'BYTES')})"
                         )
@@ -111,6 +118,32 @@ class BatchHttp:
             raise self._failed(error) from error
         if rest.strip():
             yield self._line(rest)
+
+    @asynccontextmanager
+    async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Get a file, which may lie in a storage elsewhere that the server leads to."""
+        session = self._http.session()
+        async with session.get(
+            url, params=self._endpoint.query or None, allow_redirects=False
+        ) as answer:
+            place = answer.headers.get(hdrs.LOCATION)
+            if answer.status not in _REDIRECTS or place is None:
+                yield answer
+                return
+            elsewhere = urljoin(str(answer.url), place)
+        if answer.url.scheme == "https" and not elsewhere.startswith("https:"):
+            raise RequestRefused(f"{self._where} leads to results at an address without TLS")
+        # Without the session's headers: the key is for the address that was given alone.
+        async with (
+            aiohttp.ClientSession(
+                connector=session.connector,
+                connector_owner=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=UNTIMED,
+            ) as bare,
+            bare.get(elsewhere, proxy=self._endpoint.proxy or proxy_for(elsewhere)) as answer,
+        ):
+            yield answer
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 stands for."""
@@ -122,11 +155,12 @@ class BatchHttp:
         """Close all connections."""
         await self._http.aclose()
 
-    def _url(self, path: str) -> str:
-        return path if path.startswith(("http://", "https://")) else self.base + path
-
-    def _line(self, line: bytes) -> Any:
-        return openai_format.parse_json(line, where=self._where, secret=self._secrets)
+    @staticmethod
+    def _line(line: bytes) -> Any:
+        try:
+            return orjson.loads(openai_format.whole_characters(line))
+        except orjson.JSONDecodeError:
+            return None
 
     def _failed(self, error: BaseException) -> ModelError:
         return http_errors.from_exception(error, where=self._where, secret=self._secrets)

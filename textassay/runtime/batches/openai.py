@@ -15,6 +15,7 @@ import orjson
 
 from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
     HALF_PRICE,
     BatchResult,
@@ -26,7 +27,6 @@ from textassay.runtime.batches.provider import (
 from textassay.runtime.errors import (
     MalformedResponse,
     ModelNotFound,
-    RequestRefused,
     parameter,
     quoted,
 )
@@ -40,7 +40,9 @@ CLOCK_SECONDS = 600.0
 """Difference between the provider's clock and ours that is reckoned with."""
 
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
-_UNRUN = frozenset({"batch_expired", "batch_cancelled"})
+_TOO_MUCH_ENQUEUED = "token_limit_exceeded"
+"""Code with which OpenAI and Azure refuse a batch, once they have looked at its file, until others
+have ended."""
 _UNREAD = frozenset({"pending", "running", "notrunning"})
 """Statuses of an uploaded file of which Azure makes no batch yet."""
 
@@ -56,7 +58,6 @@ class OpenAIBatches:
         http: BatchHttp,
         model: str,
         *,
-        price: tuple[float, float] | None = None,
         limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
         version: str = "/v1",
         window: str = "24h",
@@ -66,12 +67,11 @@ class OpenAIBatches:
         Args:
             http: The server.
             model: The model's name there.
-            price: US dollars per million tokens in and out, in batches.
             limits: What one batch may hold.
             version: Start of the endpoints' paths, as they are written in batches; Azure has none.
             window: Time in which a batch is run before it expires.
         """
-        self._http, self._model, self._price = http, model, price
+        self._http, self._model = http, model
         self._version, self._window = version, window
         self.limits = limits
 
@@ -160,8 +160,14 @@ class OpenAIBatches:
         files = tuple(
             answer[name] for name in ("output_file_id", "error_file_id") if answer.get(name)
         )
-        failure = _reasons(answer) if word == "failed" else None
-        return BatchStatus(ended=word in _ENDED, word=word, failure=failure, places=files)
+        errors = _errors_in(answer) if word == "failed" else []
+        return BatchStatus(
+            ended=word in _ENDED,
+            word=word,
+            failure=_reasons(errors) if word == "failed" else None,
+            is_postponed=any(error.get("code") == _TOO_MUCH_ENQUEUED for error in errors),
+            places=files,
+        )
 
     async def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
@@ -169,35 +175,15 @@ class OpenAIBatches:
         """Yield the lines of both files."""
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):
-                if isinstance(line, Mapping) and isinstance(line.get("custom_id"), str):
-                    yield self._row(line)
+                yield result_of(line, self._http.row_error)
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
-        return openai_format.read_response(payload, request, self._price)
+        return openai_format.read_response(payload, request, None)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
-
-    def _row(self, line: Mapping[str, Any]) -> BatchResult:
-        key, answer, error = line["custom_id"], line.get("response"), line.get("error")
-        if isinstance(answer, Mapping):
-            status, body = answer.get("status_code", 200), answer.get("body")
-            if status == 200:
-                return BatchResult(key, payload=body)
-            return BatchResult(key, error=self._http.row_error(int(status), body))
-        details = error if isinstance(error, Mapping) else {}
-        return BatchResult(
-            key,
-            error=RequestRefused(
-                "the batch did not answer this request:"
-                f" {details.get('message') or details.get('code')}"
-            ),
-            # Only these were certainly not run: anything else may have been billed and is not asked
-            # twice.
-            unrun=details.get("code") in _UNRUN,
-        )
 
 
 def id_of(answer: Any) -> str:
@@ -219,8 +205,14 @@ def listed_in(page: Any) -> list[Mapping[str, Any]]:
 
 
 def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
-    """Return the id of the listed batch that has our tag or was made of our file."""
+    """Return the id of the listed batch that has our tag or was made of our file.
+
+    Passes by those that are known: such as one that was refused since too much was enqueued, and
+    was submitted again.
+    """
     for entry in listed:
+        if entry.get("id") in batch.known:
+            continue
         tag = (entry.get("metadata") or {}).get(TAG)
         file = entry.get("input_file_id")
         if tag == batch.tag or (file is not None and file == batch.uploaded):
@@ -228,10 +220,15 @@ def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
     return None
 
 
-def _reasons(answer: Mapping[str, Any]) -> str:
-    """Return why a whole batch was refused."""
+def _errors_in(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the errors of a whole batch."""
     # OpenAI wraps the list in an object, Groq does not.
-    errors = answer.get("errors") or []
-    listed = errors.get("data") or [] if isinstance(errors, Mapping) else errors
-    reasons = "; ".join(str(e.get("message") or e.get("code")) for e in listed[:3])
+    errors = answer.get("errors")
+    listed = errors.get("data") if isinstance(errors, Mapping) else errors
+    return [e for e in listed if isinstance(e, Mapping)] if isinstance(listed, list) else []
+
+
+def _reasons(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return why a whole batch was refused."""
+    reasons = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
     return reasons or "the provider does not say why"

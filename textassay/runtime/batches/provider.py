@@ -28,6 +28,8 @@ class BatchStatus:
     """The provider's own word for it, such as `completed` or `expired`."""
     failure: str | None = None
     """Why the provider refused the whole batch; `None` if it did not."""
+    is_postponed: bool = False
+    """Whether it was refused because too much is enqueued; the same may be submitted later."""
     places: tuple[str, ...] = ()
     """Where its results lie, as the provider names files or addresses."""
     answer: Mapping[str, Any] | None = None
@@ -39,12 +41,16 @@ class BatchResult:
     """One line of a batch's results."""
 
     key: str
+    """Custom id of the request; empty if the line cannot be read."""
     payload: Any = None
     """The answer, in the format of the provider; `None` if there is none."""
     error: ModelError | None = None
     """Why there is no answer."""
     unrun: bool = False
     """Whether the request was never run, and so not paid for: the batch expired or was canceled."""
+
+
+UNREADABLE = BatchResult("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,7 @@ class BatchProvider(Protocol):
         """Return the id of a batch whose submission may not have been recorded, or `None`.
 
         Raises:
+            Undecided: Only a batch that is still running tells.
             ModelError: The provider could not be asked.
         """
         ...
@@ -153,6 +160,10 @@ class FileUnread(ModelError):
 
     # One that stays unread is no fault of a request: what was uploaded waits for a resume.
     stops_run = True
+
+
+class Undecided(ModelError):
+    """Whether a batch of the provider is ours shows only once it has ended."""
 
 
 class ResultsGone(ModelError):

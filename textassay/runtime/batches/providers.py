@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -54,6 +55,8 @@ BASES = {
     "gemini": ("GEMINI_API_BASE",),
 }
 """Variables that litellm reads the address from if none is given: the first that is set."""
+GEMINI_BYTES = 2**30
+"""Longest answer of Gemini, where all answers of a batch come in one."""
 OPENAI_LIMITS = Limits(50_000, 200_000_000)
 KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
@@ -107,6 +110,8 @@ def open_provider(
     else:
         own = endpoint.key_header or ("api-key" if provider == "azure" else None)
         headers = {own: key} if own else {"Authorization": f"Bearer {key}"}
+    if provider == "gemini":
+        endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, GEMINI_BYTES))
     http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
     if provider == "anthropic":
         return AnthropicBatches(http, model)

@@ -24,25 +24,31 @@ from textassay.runtime.backends.openai_probabilities import choices_as_request, 
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
 from textassay.runtime.batches.outage import Outage
 from textassay.runtime.batches.provider import (
+    UNREADABLE,
     BatchProvider,
     BatchResult,
     BatchStatus,
     FileUnread,
     ResultsGone,
+    Undecided,
 )
+from textassay.runtime.batches.room import MAX_PAUSE, Room
 from textassay.runtime.batches.unread import UnreadFile
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
+    AnswerTooLong,
     CapabilityError,
     FatalModelError,
     ModelClosed,
     ModelError,
+    ModelNotFound,
     RateLimited,
     RequestRefused,
     TimedOut,
     TransientError,
     parameter,
+    quoted,
 )
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import (
@@ -61,7 +67,6 @@ from textassay.runtime.storage.answers import AnswerStore
 FIRST_POLL = 1.0
 MAX_ATTEMPTS = 2
 """Batches in which a request is put that was not run: the second is the last."""
-MAX_PAUSE = 300.0
 ROWS_PER_COMMIT = 500
 
 T = TypeVar("T")
@@ -72,6 +77,15 @@ class BatchesSubmitted(ModelError):
     """Everything that can be requested now is submitted, and `submit_only` is set.
 
     The run stops, resumable.
+    """
+
+    stops_run = True
+
+
+class BatchUnfinished(ModelError):
+    """A batch cannot be followed for now; the run stops, and a resumed one goes on with it.
+
+    Its requests may be running: to ask them in another way could pay for them twice.
     """
 
     stops_run = True
@@ -91,6 +105,8 @@ class Patience:
     """Time for one small call; uploads and results get ten times as long."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
+    room: float = 3600.0
+    """Time that a provider may have no room for a batch while no other of the run is running."""
 
 
 class BatchQueue:
@@ -165,6 +181,7 @@ class BatchQueue:
         Raises:
             CapabilityError: The provider's batches cannot answer such a request.
             BatchesSubmitted: It is submitted, and `submit_only` is set.
+            BatchUnfinished: The provider fails for too long.
             ModelError: The batch gave no answer.
         """
         return cast(Response, await self._ask(request))
@@ -323,15 +340,9 @@ class BatchQueue:
                 # crash interrupts is taken up again by `_start` from the last one.
                 await self._book.prepare(entry, requests.values(), lines)
                 entry = self._book.entries[entry.tag]
-            if entry.id is None:
-                batch_id = await self._submitted(entry, requests, resumed=resumed)
-                if batch_id is None:
-                    return
-                # A crash before this row leaves a batch without an id, which `find` looks for after
-                # a restart.
-                await self._book.note(entry.tag, "submitted", id=batch_id)
-                self._unsubmitted.discard(entry.tag)
-            status = await self._ended(entry)
+            status = await self._run(entry, requests, resumed=resumed)
+            if status is None:
+                return
             if entry.state != "ended":
                 await self._book.note(entry.tag, "ended", status=status.word)
             task = cast("asyncio.Task[None]", asyncio.current_task())
@@ -340,10 +351,13 @@ class BatchQueue:
             await self._collected(entry, requests, status)
         except Exception as error:  # a fault of ours, too, must reach those who wait
             kept = self._book.entries.get(entry.tag)
+            reason = error
             if kept is not None and kept.state != "collected":
                 self._given_up.update(dict.fromkeys(requests, kept))
+                if isinstance(error, ModelError) and not error.stops_run:
+                    reason = self._unfinished(kept, error)
             for key in requests:
-                self._fail(key, error)
+                self._fail(key, reason)
         finally:
             self._unsubmitted.discard(entry.tag)
             for key in requests:
@@ -351,8 +365,54 @@ class BatchQueue:
                 if self._under_way.get(key) == entry.tag:
                     del self._under_way[key]
 
-    async def _submitted(
+    def _unfinished(self, entry: BatchEntry, error: ModelError) -> BatchUnfinished:
+        """Return the error of a batch that is not collected."""
+        which = entry.tag if entry.id is None else f"{entry.id} ({entry.tag})"
+        unfinished = BatchUnfinished(
+            f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"
+            f" it: {quoted(error)}"
+        )
+        unfinished.__cause__ = error
+        return unfinished
+
+    async def _run(
         self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], *, resumed: bool
+    ) -> BatchStatus | None:
+        """Submit a batch, unless that was done already, and return its status once it has ended.
+
+        Returns `None` if the batch was dissolved.
+        """
+        room = Room(self.name, poll=self._patience.poll, longest=self._patience.room)
+        while True:
+            if entry.id is None:
+                batch_id = await self._submitted(entry, requests, room, resumed=resumed)
+                if batch_id is None:
+                    return None
+                # A crash before this row leaves a batch without an id, which `find` looks for after
+                # a restart.
+                await self._book.note(entry.tag, "submitted", id=batch_id)
+                self._unsubmitted.discard(entry.tag)
+            status = await self._ended(entry)
+            if not status.is_postponed:
+                return status
+            # The provider took it, looked at its file, and found that too much is enqueued.
+            self._unsubmitted.add(entry.tag)
+            await self._book.note(entry.tag, "uploaded", id=None, refused=entry.id)
+            resumed = False
+            reason = RateLimited(status.failure or status.word)
+            await room.wait(reason, is_running=self._is_another_running(entry))
+
+    def _is_another_running(self, entry: BatchEntry) -> bool:
+        batches = self._book.open_entries(self._model)
+        return any(other.id is not None for other in batches if other.tag != entry.tag)
+
+    async def _submitted(
+        self,
+        entry: BatchEntry,
+        requests: Mapping[str, KeyedRequest],
+        room: Room,
+        *,
+        resumed: bool,
     ) -> str | None:
         """Submit a batch, unless that was done already, and return its id.
 
@@ -363,7 +423,6 @@ class BatchQueue:
             await self._book.note(entry.tag, "uploaded", uploaded=file)
 
         look_first, pause, failing_since = resumed, FIRST_POLL, self._now()
-        limited_since: float | None = None
         unread = UnreadFile(self._patience.unread)
         while True:
             batch = self._book.prepared(entry, requests)
@@ -385,22 +444,21 @@ class BatchQueue:
             except FileUnread as error:
                 unread.wait_longer(error)
                 # This, too, is an answer: what fails after it is not an outage of that length.
-                wait, limited_since, failing_since = None, None, self._now()
+                failing_since = self._now()
+            except Undecided:
+                failing_since = self._now()
             except RateLimited as error:
                 # as many tokens are enqueued as the account may have: others must end first
+                await room.wait(error, is_running=self._is_another_running(entry))
                 failing_since = self._now()
-                if limited_since is None or len(self._tasks) > 1:
-                    limited_since = failing_since
-                if self._too_long(limited_since):
-                    raise
-                wait = error.retry_after
+                continue
             except TransientError as error:
                 if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
                 # the provider may have started it all the same
-                look_first, wait = True, None
+                look_first = True
             pause = min(2 * pause, MAX_PAUSE)
-            await asyncio.sleep(min(pause, self._patience.poll) if wait is None else wait)
+            await asyncio.sleep(min(pause, self._patience.poll))
 
     async def _drop(self, entry: BatchEntry, *, answered: int = 0, failed: int = 0) -> None:
         """Note that nothing more is to be expected of a batch, and forget its requests."""
@@ -434,6 +492,10 @@ class BatchQueue:
         while True:
             try:
                 status = await self._in_time(self._provider.status(entry.id), 1)
+            except ModelNotFound as error:
+                raise self._unknown(entry, error) from error
+            except AnswerTooLong:
+                raise
             except TransientError as error:
                 if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
@@ -445,6 +507,19 @@ class BatchQueue:
                     self._announce_submitted()
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, self._patience.poll)
+
+    def _unknown(self, entry: BatchEntry, error: ModelError) -> BatchUnfinished:
+        """Return the error of a batch that the provider does not know.
+
+        Its requests are not asked again by themselves: with another key they are merely not seen.
+        """
+        days = (time.time() - entry.since) / 86400
+        return BatchUnfinished(
+            f"the provider does not know batch {entry.id} of {self.name}, made {days:.1f} days"
+            f" ago: the key or the address is of another account, or the batch was deleted. To"
+            f" give it up, remove the lines with {entry.tag} from {self._book.path}; its requests"
+            f" are then asked again ({quoted(error)})"
+        )
 
     def _announce_submitted(self) -> None:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
@@ -465,20 +540,28 @@ class BatchQueue:
         self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], status: BatchStatus
     ) -> None:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
-        failing_since = self._now()
+        failing_since, was_unreadable = self._now(), False
         while True:
             # Repeated in each attempt: answers that were kept already are simply kept again.
             rows = _Rows(self, requests)
             try:
                 await self._in_time(rows.read(entry, status), 30)
-                break
+            except AnswerTooLong:
+                raise
             except TransientError as error:
                 if self._outage.is_too_long(self._now() - failing_since, error):
                     raise
-                await asyncio.sleep(min(FIRST_POLL, self._patience.poll))
+            else:
+                # A line that cannot be read may have been damaged on its way.
+                if was_unreadable or not rows.unreadable:
+                    break
+                was_unreadable = True
+            await asyncio.sleep(min(FIRST_POLL, self._patience.poll))
         await self._drop(entry, answered=len(rows.answered), failed=len(rows.failed))
         if rows.ignored:
-            _log.warning("batch %s: %d rows were unknown or repeated", entry.tag, rows.ignored)
+            _log.warning(
+                "batch %s: %d rows were unknown, repeated or unreadable", entry.tag, rows.ignored
+            )
         for key, item in requests.items():
             if key in rows.answered:
                 continue
@@ -528,9 +611,6 @@ class BatchQueue:
         if future is not None and not future.done():
             future.set_exception(error)
 
-    def _too_long(self, since: float) -> bool:
-        return self._now() - since > self._patience.outage
-
     @staticmethod
     def _now() -> float:
         # The clock of the loop, as that of the pauses and time limits.
@@ -554,7 +634,7 @@ class _Rows:
         self.answered: set[str] = set()
         self.failed: dict[str, ModelError] = {}
         self.unrun: set[str] = set()
-        self.ignored = 0
+        self.ignored = self.unreadable = 0
         self._lost: ModelError | None = None
 
     async def read(self, entry: BatchEntry, status: BatchStatus) -> None:
@@ -564,6 +644,7 @@ class _Rows:
             async for row in self._queue.results(entry, status, self._requests):
                 if row.key not in self._requests or row.key in self.answered or row.key in pending:
                     self.ignored += 1
+                    self.unreadable += row is UNREADABLE
                 elif row.error is not None:
                     self.failed[row.key] = row.error
                     if row.unrun:
@@ -574,6 +655,9 @@ class _Rows:
                         await self._keep(pending)
         except ResultsGone as error:
             self._lost = error
+        except ModelError:
+            await self._keep(pending)  # what was read so far is paid for
+            raise
         await self._keep(pending)
 
     def error_of(self, key: str, status: BatchStatus) -> ModelError:

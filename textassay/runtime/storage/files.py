@@ -42,7 +42,7 @@ def write_json(path: Path, value: Any) -> None:
         OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
         TypeError: `value` is not JSON.
     """
-    _write(path, encode(value, indent=True) + b"\n")
+    write_bytes(path, encode(value, indent=True) + b"\n")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -52,7 +52,35 @@ def write_text(path: Path, text: str) -> None:
         OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
         UnicodeEncodeError: `text` is not UTF-8, as with half of a surrogate pair.
     """
-    _write(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the file at `path` by `content`, as `write_json` does.
+
+    Raises:
+        OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
+    """
+    _remove_unfinished(path)
+    # In the same folder, since a rename is atomic only within one file system.
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    with os.fdopen(open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            # Before the rename: file systems may write the new name before the content, and a power
+            # cut would leave an empty file in place of the old one.
+            os.fsync(file.fileno())
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    try:
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    # The rename itself is an entry of the folder, which has to reach the disk, too.
+    sync_folder(path.parent)
 
 
 def is_unfinished(entry: str, name: str) -> bool:
@@ -109,29 +137,6 @@ def refuse_irregular(path: Path) -> None:
         raise OSError(errno.EINVAL, what, str(path))
 
 
-def _write(path: Path, content: bytes) -> None:
-    _remove_unfinished(path)
-    # In the same folder, since a rename is atomic only within one file system.
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    with os.fdopen(open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            # Before the rename: file systems may write the new name before the content, and a power
-            # cut would leave an empty file in place of the old one.
-            os.fsync(file.fileno())
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-    try:
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    # The rename itself is an entry of the folder, which has to reach the disk, too.
-    _sync_folder(path.parent)
-
-
 def _remove_unfinished(path: Path) -> None:
     """Remove what a process that was killed in the middle of a write has left."""
     for entry in path.parent.iterdir():
@@ -146,7 +151,8 @@ def _is_abandoned(entry: Path) -> bool:
         return False
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries to the disk: without it, a power cut may lose a new file."""
     if (
         os.name != "posix"
     ):  # elsewhere a folder cannot be opened, and renames are journaled by the file system

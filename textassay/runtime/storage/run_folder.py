@@ -24,7 +24,7 @@ from typing import Any
 import filelock
 
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
-from textassay.runtime.messages import Score
+from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.files import write_json, write_text
@@ -134,6 +134,9 @@ class RunFolder(AsyncResource):
             # stays.
             run._open_journal()
             run.tally = tally_of(path)
+            if merged := run.manifest.get("merged"):
+                # lines that were replaced in shards are not in the merged file, but were paid for
+                run.tally.pay(Usage(**merged.get("replaced", {})))
             run._started, run._earlier_seconds = _timing_of(path, run._started)
             return run
         except BaseException:
