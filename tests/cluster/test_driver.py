@@ -8,7 +8,8 @@ import json
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
-from tests.cluster.local_crew import LocalCrew
+from tests.cluster.local_crew import LocalCrew, LocalWorker
+from textassay.cluster.messages import Failed
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import run_on_cluster
 from textassay.evaluation.spec import RunSpec
@@ -27,7 +28,16 @@ UNIT = 20
 
 
 async def judge(
-    data, run, server, crew, *, resume=False, method="llm-score", kept=None, **settings
+    data,
+    run,
+    server,
+    crew,
+    *,
+    resume=False,
+    method="llm-score",
+    kept=None,
+    options=None,
+    **settings,
 ):
     """Judge on a crew with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
@@ -37,6 +47,7 @@ async def judge(
         aspects=ASPECTS,
         models={"": "direct/mock"},
         data=str(data),
+        options=options or {},
     )
     return await run_on_cluster(
         str(data), spec, Settings(**settings), run, Cluster(),
@@ -187,6 +198,74 @@ async def test_the_budget_counts_over_all_workers(mock_server, data, run):
     assert 0.05 < summary["usage"]["cost"] <= 0.1
     assert "textassay resume" in sent.value.__notes__[0]
     await judge(data, run, server, LocalCrew(2), price=(10.0, 10.0), max_cost=100, resume=True)
+    assert len(verdicts(run)) == 140
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+async def test_a_budget_that_one_process_keeps_to_is_enough_for_workers(
+    mock_server, data, run, tmp_path, workers
+):
+    """Requests reserve much more than they cost: what one worker has over goes to another."""
+    server = await mock_server()
+    how = {"price": (10.0, 10.0), "options": {"max_tokens": 4000}}
+    await judge(data, tmp_path / "free", server, LocalCrew(1), **how)
+    cost = json.loads((tmp_path / "free" / "summary.json").read_text())["usage"]["cost"]
+    await judge(data, run, server, LocalCrew(workers), **how, max_cost=cost + 0.05)
+    assert len(verdicts(run)) == 140
+
+
+class LateCrew(LocalCrew):
+    """A second worker that cannot take part joins once the first has scores."""
+
+    refused = 0
+
+    async def start_workers(self, most):
+        if not self.hired:
+            return await super().start_workers(1)
+        if self.refused or not self.hired[0].scores:
+            return ()
+        self.refused += 1
+        return [RefusingWorker("node 1", lambda worker: False, asyncio.Barrier(1))]
+
+
+class RefusingWorker(LocalWorker):
+    """Lacks what the run needs."""
+
+    async def open(self, job):
+        return Failed("ConfigurationError", "the variable KEY is not set")
+
+
+async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):
+    """The run is under way, and the other node finishes it."""
+    server = await mock_server(latency_ms=20)
+    told = []
+    crew = LateCrew(2)
+    await judge(data, run, server, crew, kept={"notify": told.append})
+    assert crew.refused == 1
+    assert told == [
+        "a worker that joined cannot take part, and is left out: the variable KEY is not set"
+    ]
+    assert len(verdicts(run)) == 140
+
+
+class ShrinkingCrew(LocalCrew):
+    """Nothing replaces its only worker, which is lost."""
+
+    async def start_workers(self, most):
+        if self.hired and not any(worker.is_alive for worker in self.hired):
+            raise ConfigurationError("no node has a CPU for a worker")
+        return await super().start_workers(1)
+
+
+async def test_a_run_whose_nodes_are_gone_can_be_resumed(mock_server, data, run):
+    """As it says itself: something was asked."""
+    server = await mock_server()
+    crew = ShrinkingCrew(1, loses=lambda worker: worker.scores >= 40)
+    with pytest.raises(ClusterLost, match="no node has a CPU") as lost:
+        await judge(data, run, server, crew)
+    assert "textassay resume" in lost.value.__notes__[0]
+    assert 40 <= len(verdicts(run)) < 140
+    await judge(data, run, server, LocalCrew(1), resume=True)
     assert len(verdicts(run)) == 140
 
 

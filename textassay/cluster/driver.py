@@ -1,6 +1,6 @@
 """Holds a run whose examples workers elsewhere judge: hands out, journals, and replaces the lost.
 
-Only this process writes to the run folder. A worker has at most one unit of examples in handle, so
+Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
 that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
 not asked again. Knows workers as `WorkerHandle`s, and nothing of Ray.
 """
@@ -19,7 +19,7 @@ from textassay.cluster.run_record import RunRecord
 from textassay.cluster.shared_budget import SharedBudget
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress, summed
-from textassay.runtime.errors import ClusterLost, ConfigurationError
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
 from textassay.version import __version__
 
 UNIT = 200
@@ -37,15 +37,31 @@ waits no longer than `worker.REPORT_SECONDS`."""
 
 
 class Member:
-    """A worker that takes part, and what it has in handle."""
+    """A worker that takes part, and what it has in hand."""
 
     def __init__(self, handle: WorkerHandle) -> None:
         self.handle, self.outstanding = handle, Outstanding()
         self.opened: Opened | None = None
         self.report: Report | None = None
         self.granted = 0.0
+        """US dollars that it was granted and has not returned."""
         self.was_fed = False
         self.is_finishing = False
+
+    @property
+    def needed(self) -> float:
+        """US dollars of its next request, if it has too few for it."""
+        return 0.0 if self.report is None else self.report.needed
+
+    @property
+    def unspent(self) -> float:
+        """US dollars that it was granted, and has neither spent nor returned."""
+        return 0.0 if self.report is None else self.granted - self.report.spent
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether its requests in flight may cost less than they reserve."""
+        return self.report is not None and self.report.is_settling
 
 
 class Driver:
@@ -77,6 +93,8 @@ class Driver:
         self._crew, self._job, self._record, self._notify = crew, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
         self._members: list[Member] = []
+        self._refused: list[Member] = []
+        """Those that cannot take part, and whose places stay taken."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
         self._budget = SharedBudget(job.settings.max_cost)
@@ -136,7 +154,7 @@ class Driver:
             if starting.done():
                 starting.result()
             starting.cancel()
-            await self._until_ended(tasks, STOP_SECONDS if self._failure else None)
+            await self._until_ended(tasks, self._seconds_to_end())
         except BaseException:
             # Ctrl-C, or a fault here: what workers have finished is fetched before they go
             self._stopping = True
@@ -151,9 +169,20 @@ class Driver:
         if self._failure is not None:
             raise self._failure
 
+    def _seconds_to_end(self) -> float | None:
+        """Return how long workers may take to end, once the run is over."""
+        # after a spent budget each call in flight is paid for, and its own deadline bounds it
+        if self._failure is None or isinstance(self._failure, BudgetReached):
+            return None
+        return STOP_SECONDS
+
     async def _keep_starting(self, tasks: dict[asyncio.Task[None], Member]) -> None:
         while True:
-            for handle in await self._crew.start_workers(self._workers_needed()):
+            try:
+                started = await self._crew.start_workers(self._workers_needed())
+            except ConfigurationError as error:
+                raise self._as_lost(error) from error
+            for handle in started:
                 member = Member(handle)
                 self._members.append(member)
                 tasks[asyncio.create_task(self._serve(member))] = member
@@ -201,9 +230,12 @@ class Driver:
         except WorkerLost as error:
             self._lose(member, error)
         except Exception as error:
-            self._fail(error)
             if member in self._members:
                 self._members.remove(member)
+            if isinstance(error, ConfigurationError) and member.opened is None:
+                self._go_without(member, error)
+            else:
+                self._fail(error)
 
     async def _admit(self, member: Member) -> None:
         opened = await member.handle.open(self._job)
@@ -229,8 +261,12 @@ class Driver:
         )
         examples = self._portion(member) if may_ask and not self._over.is_set() else []
         member.was_fed = member.was_fed or bool(examples)
-        needed = 0.0 if member.report is None else member.report.needed
-        if is_short := self._budget.is_short_of(needed):
+        needed = member.needed
+        is_short = self._budget.is_short_of(needed)
+        # as in one process, what is in flight may cost less than it reserves
+        if is_short and not any(
+            m.is_settling or self._budget.matters(m.unspent) for m in self._members
+        ):
             self._fail(self._budget.reached(self.spent, needed))
         grant = 0.0
         if needed or (not member.granted and examples):
@@ -241,7 +277,9 @@ class Driver:
             examples=examples,
             part=Part(number, count),
             grant=grant,
-            is_last_grant=is_short,
+            # what one worker keeps may be what another waits for
+            return_unspent=any(self._budget.is_short_of(m.needed) for m in self._members),
+            is_last_grant=is_short and self._over.is_set(),
             report_at=max(1, min(MAX_REPORTED, member.outstanding.scores // 2)),
             finish=member.is_finishing,
         )
@@ -271,6 +309,8 @@ class Driver:
     async def _take(self, member: Member, report: Report) -> None:
         """Keep what a worker reports: its answers first, as its scores rest on them."""
         member.report = report
+        member.granted -= report.returned
+        self._budget.give_back(report.returned)
         new = [s for s in report.scores if member.outstanding.expects(s.id, s.aspect)]
         for score in await self._record.keep(report.answers, new):
             self._outcomes[score.outcome] += 1
@@ -304,6 +344,10 @@ class Driver:
         member.handle.kill()
         if self._over.is_set() or self._stopping:
             return
+        if not self._members:  # then even a place in which one was refused is worth another look
+            for refused in self._refused:
+                refused.handle.kill()
+            self._refused.clear()
         in_hand, losses = len(member.outstanding), 0
         if self._queue is not None:
             losses = self._queue.give_back(member.outstanding)
@@ -317,6 +361,27 @@ class Driver:
                 )
             )
         self._look_whether_over()
+
+    def _go_without(self, member: Member, error: ConfigurationError) -> None:
+        """Leave out a worker that cannot take part; stop if there is no other."""
+        if not any(m.opened is not None for m in self._members):
+            self._fail(self._as_lost(error))
+            return
+        # Not killed: its place on the node stays taken, so that no other is started there in vain.
+        self._refused.append(member)
+        self._notify(f"a worker that joined cannot take part, and is left out: {error}")
+
+    def _as_lost(self, error: ConfigurationError) -> Exception:
+        """Return the error of a cluster that no worker can be had from.
+
+        Once a run is begun it is to be resumed, while a `ConfigurationError` says that nothing was
+        asked.
+        """
+        if not self.is_begun:
+            return error
+        lost = ClusterLost(quoted(error))
+        lost.__cause__ = error
+        return lost
 
     def _remember(self, member: Member) -> None:
         if member.report is not None:

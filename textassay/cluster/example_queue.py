@@ -89,7 +89,7 @@ class ExampleQueue:
         """Return up to `count` examples, and add them to a load."""
         taken: list[FedExample] = []
         while len(taken) < count:
-            # those of lost workers first: most of their answers are paid for already
+            # those of lost workers first: left for the end, they would keep one worker busy alone
             handed = self._returned.popleft() if self._returned else next(self._rest, None)
             if handed is None:
                 break

@@ -74,6 +74,8 @@ class Instructions:
     part: Part = field(default_factory=Part)
     grant: float = 0.0
     """US dollars that it may spend further."""
+    return_unspent: bool = False
+    """Whether to return what it was granted and needs for nothing in flight."""
     is_last_grant: bool = False
     """Whether there is no more money to be had."""
     report_at: int = 1
@@ -149,6 +151,10 @@ class Report:
     """Answers that came since, among them all that the scores rest on."""
     spent: float = 0.0
     """US dollars spent so far."""
+    returned: float = 0.0
+    """US dollars that it was granted and returns."""
     needed: float = 0.0
-    """US dollars that the next request needs and the worker does not have."""
+    """US dollars of the next request, if the worker has too few for it."""
+    is_settling: bool = False
+    """Whether requests are in flight that may cost less than they reserve."""
     ended: Ended | None = None

@@ -245,6 +245,7 @@ class RayCrew:
         self.workers_started = [worker for worker in self.workers_started if worker.is_alive]
         missing = min(most, self._workers or most) - len(self.workers_started)
         if missing <= 0:
+            self._looked_at = None
             return ()
         try:
             nodes = await asyncio.to_thread(self._nodes)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from textassay.evaluation.roles import in_every_role
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError, parameter
@@ -49,7 +50,7 @@ class Cluster:
 
 def is_local(spec: RunSpec) -> bool:
     """Return whether workers hold a model themselves rather than ask a server."""
-    return any(name.partition("/")[0] in LOCAL for name in spec.models.values())
+    return any(map(_is_local_name, spec.models.values()))
 
 
 def check(spec: RunSpec, settings: Settings) -> None:
@@ -77,10 +78,11 @@ def most_workers(cluster: Cluster, spec: RunSpec, settings: Settings, total: int
         ConfigurationError: More are asked for than there are concurrent calls to divide.
     """
     useful = -(-total // EXAMPLES_PER_WORKER)
-    # local models queue calls themselves; limits in Redis are not divided
-    if is_local(spec) or settings.limits is not None or not spec.models:
+    # limits in Redis are not divided
+    limits = _concurrencies(spec, settings) if settings.limits is None else ()
+    calls = min(limits, default=None)
+    if calls is None:
         return min(cluster.workers or useful, useful)
-    calls = min(_concurrencies(settings))
     if cluster.workers is not None and cluster.workers > calls:
         raise ConfigurationError(
             f"{cluster.workers} workers cannot divide {parameter('concurrency')} {calls}: give "
@@ -89,8 +91,15 @@ def most_workers(cluster: Cluster, spec: RunSpec, settings: Settings, total: int
     return min(cluster.workers or useful, useful, calls)
 
 
-def _concurrencies(settings: Settings) -> Iterator[int]:
+def _concurrencies(spec: RunSpec, settings: Settings) -> Iterator[int]:
     """Yield the concurrency of every model and endpoint, each of which is divided."""
-    for own in (settings, *(settings.for_role(role) for role in settings.roles)):
+    for role, name in in_every_role(spec.models, settings.roles).items():
+        if _is_local_name(name):  # queues calls itself
+            continue
+        own = settings.for_role(role)
         yield own.concurrency
         yield from (place.concurrency for place in own.endpoints if place.concurrency is not None)
+
+
+def _is_local_name(name: str) -> bool:
+    return name.partition("/")[0] in LOCAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.errors import BudgetReached, parameter
 
 SHARES = 4
@@ -28,21 +29,25 @@ class SharedBudget:
             needed: What its next request may cost; 0 if it does not wait for money.
             workers: The number of workers.
         """
-        if self.max_cost is None or needed > self._left:
+        if self.max_cost is None or self.is_short_of(needed):
             return 0.0
         # a share rather than all: what is granted to one worker cannot be taken back for another
-        granted = min(self._left, max(needed, self._left / (SHARES * max(1, workers))))
+        granted = max(needed, self._left / (SHARES * max(1, workers)))
         self._left -= granted
         return granted
 
     def give_back(self, unspent: float) -> None:
-        """Take back what a worker that ended was granted and did not spend."""
+        """Take back what a worker was granted and did not spend."""
         if self.max_cost is not None:
             self._left += unspent
 
+    def matters(self, amount: float) -> bool:
+        """Return whether an amount is more than the rounding of sums."""
+        return amount > ROUNDING * (self.max_cost or 0.0)
+
     def is_short_of(self, needed: float) -> bool:
         """Return whether a worker wants more than what is left."""
-        return self.max_cost is not None and needed > self._left
+        return self.max_cost is not None and self.matters(needed - self._left)
 
     def reached(self, spent: float, needed: float) -> BudgetReached:
         """Return the error that says what was spent by all workers together."""

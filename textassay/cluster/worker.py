@@ -79,7 +79,7 @@ class Worker:
         self._running: asyncio.Task[None] | None = None
         self._scores: list[EncodedScore] = []
         self._last = NO_PROGRESS
-        self._spent = 0.0
+        self._spent = self._returned = 0.0
         self._part = Part()
         self._ended: Ended | None = None
         self._report_at = 1
@@ -127,6 +127,8 @@ class Worker:
             self._part = instructions.part
         if (budget := _budget_of(session)) is not None:
             budget.grow(instructions.grant)
+            if instructions.return_unspent:
+                self._returned += budget.return_unspent()
             if instructions.is_last_grant:
                 budget.end_lease()
         feed.put(instructions.examples)
@@ -135,18 +137,21 @@ class Worker:
 
     def _report(self) -> Report:
         session = self._session
+        budget = None if session is None else _budget_of(session)
         if session is not None:
             self._last = session.engine.progress
-            budget = _budget_of(session)
             self._spent = 0.0 if budget is None else budget.spent
         scores, self._scores = self._scores, []
+        returned, self._returned = self._returned, 0.0
         return Report(
             progress=self._last,
             part=self._part,
             scores=scores,
             answers=[] if self._recording is None else self._recording.drain(),
             spent=self._spent,
-            needed=_needed(session),
+            returned=returned,
+            needed=0.0 if budget is None else budget.needed,
+            is_settling=budget is not None and budget.is_settling,
             ended=self._ended,
         )
 
@@ -213,8 +218,3 @@ def _opened(session: Session, job: Job) -> Opened:
 def _budget_of(session: Session) -> Budget | None:
     """Return the budget that all models of a session share; `None` if nothing is asked."""
     return session.connected[0].budget if session.connected else None
-
-
-def _needed(session: Session | None) -> float:
-    budget = None if session is None else _budget_of(session)
-    return 0.0 if budget is None else budget.needed

@@ -14,6 +14,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
+    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -24,7 +25,7 @@ from typing import Any, Protocol
 
 from textassay.evaluation.checking import checked
 from textassay.evaluation.feed import Feed
-from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress import Progress, limiters_by_name
 from textassay.methods.method import Method
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
@@ -79,7 +80,7 @@ class EvaluationEngine:
         total: int | None = None,
         folder: RunFolder | None = None,
         completed: CompletedScores | None = None,
-        models: Mapping[str, ConnectedModel] | None = None,
+        models: Collection[ConnectedModel] = (),
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
@@ -91,12 +92,12 @@ class EvaluationEngine:
             total: Number of examples, for progress.
             folder: Where scores are journaled; `None` for nowhere.
             completed: Scores of earlier sessions of the run.
-            models: Connected models by name, for progress.
+            models: Connected models, for progress.
             workers: Examples in work at once.
             adjust: Called with each score before it is journaled; returns what is kept.
         """
         self._examples, self._method, self._workers = examples, method, workers
-        self._folder, self._completed, self._models = folder, completed, models or {}
+        self._folder, self._completed, self._models = folder, completed, models
         self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
@@ -113,7 +114,7 @@ class EvaluationEngine:
     def progress(self) -> Progress:
         """Where the session stands now."""
         failures: Counter[str] = Counter()
-        for model in self._models.values():
+        for model in self._models:
             failures.update(model.failures)
         return Progress(
             done=self._done,
@@ -125,7 +126,8 @@ class EvaluationEngine:
             failures=dict(failures),
             sampled=self._sampled,
             unanimous=self._unanimous,
-            limiters={name: model.limiter_state for name, model in self._models.items()},
+            # roles with settings of their own ask one model through several limiters
+            limiters=limiters_by_name((m.name, m.limiter_state) for m in self._models),
         )
 
     async def scores(self) -> AsyncGenerator[Score, None]:

@@ -69,12 +69,9 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
     known_parts = list(parts)
     known = [part for part in known_parts if part is not None]
     outcomes, failures = Counter[str](), Counter[str]()
-    limiters: dict[str, LimiterState] = {}
     for part in known:
         outcomes.update(part.outcomes)
         failures.update(part.failures)
-        for name, state in part.limiters.items():
-            limiters[name] = limiters[name] + state if name in limiters else state
     totals = [part.total for part in known]
     # a total that grows while processes report would let the bar run backward
     complete = len(known) == len(known_parts) and None not in totals
@@ -89,5 +86,13 @@ def summed(parts: Iterable[Progress | None]) -> Progress:
         failures=dict(failures),
         sampled=sum(part.sampled for part in known),
         unanimous=sum(part.unanimous for part in known),
-        limiters=limiters,
+        limiters=limiters_by_name(state for part in known for state in part.limiters.items()),
     )
+
+
+def limiters_by_name(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
+    """Return the state of each model's limiters; those of one name together."""
+    found: dict[str, LimiterState] = {}
+    for name, state in states:
+        found[name] = found[name] + state if name in found else state
+    return found

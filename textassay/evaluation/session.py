@@ -230,7 +230,7 @@ def _engine(
         total=total,
         folder=folder,
         completed=completed,
-        models={model.name: model for model in connected},
+        models=connected,
         workers=_workers(settings, connected, total, batched=batched),
         adjust=adjust,
     )

@@ -6,6 +6,7 @@ The first request to an address goes through aiohttp's session; later ones repea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import re
 from collections.abc import AsyncIterator, Callable
@@ -136,6 +137,34 @@ async def test_a_later_answer_is_read_like_the_first(form: str) -> None:
             assert await outcome(http, url) == good
             assert form in TOO_LONG or wire.connections == before + (form in ENDS)
     assert (first == good) is (form in ("plain", "after early hints", "after continue"))
+
+
+async def test_what_an_idle_connection_received_is_no_answer() -> None:
+    """Each later answer would be that of the request before."""
+    writers: list[asyncio.StreamWriter] = []
+
+    def answer(body: bytes) -> bytes:
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"(?i)content-length: (\d+)", head)
+                assert length is not None
+                writer.write(answer(await reader.readexactly(int(length[1]))))
+        writer.close()
+
+    async with listening(echo) as url, client(url) as http:
+        for number in range(6):
+            body = b"%d" % number
+            assert (await http.send("POST", f"{url}/chat", body)).body == body
+            if number in (1, 3):
+                writers[-1].write(answer(b"stray"))
+                for _ in range(10):  # until the client's side of the connection has read it
+                    await asyncio.sleep(0)
+    assert len(writers) == 3
 
 
 async def test_a_later_request_is_sent_like_the_first() -> None:

@@ -90,6 +90,41 @@ def test_a_server_that_answered_before_is_waited_for():
     assert seconds < 12
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        errors.RateLimited("429"),
+        errors.MalformedResponse("<html>starting</html>"),
+        errors.RequestRefused("400"),
+        errors.ModelNotFound("404"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_the_last_probe_is_told_fails_nobody_who_waits(last):
+    """A server that comes back may say so with a rate limit, or its gateway with a page."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        began, told = loop.time(), []
+
+        def reply(request):
+            if 1 < loop.time() - began < 7:
+                return errors.ServerFailed("503")
+            if request.text == PROBE and not told:
+                told.append(last)
+                return last
+            return "fine"
+
+        model, _ = model_of(reply)
+        await outcomes(model, ["a"])
+        await asyncio.sleep(2)
+        return await asyncio.gather(*(outcomes(model, [f"b{i}"]) for i in range(50))), told
+
+    rest, told = run_virtual(main())
+    assert told == [last]
+    assert rest == [["fine"]] * 50
+
+
 @pytest.mark.parametrize("kind", [errors.NothingListening, errors.ServerFailed, errors.TimedOut])
 def test_an_outage_without_end_stops_the_run(kind):
     """After `outage_wait` seconds, with what went wrong."""

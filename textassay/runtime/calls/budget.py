@@ -106,6 +106,19 @@ class Budget:
         """US dollars that the first request in the queue needs; 0 if nobody waits."""
         return next((cost for future, cost in self._waiting.items() if not future.done()), 0.0)
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether requests are in flight that may cost less than they reserve."""
+        return self._holders > 0
+
+    def return_unspent(self) -> float:
+        """Take from the cap what is neither spent nor reserved, and return it, in US dollars."""
+        if self.max_cost is None:
+            return 0.0
+        unspent = max(0.0, self.max_cost - self.spent - self.reserved)
+        self.max_cost -= unspent
+        return unspent
+
     def grow(self, amount: float) -> None:
         """Add US dollars to the cap."""
         if self.max_cost is not None:

@@ -81,6 +81,11 @@ class EndpointState:
         return not state.waiting and state.in_flight < state.limit and not state.paused_for
 
     @property
+    def paused_for(self) -> float:
+        """Seconds for which it is sent nothing, as it asked to."""
+        return self.limiter.state.paused_for
+
+    @property
     def load(self) -> float:
         """Requests in flight and waiting, relative to its weight."""
         state = self.limiter.state
@@ -125,8 +130,9 @@ class EndpointsModel(Wrapper):
     """Asks one of several endpoints of the same model.
 
     Requests are divided by weight among the endpoints that can take one at once; if none can, the
-    one with the least to do for its weight gets it. After a failure that is not billed, the others
-    are asked before the failure is raised. If all rest, the one whose rest ends first is asked.
+    one with the least to do for its weight gets it, of those that have not asked to wait. After a
+    failure that is not billed, the others are asked before the failure is raised. If all rest, the
+    one whose rest ends first is asked.
     """
 
     def __init__(self, models: Sequence[Model], endpoints: Sequence[EndpointState]) -> None:
@@ -183,7 +189,7 @@ class EndpointsModel(Wrapper):
             return min(left, key=lambda endpoint: endpoint.ends_rest_at)
         free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
-            return min(available, key=lambda endpoint: endpoint.load)
+            return min(available, key=lambda endpoint: (endpoint.paused_for, endpoint.load))
         # smooth weighted round robin: in turn, rather than in runs of one endpoint
         for endpoint in free:
             endpoint.credit += endpoint.weight

@@ -14,6 +14,7 @@ from typing import Any
 from textassay.runtime.errors import (
     ConnectionFailed,
     FatalModelError,
+    MalformedResponse,
     ModelError,
     NothingListening,
     RequestRefused,
@@ -180,8 +181,12 @@ class HealthModel(Wrapper):
             try:
                 # Without retries: the pauses between probes are already those of this loop.
                 await _ask(self._once, probe_like(request))
-            except _OUTAGE as failure:
-                error = failure
+            except (*_OUTAGE, MalformedResponse) as failure:
+                error = failure  # a gateway may answer with a page of its own meanwhile
+            except ModelError as failure:
+                # It answers, and what it says of the probe need not hold for those who wait.
+                _log.debug("the server is up: the probe failed with %s", _kind(failure))
+                return
             else:
                 return
             left = began + self.health.outage_wait - loop.time()
