@@ -89,6 +89,9 @@ def test_submitting_only_stops_with_3_and_resume_collects(data, run):
         assert f"textassay resume {run}" in done.err
         done = textassay("resume", run, "--submit-only")
         assert done.code == 3
+        done = textassay(*flags(data, run, server, "--batch", *QUICK))
+        assert done.code == 2
+        assert f"already contains a run; resume it with `textassay resume {run}`" in done.err
         server.faults.hold = False
         assert textassay("resume", run).code == 0
         assert len(rows_of(run)) == 12

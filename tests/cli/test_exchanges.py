@@ -80,4 +80,7 @@ def test_prompts_can_be_seen_before_anything_is_asked(server, data):
     assert done.code == 0, done.err
     assert "Text number 1" in done.out
     assert "Text number 2" not in done.out
+    done = textassay("score", data, *flags, "--show-prompts", 1, "--shard", "2/2")
+    assert "Text number 3" in done.out
+    assert "Text number 4" not in done.out
     assert server.counters.requests == 0

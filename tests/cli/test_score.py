@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -225,6 +226,50 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
     assert manifest["settings"]["attempts"] == 2
     assert {row["id"] for row in rows_of(run)} == {"x0", "x1"}
     assert {row["how"] for row in rows_of(run)} == {"sampled"}
+
+
+def test_what_is_typed_wins_in_whichever_form_a_file_has_it(server, data, run, tmp_path):
+    """As a flag or by --set; given twice at one place, it is refused."""
+    config = tmp_path / "flags.toml"
+    command = (
+        "score", data, "--method", "llm-score", "--model", "direct/mock", "--api-base", server.url,
+        "--aspects", "coherence", "--config", config, "--limit", "1",
+    )  # fmt: skip
+
+    def samples(content, *more):
+        config.write_text(content)
+        shutil.rmtree(run, ignore_errors=True)
+        done = textassay(*command, "--out", run, *more)
+        assert done.code == 0, done.err
+        return json.loads((run / "manifest.json").read_text())["method"]["options"]["n"]
+
+    assert samples("n = 2", "--set", "n=5") == 5
+    assert samples("[set]\nn = 2", "-n", "4") == 4
+    assert samples("[set]\nn = 2", "--set", "n=3") == 3
+    config.write_text("")
+    done = textassay(*command, "--dry-run", "-n", "4", "--set", "n=5")
+    assert (done.code, "n is given twice, by its flag and by --set n=" in done.err) == (2, True)
+    config.write_text("n = 2\n[set]\nn = 3")
+    done = textassay(*command, "--dry-run")
+    assert (done.code, "gives n twice" in done.err) == (2, True)
+
+
+def test_flags_that_do_not_hold_for_a_role_are_named(server, data, run, tmp_path):
+    """The file's role has settings of its own, also of its endpoints."""
+    config = tmp_path / "flags.toml"
+    command = (
+        "score", data, "--method", "llm-score", "--model", "direct/mock", "--aspects", "coherence",
+        "--config", config, "--api-base", "http://127.0.0.1:9/v1", "-c", "9", "--dry-run",
+    )  # fmt: skip
+    config.write_text(f'[models.scorer]\napi_base = "{server.url}"\nconcurrency = 3')
+    told = "[models.scorer] has settings of its own in place of {}"
+    assert told.format("--api-base, --concurrency") in " ".join(textassay(*command).err.split())
+    config.write_text(f'[[models.scorer.endpoints]]\napi_base = "{server.url}"')
+    assert told.format("--api-base") in " ".join(textassay(*command).err.split())
+    config.write_text("[endpoints]\nrpm = 3")
+    assert "each beginning with [[endpoints]]" in " ".join(textassay(*command).err.split())
+    config.write_text("[models.scorer]\nrpm = 3")
+    assert "of its own" not in textassay(*command).err
 
 
 def test_a_file_describes_the_tools_of_a_method(server, data, run, tmp_path):

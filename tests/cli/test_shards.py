@@ -353,6 +353,22 @@ async def test_a_shard_that_is_refused_each_time_ends_with_the_reason(tmp_path):
     assert shard.end == {"ended": "refused", "message": f"{tmp_path} already contains a run"}
 
 
+def test_advice_on_shards_names_the_run(server, data, run, tmp_path):
+    """Whose `resume` finishes and merges all of them."""
+    file = tmp_path / "c.toml"
+    file.write_text(f'[[endpoints]]\napi_base = "{server.url}"')
+    command = flags(data, run, server, "--processes", "2", "--config", file, "--price", "1,1")
+    place = command.index("--api-base")
+    done = textassay(*command[:place], *command[place + 2 :], "--max-cost", "0.0001")
+    assert done.code == 3
+    assert "the cost limit is divided: each of 2 processes keeps to its part" in done.err
+    done = textassay("resume", run)
+    assert done.code == 2
+    assert f"textassay resume {run} --config FILE" in " ".join(done.err.split())
+    assert textassay("resume", run, "--config", file).code == 0
+    assert len(rows_of(run)) == 12
+
+
 def test_what_every_process_refuses_is_refused(server, data, run):
     """Exit 2 with the reason, once, and nothing is left behind."""
     done = score(data, run, server, "--processes", "2", aspects="beauty")
@@ -392,9 +408,11 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
     with served(hold_after=10) as server:
         command = flags(data, run, server, "--processes", "4", "--concurrency", "8")
         arguments = [sys.executable, "-c", MAIN, *map(str, command)]
-        with subprocess.Popen(
-            arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as parent:
+        said = tmp_path / "standard-error"
+        with (
+            said.open("w") as stderr,
+            subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr) as parent,
+        ):
 
             def have_asked(requests: int) -> bool:
                 assert parent.poll() is None
@@ -416,6 +434,7 @@ def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, 
         while (done := textassay("resume", run)).code in {2, 3}:
             assert "in use by another process" in done.err, done.err
         assert done.code == 0, done.err
+        assert "Traceback" not in said.read_text()
         assert server.counters.requests <= 120 + 8 * kills
         assert len(rows_of(run)) == len(verdicts(run)) == 120
         whole = tmp_path / "whole"

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from textassay.cli.console import say
 from textassay.cli.flags import given
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import EndpointSettings, Settings, settings_in, split_settings
@@ -164,6 +165,11 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
             raise ConfigurationError(
                 f"--config {path}: {key!r} must be a table of settings, not {flat[key]!r}"
             )
+    if not isinstance(flat.get("endpoints", []), list):
+        raise ConfigurationError(
+            f"--config {path}: endpoints must be tables, each beginning with [[endpoints]] in two "
+            "brackets"
+        )
     if "models" in flat:
         named, flat["roles"] = role_tables(flat.pop("models"), path)
         flat["model"] = {**models(flat.get("model") or {}), **named}
@@ -261,8 +267,29 @@ def with_config(
         )
     if mapped:
         configured["fields"] = {**configured.get("fields", {}), **mapped}
-    chosen = {**configured.pop("set", {}), **settings(pairs_set or ())}
-    return merged(read(typed), configured), chosen
+    in_file, chosen = configured.pop("set", {}), settings(pairs_set or ())
+    _check_given_once(in_file, configured, f"{path} gives {{0}} twice, in [set] and outside it")
+    _check_given_once(chosen, given(typed), "{0} is given twice, by its flag and by --set {0}=")
+    for role, own in configured.get("roles", {}).items():
+        _say_own(role, own, typed)
+    # what is typed wins, in whichever form it and the file have it
+    general = {name: value for name, value in configured.items() if name not in chosen}
+    return merged(read(typed), general), {**in_file, **chosen}
+
+
+def _check_given_once(pairs_set: Iterable[str], flags: Container[str], problem: str) -> None:
+    for name in pairs_set:
+        if name in flags:
+            raise ConfigurationError(f"{problem.format(name)}: leave out one")
+
+
+def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> None:
+    """Say which typed flags do not hold for a role, as the file gives it settings of its own."""
+    places = {"api_base"} if "endpoints" in own else set[str]()
+    unused = [name for name in (*own, *places - own.keys()) if typed.get(name) is not None]
+    if unused:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(unused))
+        say(f"[models.{role}] has settings of its own in place of {flags}")
 
 
 def for_models(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:

@@ -26,7 +26,7 @@ from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
-from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.errors import BudgetReached, ConfigurationError, RunFolderError
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -122,7 +122,7 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
     if len(counts) != 1:
         raise RunFolderError(f"{run} contains shards of data that were divided in different ways")
     count = counts.pop()
-    orders = {shard: command_to_resume(path, flags) for shard, path in begun.items()}
+    orders = {shard: command_to_resume(path, flags, run=run) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
     # what the manifests record is divided already
     check_concurrency(pattern.settings, count, flags)
@@ -198,6 +198,10 @@ def _raise_first_failure(run: Path, workers: Sequence[ShardProcess]) -> None:
         raise ConfigurationError(message)
     where = ", ".join(str(worker.shard) for worker in failed)
     cause = Interrupted(f"shard {where}: {typed(message)}")
+    if end.get("type") == BudgetReached.__name__:
+        cause.add_note(
+            f"the cost limit is divided: each of {len(workers)} processes keeps to its part"
+        )
     cause.add_note(f"finished work is kept; continue with: textassay resume {run}")
     raise Stopped from cause
 

@@ -145,7 +145,9 @@ def _processes(flags: dict[str, Any]) -> int | None:
     if count is None:
         return None
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
-        raise ConfigurationError(f"--processes takes a number from 1 to {MAX_PROCESSES}")
+        raise ConfigurationError(
+            f"--processes takes a number from 1 to {MAX_PROCESSES}, not {count!r}"
+        )
     if flags.get("shard") is not None:
         raise ConfigurationError("--shard and --processes exclude each other")
     return count
@@ -186,8 +188,15 @@ def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str,
     return {**settings_in({**configured, **runtime}), **flags}
 
 
-def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
+def command_to_resume(
+    folder: Path, flags: dict[str, Any], *, run: Path | None = None
+) -> ScoreCommand:
     """Make an order that resumes a run; flags that are given replace the run's settings.
+
+    Args:
+        folder: The run folder.
+        flags: What is given now.
+        run: The run that `folder` is a shard of, for messages.
 
     Raises:
         RunFolderError: There is no run in the folder.
@@ -203,7 +212,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    settings = settings_to_resume(folder, manifest, spec, settings_in(flags))
+    settings = settings_to_resume(run or folder, manifest, spec, settings_in(flags))
     return ScoreCommand(
         spec=spec,
         settings=settings,

@@ -17,13 +17,14 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.cli.exits import Stopped, run_async
+from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.score import ScoreCommand, run_order
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
@@ -85,6 +86,8 @@ async def judge(order: ScoreCommand, send: Send) -> dict[str, Any]:
     except Stopped as stop:
         cause = stop.__cause__ or stop
         return {"ended": "stopped", **_error_as_json(cause)}
+    except asyncio.CancelledError:  # SIGTERM before the run began
+        return {"ended": "stopped", **_error_as_json(Interrupted("interrupted"))}
     except (TextassayError, ValidationError) as error:
         # the parent decides by this word whether anything was begun, and so between status 2 and 3
         return {"ended": "refused", **_error_as_json(error)}
@@ -127,22 +130,25 @@ def _stop_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _reporting() -> TextIO:
-    """Return what goes to the parent; what anything else prints goes to standard error."""
-    reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+def _sending() -> Send:
+    """Take standard output for reports; what anything else prints goes to standard error."""
+    reports = os.dup(sys.stdout.fileno())
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return reports
+
+    def send(line: dict[str, Any]) -> None:
+        left = json.dumps(line).encode() + b"\n"
+        with suppress(BrokenPipeError):  # the parent is gone, and the end of its input stops us
+            while left:
+                left = left[os.write(reports, left) :]
+
+    return send
 
 
 def main() -> None:
     """Judge the shard that the first line of standard input orders."""
     raise_gc_threshold()
-    reports = _reporting()
-
-    def send(line: dict[str, Any]) -> None:
-        print(json.dumps(line), file=reports, flush=True)
-
+    send = _sending()
     order = order_from_json(json.loads(sys.stdin.readline()))
     # a thread, because a blocking read has no cancellation on every system's event loop; as a
     # daemon it does not hold up the end

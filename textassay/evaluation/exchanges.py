@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment
 from textassay.runtime.model import (
@@ -130,13 +133,12 @@ def exchanges_of_run(
 def exchanges_ahead(
     source: Any, spec: RunSpec, settings: Settings, count: int
 ) -> AsyncGenerator[Exchange, None]:
-    """Return what would be asked for the first `count` examples.
+    """Return what would be asked for the first `count` examples of what is judged.
 
     Raises:
         ConfigurationError: Something does not fit.
     """
-    limited = spec.model_copy(update={"limit": count})
-    return _walked(source, limited, {}, settings, None)
+    return _walked(source, spec, {}, settings, None, count)
 
 
 async def _walked(
@@ -145,11 +147,15 @@ async def _walked(
     models: Mapping[str, Model],
     settings: Settings,
     ids: Collection[str] | None,
+    count: int | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     async with _recording(source, spec, models, settings) as (session, exchanges):
         left = None if ids is None else set(ids)
-        for number, example in enumerate(session.examples):
-            if left == set() or (spec.limit is not None and number >= spec.limit):
+        examples = cast("Examples", session.examples)
+        total = session.data.count
+        judged, _ = part_of(examples, total, limit=spec.limit, shard=spec.shard)
+        for example in islice(judged, count):
+            if left == set():
                 break
             if left is not None and example.id not in left:
                 continue

@@ -19,7 +19,12 @@ from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.provider import Prepared
 from textassay.runtime.batches.providers import KEYS, batch_address, open_provider
 from textassay.runtime.batches.queue import BatchQueue
-from textassay.runtime.errors import CapabilityError, ConfigurationError, RequestRefused
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    NothingListening,
+    RequestRefused,
+)
 from textassay.runtime.model import ChatMessage, Request, Response
 from textassay.runtime.storage.answers import DiskStore
 
@@ -96,6 +101,18 @@ async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(
         (tmp_path / "expired").mkdir()
         got = await session("gemini/m", tmp_path / "expired", server, asked(8))
         assert not any(isinstance(answer, Response) for answer in got)
+
+
+async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path: Path) -> None:
+    """The answer tells that the provider can be reached."""
+    batch = Prepared("tag", "/v1/chat/completions", tmp_path / "x", 1, frozenset(), 0.0)
+    async with serve_providers() as server:
+        provider = provider_of("together_ai/m", server)
+        server.batches["other"] = {"id": "other"}
+        assert await provider.find(batch) is None
+    with pytest.raises(NothingListening):
+        await provider.find(batch)
+    await provider.aclose()
 
 
 @pytest.mark.parametrize("name", ["anthropic/m", "gemini/m", "groq/m"])

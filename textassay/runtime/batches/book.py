@@ -25,8 +25,8 @@ from textassay.runtime.model import ChoicesRequest, Request
 from textassay.runtime.storage.files import open_regular, sync_folder
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.run_files import BATCHES
 
-BATCHES = "batches.jsonl"
 FOLDER = "batches"
 State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
 

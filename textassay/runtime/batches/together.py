@@ -58,12 +58,12 @@ class TogetherBatches(OpenAIBatches):
 
     async def find(self, batch: Prepared) -> str | None:
         """Look through all batches for our file; without one, nothing was submitted."""
-        if batch.uploaded is None:
-            return None
+        # asked in any case: the queue takes a look as a sign that the provider answers
         listed = await self._http.ask("GET", "/batches")
         jobs = listed.get("data") if isinstance(listed, Mapping) else listed
         for job in jobs or ():
-            if isinstance(job, Mapping) and job.get("input_file_id") == batch.uploaded:
+            file = job.get("input_file_id") if isinstance(job, Mapping) else None
+            if file is not None and file == batch.uploaded:
                 return id_of(job)
         return None
 

@@ -9,7 +9,14 @@ import filelock
 from textassay.runtime.errors import RunFolderError, parameter
 from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
 from textassay.runtime.storage.files import is_unfinished, refuse_irregular
-from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, SCORES, SUMMARY, read_manifest
+from textassay.runtime.storage.run_files import (
+    ANSWERS,
+    BATCHES,
+    MANIFEST,
+    SCORES,
+    SUMMARY,
+    read_manifest,
+)
 
 LOCK = ".lock"
 
@@ -110,9 +117,10 @@ def has_scores(path: Path) -> bool:
 
 
 def _is_empty_run(path: Path) -> bool:
-    """Return whether a folder holds a run of ours that ended before its first score."""
+    """Return whether a folder holds a run of ours that ended before its first score or batch."""
     try:
-        return "models" in read_manifest(path) and not has_scores(path)
+        has_begun = has_scores(path) or (path / BATCHES).exists()
+        return "models" in read_manifest(path) and not has_begun
     except RunFolderError:  # somebody else's manifest.json, or one of a later version
         return False
 

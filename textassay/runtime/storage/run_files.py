@@ -19,6 +19,7 @@ from textassay.runtime.storage.run_summary import Completed, RunSummary, pair_di
 
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
+BATCHES = "batches.jsonl"
 _TIMING = ("started", "seconds")
 """Fields that scores of earlier versions lack."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
