@@ -64,6 +64,43 @@ def test_without_a_cache_the_prompts_are_shown_and_the_gap_is_said(server, data,
     assert not (run / "answers").exists()
 
 
+FLAGS = ("--method", "llm-score", "-m", "direct/mock", "-a", "fluency", "--api-base")
+
+
+def test_a_run_is_read_back_without_a_write(server, data, run):
+    """It may be archived, or on a disk that is mounted read-only."""
+    assert textassay("score", data, *FLAGS, server.url, "-o", run).code == 0
+
+    def files():
+        # SQLite makes files of these endings for readers, too, where it can
+        paths = (path for path in run.rglob("*") if path.is_file())
+        return {
+            path: path.stat().st_mtime_ns
+            for path in paths
+            if not path.name.endswith(("-shm", "-wal"))
+        }
+
+    before = files()
+    assert "Text number 1" in textassay("show", run, "x1", "--prompts").out
+    assert textassay("cache", "export", run).out.count("\n") == 6
+    assert files() == before
+
+
+def test_a_dry_run_makes_no_cache(server, data, tmp_path):
+    """And takes the answers of one that is there."""
+    cache = tmp_path / "cache"
+    command = ("score", data, *FLAGS, server.url, "--cache", cache)
+    dry = (*command, "--dry-run", "--json")
+    assert json.loads(textassay(*dry).out)["estimate"]["calls"] == 6
+    assert not cache.exists()
+    assert textassay(*command, "-o", tmp_path / "run").code == 0
+    assert json.loads(textassay(*dry).out)["estimate"]["calls"] == 0
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    done = textassay(*command[:-1], tmp_path / "other", "--dry-run")
+    assert (done.code, "other" in done.err) == (2, True)
+
+
 def test_prompts_can_be_seen_before_anything_is_asked(server, data):
     """For the first N examples, without a run folder."""
     flags = (

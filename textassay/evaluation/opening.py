@@ -17,8 +17,10 @@ from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, connect_model, with_store
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Request, Response, Wrapper
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, open_answers
+from textassay.runtime.storage.cache_folder import holds_answers
+from textassay.runtime.storage.recorded_answers import RecordedAnswers
 from textassay.runtime.storage.threads import in_thread
 from textassay.tools.tool import Tool
 
@@ -79,11 +81,17 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
 
 
 async def open_store(
-    settings: Settings, default: Path | None, stack: AsyncExitStack
+    settings: Settings, default: Path | None, stack: AsyncExitStack, *, read_only: bool = False
 ) -> AnswerStore | None:
     """Open the cache that the settings name, or else the folder `default`.
 
     `None` to keep no answers.
+
+    Args:
+        settings: They name the cache.
+        default: The folder of answers if they name none.
+        stack: Closes what is opened.
+        read_only: Whether answers are only looked up: no folder is made or written to.
 
     Raises:
         ConfigurationError: The folder is not a cache.
@@ -92,7 +100,12 @@ async def open_store(
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
         return None
-    store = await open_answers(folder)
+    if read_only and not is_redis(folder):
+        if not holds_answers(Path(folder)):
+            return None
+        store: AnswerStore = RecordedAnswers(Path(folder))
+    else:
+        store = await open_answers(folder)
     stack.push_async_callback(store.aclose)
     return store
 

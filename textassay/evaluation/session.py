@@ -146,8 +146,7 @@ async def open_session(
             the caller's.
         out: The run folder.
         resume: Whether to resume the run in `out`.
-        dry: Whether to count what would be asked rather than ask; nothing is written but for a
-            shared cache.
+        dry: Whether to count what would be asked rather than ask; nothing is written.
         adjusting: Returns what is done to each score before it is journaled, such as calibrating
             it; called with the method before anything is asked or made.
         observe: Wraps each model once more, outside of its cache, to see all that is asked.
@@ -178,7 +177,7 @@ async def open_session(
         await prepare_tools(taken, load=not dry)
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
-        store = await _open_answers(data, settings, folder, stack)
+        store = await _open_answers(data, settings, folder, stack, read_only=dry)
         batched = batched_of(given)
         # a method that was given asks models of its own, with a journal of their own
         book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
@@ -317,12 +316,18 @@ async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFol
 
 
 async def _open_answers(
-    data: Examples | Feed, settings: Settings, folder: RunFolder | None, stack: AsyncExitStack
+    data: Examples | Feed,
+    settings: Settings,
+    folder: RunFolder | None,
+    stack: AsyncExitStack,
+    *,
+    read_only: bool,
 ) -> AnswerStore | None:
     """Open where answers are kept; whoever feeds examples keeps them itself."""
     if isinstance(data, Feed):
         return data.store
-    return await open_store(settings, None if folder is None else folder.answers, stack)
+    default = None if folder is None else folder.answers
+    return await open_store(settings, default, stack, read_only=read_only)
 
 
 async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataInfo]:

@@ -28,9 +28,8 @@ from textassay.runtime.model import (
     Response,
 )
 from textassay.runtime.settings import is_redis
-from textassay.runtime.storage.cache_folder import cache_shards, require
+from textassay.runtime.storage.recorded_answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
-from textassay.runtime.storage.shard import ShardReader
 
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)
 
@@ -58,10 +57,8 @@ class RecordedModel:
         Raises:
             ConfigurationError: It is no cache folder.
         """
-        require(answers)
         self.name, self.identity, self.capabilities = name, identity, capabilities
-        self._folder, self._key = answers, identity_bytes(identity)
-        self._readers: list[ShardReader] | None = None
+        self._answers, self._key = RecordedAnswers(answers), identity_bytes(identity)
 
     @classmethod
     def of_run(cls, folder: Path) -> Self:
@@ -105,18 +102,15 @@ class RecordedModel:
         return cls(name, identities[name], capabilities[name], answers)
 
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
-        if self._readers is None:
-            self._readers = [ShardReader(shard) for shard in cache_shards(self._folder)]
         # The recorded identity, not one made here: the key must be the one under which the run kept
         # it.
         key = request_key(self._key, request)
-        for reader in self._readers:
-            value = reader.get(key)
-            if value is not None:
-                return cast(A, self._decoded(key, value))
+        value = self._answers.get(key)
+        if value is not None:
+            return cast(A, self._decoded(key, value))
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self._folder} contains no answer of {self.name} to this request (it begins "
+            f"{self._answers.folder} contains no answer of {self.name} to this request (it begins "
             f"{start!r}); a replay answers only what was asked with the same prompt, sampling and "
             "model"
         )
@@ -126,7 +120,7 @@ class RecordedModel:
             return decode_answer(value)
         except ValueError as error:
             raise StorageError(
-                f"the kept answer {key} in {self._folder} cannot be used: {error}"
+                f"the kept answer {key} in {self._answers.folder} cannot be used: {error}"
             ) from error
 
     async def generate(self, request: Request) -> Response:
@@ -148,6 +142,4 @@ class RecordedModel:
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
-        readers, self._readers = self._readers or (), None
-        for reader in readers:
-            reader.close()
+        await self._answers.aclose()

@@ -136,6 +136,16 @@ def prepared_folder(folder: Path) -> Iterator[None]:
         yield
 
 
+def holds_answers(folder: Path) -> bool:
+    """Return whether there is a cache folder: one that is missing or empty can become one.
+
+    Raises:
+        ConfigurationError: The folder holds something else.
+    """
+    _refuse_foreign(folder)
+    return is_cache_folder(folder)
+
+
 def require(folder: Path) -> None:
     """Return if `folder` is a cache folder that this version can read.
 
