@@ -77,6 +77,7 @@ SOUND = [
     ({"usage": usage(calls="1", cost=np.float64(2))}, {"usage": Usage(calls=1, cost=2.0)}),
     ({"scale": (np.int64(1), np.float64(5))}, {"scale": (1.0, 5.0)}),
     ({"scale": [1, 5]}, {"scale": (1.0, 5.0)}),
+    ({"scale": None, "value": 2**53 + 1}, {"value": 2.0**53}),
     ({"evidence": [{"text": "because"}]}, {"evidence": ({"text": "because"},)}),
     ({"calibrated": 2.0, "low": 1.0, "high": 4.0, "outside": False}, {"calibrated": 2.0}),
 ]

@@ -25,6 +25,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.errors import (
+    CapabilityError,
     ConfigurationError,
     FatalModelError,
     StorageError,
@@ -242,9 +243,9 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
     except TextassayError as error:
         if (folder := session.folder) is None:
             raise
-        # a wrong key or model name is met by the first call: an empty run folder would only be in
-        # the way of the corrected command
-        if isinstance(error, FatalModelError) and session.discard():
+        # a wrong key, or what a model lacks, is met by the first call: an empty run folder would
+        # only be in the way of the corrected command
+        if isinstance(error, FatalModelError | CapabilityError) and session.discard():
             error.add_note(
                 f"no request was answered, so {folder.path} is not kept: fix this and repeat the "
                 "command"

@@ -30,6 +30,8 @@ from textassay.runtime.storage.run_files import score_row
 
 _MAX_DEPTH = 10
 _MAX_COUNT = 2**63
+_MAX_EXACT = 2**53
+"""Up to this, a whole number is the same once it is read as a float."""
 _HOWS = frozenset(get_args(How))
 _UNSCORED = frozenset(get_args(Outcome)) - {"scored"}
 NODE = "scores"
@@ -132,7 +134,7 @@ def _is_sound(score: object, example_id: str, aspect: str) -> TypeGuard[Score]:
 
 
 def _is_on_scale(value: Any, scale: Any) -> bool:
-    if type(value) is not float and type(value) is not int:
+    if type(value) is not float and (type(value) is not int or abs(value) > _MAX_EXACT):
         return False
     if scale is None:
         return math.isfinite(value)
