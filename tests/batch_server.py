@@ -39,6 +39,10 @@ class Faults:
     """Submissions that are turned away with 429."""
     postponed: int = 0
     """Batches that fail once they are looked at, since too much is enqueued."""
+    largest: int | None = None
+    """Requests of a batch for which there is room; `None` for any number."""
+    told_late: bool = False
+    """Whether a batch without room is accepted first and fails once it is looked at."""
     unfollowed: int = 0
     """Status with which looks at batches are answered; 0 for none."""
     bad_rows: frozenset[str] = frozenset()
@@ -101,8 +105,8 @@ class Batches(MockServer):
 
     async def _create(self, request: web.BaseRequest) -> web.Response:
         body = orjson.loads(await request.read())
-        if self.faults.enqueued:
-            self.faults.enqueued -= 1
+        if self.faults.enqueued or not (self.faults.told_late or self._has_room(body)):
+            self.faults.enqueued = max(0, self.faults.enqueued - 1)
             error = {"error": {"message": "enqueued token limit", "code": "token_limit_exceeded"}}
             return web.json_response(error, status=429, headers={"Retry-After": "0.01"})
         if self._file_status() == "pending":
@@ -121,6 +125,10 @@ class Batches(MockServer):
             "input_file_id": body["input_file_id"], "metadata": body["metadata"],
         }  # fmt: skip
         return web.json_response(self.batches[name])
+
+    def _has_room(self, batch: Json) -> bool:
+        largest = self.faults.largest
+        return largest is None or self.files[batch["input_file_id"]].count(b"\n") <= largest
 
     def _list(self, request: web.BaseRequest) -> web.Response:
         """List at most two at a time, newest first."""
@@ -142,8 +150,8 @@ class Batches(MockServer):
     def _run(self, batch: Json) -> None:
         rows = [orjson.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
         faults = self.faults
-        if faults.postponed:
-            faults.postponed -= 1
+        if faults.postponed or not self._has_room(batch):
+            faults.postponed = max(0, faults.postponed - 1)
             error = {"message": "Enqueued token limit reached", "code": "token_limit_exceeded"}
             batch |= {"status": "failed", "errors": {"data": [error]}}
             return

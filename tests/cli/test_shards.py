@@ -243,7 +243,7 @@ def test_files_that_are_no_text_are_merged_too(server, data, run):
     assert (run / "plot.shard-2.png").read_bytes() == b"\x89PNG two"
 
 
-def test_a_shard_whose_batch_is_not_collected_is_not_merged(server, data, run):
+def test_a_shard_that_needs_a_batch_is_not_merged(server, data, run):
     """The merged run would ask, and pay for, the same again."""
     shards(data, run, server, 2)
     facts = {"model": "m", "group": "g", "requests": 1, "since": 0.0, "attempt": 1, "known": []}
@@ -252,11 +252,18 @@ def test_a_shard_whose_batch_is_not_collected_is_not_merged(server, data, run):
         {"tag": "t", "state": "submitted", "id": "batch-1"},
     ]
     (run / "shard-2/batches.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scores = run / "shard-2/scores.jsonl"
+    whole = scores.read_text()
+    scores.write_text(whole.partition("\n")[2])
     for more in ((), ("--partial",)):
         done = textassay("merge", run, *more)
         assert done.code == 2
         assert f"continue with `textassay resume {run / 'shard-2'}`" in done.err
         assert not (run / "manifest.json").exists()
+    scores.write_text(whole)  # answered otherwise, such as from a shared cache
+    done = textassay("merge", run)
+    assert done.code == 0
+    assert "1 batch of the shards is left at the provider" in done.err
 
 
 def test_processes_make_the_same_run(server, data, run, tmp_path):

@@ -242,9 +242,7 @@ async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):
     crew = LateCrew(2)
     await judge(data, run, server, crew, kept={"notify": told.append})
     assert crew.refused == 1
-    assert told == [
-        "a worker that joined cannot take part, and is left out: the variable KEY is not set"
-    ]
+    assert told == ["node 1 cannot take part, and is left out: the variable KEY is not set"]
     assert len(verdicts(run)) == 140
 
 

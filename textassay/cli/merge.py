@@ -37,6 +37,12 @@ def merge_shards(
             f"{name} differs between shards; each is kept under the name of its shard",
             style="yellow",
         )
+    if count := made.unneeded_batches:
+        say(
+            f"{count} batch{'es' if count != 1 else ''} of the shards "
+            f"{'are' if count != 1 else 'is'} left at the provider, as no score needs the answers",
+            style="yellow",
+        )
     status = print_result(Run(folder=run), as_json=as_json)
     if made.missing:
         say(

@@ -134,6 +134,8 @@ def _sending() -> Send:
     """Take standard output for reports; what anything else prints goes to standard error."""
     reports = os.dup(sys.stdout.fileno())
     sys.stdout.flush()
+    if sys.stderr is None:  # closed, as for some services
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  # for as long as we run
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
     def send(line: dict[str, Any]) -> None:
@@ -149,7 +151,10 @@ def main() -> None:
     """Judge the shard that the first line of standard input orders."""
     raise_gc_threshold()
     send = _sending()
-    order = order_from_json(json.loads(sys.stdin.readline()))
+    line = sys.stdin.readline()
+    if not line.endswith("\n"):  # the parent died before it had sent the order
+        return
+    order = order_from_json(json.loads(line))
     # a thread, because a blocking read has no cancellation on every system's event loop; as a
     # daemon it does not hold up the end
     threading.Thread(target=_stop_with_parent, daemon=True).start()

@@ -56,7 +56,7 @@ class Member:
     @property
     def unspent(self) -> float:
         """US dollars that it was granted, and has neither spent nor returned."""
-        return 0.0 if self.report is None else self.granted - self.report.spent
+        return self.granted - (0.0 if self.report is None else self.report.spent)
 
     @property
     def is_settling(self) -> bool:
@@ -95,6 +95,8 @@ class Driver:
         self._members: list[Member] = []
         self._refused: list[Member] = []
         """Those that cannot take part, and whose places stay taken."""
+        self._left_out: list[str] = []
+        """What is to be told of them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
         self._budget = SharedBudget(job.settings.max_cost)
@@ -250,6 +252,7 @@ class Driver:
         if self._queue is None:
             self._queue = self._record.open_examples()
         member.opened = opened
+        self._tell_of_left_out()
 
     def _next_for(self, member: Member) -> Instructions:
         number, count = self._place_of(member)
@@ -364,12 +367,20 @@ class Driver:
 
     def _go_without(self, member: Member, error: ConfigurationError) -> None:
         """Leave out a worker that cannot take part; stop if there is no other."""
-        if not any(m.opened is not None for m in self._members):
+        if not self._members:
             self._fail(self._as_lost(error))
             return
         # Not killed: its place on the node stays taken, so that no other is started there in vain.
         self._refused.append(member)
-        self._notify(f"a worker that joined cannot take part, and is left out: {error}")
+        self._left_out.append(f"{member.handle.name} cannot take part, and is left out: {error}")
+        self._tell_of_left_out()
+
+    def _tell_of_left_out(self) -> None:
+        """Name the workers that were left out, once there is one that takes part."""
+        if any(m.opened is not None for m in self._members):
+            for message in self._left_out:
+                self._notify(message)
+            self._left_out.clear()
 
     def _as_lost(self, error: ConfigurationError) -> Exception:
         """Return the error of a cluster that no worker can be had from.

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -37,6 +37,7 @@ from textassay.runtime.storage.run_files import (
     read_lines_of,
     read_manifest,
     read_summary,
+    tally_of,
 )
 from textassay.runtime.storage.run_summary import RunSummary, pair_digest
 
@@ -54,6 +55,8 @@ class Merged:
     """Pairs of example and aspect that no shard has a score of; `resume` asks for them."""
     differing: tuple[str, ...] = ()
     """Files of the method, such as a plan, that differ between shards; each is kept per shard."""
+    unneeded_batches: int = 0
+    """Batches of shards that are left at the provider, as no score needs their answers."""
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,11 @@ def merge(
         for source in sources:
             stack.callback(lock_run(source.path).release)
         _check_replaceable(run)
-        _check_batches(sources)
+        unneeded = _check_batches(sources)
         if not partial:
             _check_complete(run, sources)
-        return _merged(run, sources, partial=partial, counted=counted or {})
+        made = _merged(run, sources, partial=partial, counted=counted or {})
+        return replace(made, unneeded_batches=unneeded)
 
 
 def _sources(run: Path) -> list[_Source]:
@@ -187,15 +191,28 @@ def _check_replaceable(run: Path) -> None:
         )
 
 
-def _check_batches(sources: Iterable[_Source]) -> None:
-    """Refuse shards with batches at a provider: the merged run would pay for the same again."""
+def _check_batches(sources: Iterable[_Source]) -> int:
+    """Refuse shards that need the answers of a batch: the merged run would pay for them again.
+
+    Return the number of batches that no score needs, as its answer came in another way.
+    """
+    unneeded = 0
     for source in sources:
         batches = read_entries(source.path).values()
-        if count := sum(batch.state != "collected" for batch in batches):
+        count = sum(batch.state != "collected" for batch in batches)
+        if count and _is_settled(source):
+            unneeded += count
+        elif count:
             raise RunFolderError(
                 f"{source.path} has {count} batch{'es' if count != 1 else ''} whose answers are "
                 f"not collected: continue with `textassay resume {source.path}`, then merge"
             )
+    return unneeded
+
+
+def _is_settled(source: _Source) -> bool:
+    tally = tally_of(source.path)
+    return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
 
 
 def _check_complete(run: Path, sources: Sequence[_Source]) -> None:

@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.loopback import listening
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.errors import AnswerTooLong, ModelNotFound
+from textassay.runtime.errors import AnswerTooLong, ModelNotFound, RequestRefused
 
 pytestmark = pytest.mark.asyncio
 SECRETS = Endpoint(query={"token": "query-secret"}, max_bytes=1000)
@@ -67,6 +67,24 @@ async def test_results_in_a_storage_elsewhere_are_fetched_without_the_key() -> N
     (request,) = asked
     assert request.path_qs == "/bucket/file?signed=yes"
     assert not any("secret" in value for value in request.headers.values())
+
+
+async def test_a_redirect_on_the_same_server_keeps_the_key() -> None:
+    """As gateways have them that add a slash; one that never ends is refused."""
+
+    async def serving(request: web.Request) -> web.StreamResponse:
+        assert request.headers["api-key"] == "header-secret"
+        if request.path == "/round":
+            raise web.HTTPFound("/round")
+        if not request.path.endswith("/"):
+            raise web.HTTPTemporaryRedirect(request.path + "/")
+        return web.Response(body=b"1\n2")
+
+    async with listening(serving) as address, opened(address) as http:
+        assert [line async for line in http.lines("/files/1/content")] == [1, 2]
+        with pytest.raises(RequestRefused, match="from address to address"):
+            async for _ in http.lines("/round"):
+                pass
 
 
 async def test_a_line_that_is_too_long_is_told_apart_from_a_damaged_one() -> None:

@@ -18,7 +18,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.provider import Prepared
 from textassay.runtime.batches.providers import KEYS, batch_address, open_provider
-from textassay.runtime.batches.queue import BatchQueue
+from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -52,6 +52,7 @@ async def session(
     note: float = float("inf"),
     after: bool = False,
     put: float = float("inf"),
+    submit_only: bool = False,
 ) -> list[Any]:
     """Ask all in one process's life, which ends at a journal line or an answer."""
     store, book = DyingStore(folder / "answers"), DyingBook(folder)
@@ -64,6 +65,7 @@ async def session(
         store,
         identity=backend.identity,
         patience=QUICK,
+        submit_only=submit_only,
     )
     try:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
@@ -154,6 +156,22 @@ async def test_a_batch_of_anthropic_is_told_apart_once_it_has_ended(tmp_path: Pa
     async with serve_providers() as server:
         await session("anthropic/m", tmp_path, server, asked(3), note=2)  # dies before "submitted"
         server.held = 20
+        got = await session("anthropic/m", tmp_path, server, asked(3))
+        assert all(isinstance(answer, Response) for answer in got)
+        assert (len(server.batches), set(server.billed.values())) == (1, {1})
+
+
+async def test_who_only_submits_does_not_wait_until_a_batch_is_told_apart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says why once, and a later session goes on."""
+    async with serve_providers() as server:
+        await session("anthropic/m", tmp_path, server, asked(3), note=2)
+        server.held = 1_000_000
+        got = await session("anthropic/m", tmp_path, server, asked(3), submit_only=True)
+        assert all(isinstance(answer, BatchesSubmitted) for answer in got)
+        assert sum("whether it is among them shows" in each for each in caplog.messages) == 1
+        server.held = 0
         got = await session("anthropic/m", tmp_path, server, asked(3))
         assert all(isinstance(answer, Response) for answer in got)
         assert (len(server.batches), set(server.billed.values())) == (1, {1})

@@ -340,3 +340,28 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
     with pytest.raises(DataError, match=r"batches\.jsonl"):
         BatchBook(tmp_path)
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("known", ["at once", "after a look"])
+async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
+    """Until its parts find room; whoever asked is answered, and each request is run once."""
+    patience = replace(QUICK, room=0.02)
+    async with serve_batches(Faults(largest=12, told_late=known == "after a look")) as server:
+        shown = await session(tmp_path, server, asked(80), patience=patience)
+        assert all(isinstance(answer, Response) for answer in shown)
+        assert set(server.billed.values()) == {1}
+        assert len(server.billed) == 80
+        journal = (tmp_path / "batches.jsonl").read_text()
+        assert journal.count('"prepared"') == journal.count('"collected"')
+
+
+async def test_a_batch_without_room_that_is_not_divided_stops_the_run(tmp_path):
+    """It is submitted by a resumed one."""
+    patience = replace(QUICK, room=0.02)
+    async with serve_batches(Faults(largest=1)) as server:
+        shown = await session(tmp_path, server, asked(4), patience=patience)
+        assert all(isinstance(answer, BatchUnfinished) for answer in shown)
+        server.faults.largest = None
+        shown = await session(tmp_path, server, asked(4))
+        assert all(isinstance(answer, Response) for answer in shown)
+        assert len(server.batches) == 1

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
 from textassay.runtime.backends import http_errors
@@ -142,12 +143,7 @@ class HttpClient:
         of its work; here only the body differs.
         """
         assert session.connector is not None
-        connector = session.connector
-        connection = await connector.connect(request, [], UNTIMED)
-        # What arrived while a connection was idle would be taken for the answer to this request.
-        while connection.protocol is not None and connection.protocol.should_close:
-            connection.close()
-            connection = await connector.connect(request, [], UNTIMED)
+        connection = await session.connector.connect(request, [], UNTIMED)
         try:
             protocol = connection.protocol
             assert protocol is not None
@@ -214,7 +210,7 @@ class HttpClient:
             self._proxy = self._endpoint.proxy or proxy_for(self._address)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.
-                connector=aiohttp.TCPConnector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
+                connector=_Connector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
                 timeout=UNTIMED,
                 # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -234,6 +230,21 @@ class HttpClient:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Drops connections that received something while they were idle.
+
+    It would be taken for the answer to the next request.
+    """
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Connection:
+        """Return a connection for a request."""
+        connection = await super().connect(*args, **kwargs)
+        while connection.protocol is not None and connection.protocol.should_close:
+            connection.close()
+            connection = await super().connect(*args, **kwargs)
+        return connection
 
 
 def _pattern(sent: aiohttp.RequestInfo) -> _Pattern:

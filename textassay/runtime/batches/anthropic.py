@@ -131,7 +131,9 @@ class AnthropicBatches:
                 return own
         if running:
             raise Undecided(
-                f"whether one of {running} batches at Anthropic is ours shows once they have ended"
+                f"{running} running batches at Anthropic have as many requests as one that was "
+                "being submitted when its process died: whether it is among them shows when they "
+                "have ended"
             )
         return None
 

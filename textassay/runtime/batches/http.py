@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import orjson
@@ -25,6 +25,7 @@ from textassay.version import __version__
 
 _JSON = {"Content-Type": "application/json"}
 GONE = (404, 410)
+MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -122,28 +123,33 @@ class BatchHttp:
     @asynccontextmanager
     async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Get a file, which may lie in a storage elsewhere that the server leads to."""
+        own, params = _origin(url), self._endpoint.query or None
         session = self._http.session()
-        async with session.get(
-            url, params=self._endpoint.query or None, allow_redirects=False
-        ) as answer:
-            place = answer.headers.get(hdrs.LOCATION)
-            if answer.status not in _REDIRECTS or place is None:
-                yield answer
-                return
-            elsewhere = urljoin(str(answer.url), place)
-        if answer.url.scheme == "https" and not elsewhere.startswith("https:"):
-            raise RequestRefused(f"{self._where} leads to results at an address without TLS")
-        # Without the session's headers: the key is for the address that was given alone.
-        async with (
-            aiohttp.ClientSession(
-                connector=session.connector,
-                connector_owner=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=UNTIMED,
-            ) as bare,
-            bare.get(elsewhere, proxy=self._endpoint.proxy or proxy_for(elsewhere)) as answer,
-        ):
-            yield answer
+        # without the session's headers: the key is for the address that was given alone
+        async with aiohttp.ClientSession(
+            connector=session.connector,
+            connector_owner=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=UNTIMED,
+        ) as bare:
+            for _ in range(MAX_REDIRECTS):
+                if _origin(url) == own:
+                    getting = session.get(url, params=params, allow_redirects=False)
+                else:
+                    proxy = self._endpoint.proxy or proxy_for(url)
+                    getting = bare.get(url, proxy=proxy, allow_redirects=False)
+                async with getting as answer:
+                    place = answer.headers.get(hdrs.LOCATION)
+                    if answer.status not in _REDIRECTS or place is None:
+                        yield answer
+                        return
+                    # the query is in the address that the server leads to, if it is wanted there
+                    url, params = urljoin(str(answer.url), place), None
+                if own[0] == "https" and _origin(url)[0] != "https":
+                    raise RequestRefused(
+                        f"{self._where} leads to results at an address without TLS"
+                    )
+        raise RequestRefused(f"{self._where} leads from address to address for the results")
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 stands for."""
@@ -169,3 +175,9 @@ class BatchHttp:
         return http_errors.from_status(
             status, headers, raw, where=self._where, secret=self._secrets
         )
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Return the scheme and the host, with its port if one is given."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc

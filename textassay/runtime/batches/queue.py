@@ -68,6 +68,8 @@ FIRST_POLL = 1.0
 MAX_ATTEMPTS = 2
 """Batches in which a request is put that was not run: the second is the last."""
 ROWS_PER_COMMIT = 500
+MIN_DIVIDED = 10
+"""Most requests of a batch that is not divided any further."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -105,7 +107,7 @@ class Patience:
     """Time for one small call; uploads and results get ten times as long."""
     unread: float = 3600.0
     """Time that a provider may take to read an uploaded file."""
-    room: float = 3600.0
+    room: float = 1800.0
     """Time that a provider may have no room for a batch while no other of the run is running."""
 
 
@@ -400,11 +402,44 @@ class BatchQueue:
             await self._book.note(entry.tag, "uploaded", id=None, refused=entry.id)
             resumed = False
             reason = RateLimited(status.failure or status.word)
-            await room.wait(reason, is_running=self._is_another_running(entry))
+            if not await self._waited(room, reason, entry, requests):
+                return None
 
-    def _is_another_running(self, entry: BatchEntry) -> bool:
+    async def _waited(
+        self,
+        room: Room,
+        error: RateLimited,
+        entry: BatchEntry,
+        requests: Mapping[str, KeyedRequest],
+    ) -> bool:
+        """Wait for room for a batch that was not started; return whether to submit it again.
+
+        One that finds none for too long may be larger than the account allows: it is divided.
+
+        Raises:
+            RateLimited: It is too small for that.
+        """
         batches = self._book.open_entries(self._model)
-        return any(other.id is not None for other in batches if other.tag != entry.tag)
+        is_running = any(other.id is not None for other in batches if other.tag != entry.tag)
+        try:
+            # who only submits does not wait until others have ended, which may take a day
+            await room.wait(error, is_running=is_running and not self._submit_only)
+        except RateLimited:
+            if len(requests) <= MIN_DIVIDED:
+                raise
+        else:
+            return True
+        _log.warning(
+            "batch %s of %d requests has found no room, and is divided", entry.tag, len(requests)
+        )
+        # before the halves are written down: a crash in between leaves requests that are new
+        await self._drop(entry)
+        items, half = list(requests.values()), len(requests) // 2
+        for part in (items[:half], items[half:]):
+            for item in part:
+                self._enqueue(item, entry.attempt)
+            self._cut((entry.group, entry.attempt))
+        return False
 
     async def _submitted(
         self,
@@ -423,6 +458,7 @@ class BatchQueue:
             await self._book.note(entry.tag, "uploaded", uploaded=file)
 
         look_first, pause, failing_since = resumed, FIRST_POLL, self._now()
+        was_undecided = False
         unread = UnreadFile(self._patience.unread)
         while True:
             batch = self._book.prepared(entry, requests)
@@ -445,11 +481,23 @@ class BatchQueue:
                 unread.wait_longer(error)
                 # This, too, is an answer: what fails after it is not an outage of that length.
                 failing_since = self._now()
-            except Undecided:
+                self._outage.answered()
+            except Undecided as error:
                 failing_since = self._now()
+                self._outage.answered()
+                if not was_undecided:
+                    was_undecided = True
+                    _log.warning("%s", error)
+                if self._submit_only:  # all that can be done now is done
+                    self._unsubmitted.discard(entry.tag)
+                    self._announce_submitted()
             except RateLimited as error:
+                self._outage.answered()
                 # as many tokens are enqueued as the account may have: others must end first
-                await room.wait(error, is_running=self._is_another_running(entry))
+                if look_first:  # it may be started
+                    await room.wait(error, is_running=False)
+                elif not await self._waited(room, error, entry, requests):
+                    return None
                 failing_since = self._now()
                 continue
             except TransientError as error:
