@@ -279,7 +279,7 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
     ],
 )
 def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
-    """The run stops at once, says what is missing, and leaves no folder in the way."""
+    """The run stops at once without a score, and says what is missing."""
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     with served(**{lack: True}) as server:
@@ -290,7 +290,10 @@ def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
         )  # fmt: skip
     assert done.code == 2
     assert names in done.err
-    assert not (tmp_path / "run").exists()
+    # a folder without any answer would be in the way; G-Eval has asked for its steps
+    assert (tmp_path / "run").exists() is (method == "g-eval")
+    if method == "g-eval":
+        assert rows_of(tmp_path / "run") == []
 
 
 async def _evaluate(server, tmp_path, **options):
