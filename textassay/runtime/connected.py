@@ -328,7 +328,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         from textassay.runtime.calls.shared_limits import SharedLimiter
 
         # only a digest of this reaches Redis
-        name = f"{self.backend.name}\n{settings.api_base}\n{api_key_of(settings)}"
+        address = (settings.api_base or "").rstrip("/")
+        name = f"{self.backend.name}\n{address}\n{api_key_of(settings)}"
         quota = RedisQuota(
             settings.limits, name, rpm=settings.rpm, tpm=settings.tpm, concurrency=calls
         )

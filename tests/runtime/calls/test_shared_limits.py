@@ -281,18 +281,20 @@ class Reserving:
     def __init__(self, shared: dict[str, float], rate: int) -> None:
         self.shared, self.interval, self.url = shared, 1 / rate, "nowhere"
 
-    async def exchange(self, tokens=(), *, busy, requested, correction, pause, is_back=False):
+    async def exchange(
+        self, tokens=(), *, busy, requested, correction, pause, block=BLOCK, is_back=False
+    ):
         await asyncio.sleep(0.0005)
         now = asyncio.get_running_loop().time()
         starts: list[float] = []
         for _ in tokens:
             start = max(now, self.shared["free_at"])
-            if starts and start - now > starts[0] + BLOCK:
+            if starts and start - now > starts[0] + block:
                 break
             self.shared["free_at"] = start + self.interval
             starts.append(start - now)
         await asyncio.sleep(0.0005)
-        return Share(now, 100, PROCESSES, 0.0, 0.0, tuple(starts))
+        return Share(now, 100, PROCESSES, 100, 0.0, 0.0, tuple(starts))
 
     async def leave(self) -> None:
         """Nothing is kept of a process."""
@@ -414,6 +416,134 @@ async def test_a_process_that_lost_redis_says_so_once(
         assert not one.is_shared
         await asyncio.to_thread(redis.start)
         await eventually(lambda: one.is_shared)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("concurrency", "count"), [(5, 4), (8, 7)])
+async def test_every_process_has_a_part_of_the_calls(
+    redis: RedisServer, concurrency: int, count: int
+) -> None:
+    """However they divide; together they are never more than the limit."""
+    async with limiters(redis.url, count, concurrency=concurrency) as all_of_them:
+        finished = asyncio.Event()
+
+        async def work(limiter: SharedLimiter) -> None:
+            while not finished.is_set():
+                async with limiter.admit():
+                    await asyncio.sleep(0.01)
+
+        tasks = [asyncio.create_task(work(each)) for each in all_of_them for _ in range(5)]
+        await eventually(lambda: sum(each.limit for each in all_of_them) == concurrency)
+        await eventually(lambda: all(each.limit > 0 for each in all_of_them))
+        finished.set()
+        await asyncio.gather(*tasks)
+
+
+@pytest.mark.asyncio
+async def test_the_least_concurrency_that_a_process_was_given_holds_for_all(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        limiters(redis.url, 1, concurrency=10) as (one,),
+        limiters(redis.url, 1, concurrency=3) as (other,),
+    ):
+        finished = asyncio.Event()
+        tasks = [asyncio.create_task(hold(each, 1, finished)) for each in (one, other)]
+        await eventually(lambda: one.state.in_flight == other.state.in_flight == 1)
+        tasks.append(asyncio.create_task(hold(one, 9, finished)))
+        await eventually(lambda: one.state.in_flight == 2)
+        await asyncio.sleep(2 * BEAT)  # in which it is told its share again
+        assert one.state.in_flight + other.state.in_flight == 3
+        finished.set()
+        await asyncio.gather(*tasks)
+    told = [each for each in caplog.messages if "with a concurrency of 3" in each]
+    assert len(told) == 1
+
+
+@pytest.mark.asyncio
+async def test_who_had_nothing_to_do_when_redis_went_away_works_on(redis: RedisServer) -> None:
+    """Its calls were lent to the other."""
+    async with limiters(redis.url, 2, concurrency=8) as (one, other):
+        finished = asyncio.Event()
+        holding = asyncio.create_task(hold(one, 8, finished))
+        await eventually(lambda: other.limit == 0)
+        redis.stop()
+        await eventually(lambda: not other.is_shared)
+        async with other.admit():
+            assert other.limit == 4
+        finished.set()
+        await holding
+
+
+@pytest.mark.asyncio
+async def test_a_pause_that_was_over_before_redis_came_back_is_not_kept_again(
+    redis: RedisServer,
+) -> None:
+    async with limiters(redis.url, 2) as (one, other):
+        redis.stop()
+        await eventually(lambda: not (one.is_shared or other.is_shared))
+        one.pause(0.2)
+        await eventually(lambda: not one.state.paused_for)
+        await asyncio.to_thread(redis.start)
+        await eventually(lambda: one.is_shared and other.is_shared)
+        await asyncio.sleep(2 * BEAT)  # in which the other would be told of it
+        assert one.state.paused_for == other.state.paused_for == 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("ends", ["canceled", "closed"])
+async def test_tokens_that_nobody_waits_for_any_more_are_given_back(
+    redis: RedisServer, ends: str
+) -> None:
+    async with limiters(redis.url, 2, tpm=60_000) as (one, other):
+        began = asyncio.get_running_loop().time()
+        async with one.admit(500) as permit:
+            permit.settle(500)
+        waiting = asyncio.create_task(hold_tokens(one, 40_000))
+        await asyncio.sleep(2 * BEAT)  # in which they are reserved
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        if ends == "closed":
+            await one.aclose()
+        else:
+            await asyncio.sleep(2 * BEAT)  # in which they are given back
+        async with other.admit(10):
+            assert asyncio.get_running_loop().time() - began < 20
+
+
+async def hold_tokens(limiter: SharedLimiter, tokens: int) -> None:
+    """Ask for so many tokens."""
+    async with limiter.admit(tokens):
+        pass
+
+
+@pytest.mark.asyncio
+async def test_connections_that_break_cost_no_requests(redis: RedisServer) -> None:
+    """At two requests a second, a time that is lost is half a second."""
+    from redis.asyncio import from_url
+
+    async with limiters(redis.url, 4, rpm=120) as all_of_them, from_url(redis.url) as client:
+        loop = asyncio.get_running_loop()
+        began, sent = loop.time(), 0
+        enough = asyncio.Event()
+
+        async def work(limiter: SharedLimiter) -> None:
+            nonlocal sent
+            while True:
+                async with limiter.admit():
+                    sent += 1
+                    if sent in (2, 4, 6):
+                        await client.client_kill_filter(_type="normal", skipme=True)
+                    if sent >= 8:
+                        enough.set()
+
+        tasks = [asyncio.create_task(work(each)) for each in all_of_them]
+        await enough.wait()
+        seconds = loop.time() - began
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    assert 3.4 < seconds < 7
 
 
 def test_settings_take_no_password_in_an_address() -> None:

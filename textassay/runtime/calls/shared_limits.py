@@ -38,7 +38,11 @@ OPEN_ATTEMPTS = 10
 share to continue with, so that one attempt is enough."""
 
 CLOCKS = 16
-"""Number of recent replies from which the offset of Redis' clock is estimated."""
+"""Number of recent replies from which the offset of Redis' clock is estimated, and how long an
+exchange takes."""
+
+MAX_BLOCK = 0.2
+"""Most seconds of capacity that are reserved at once, however long an exchange takes."""
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +122,10 @@ class SharedLimiter(Limiter):
         self._processes = 1
         self._stale = usable_for(rpm, 1)
         self._correction = 0.0
-        self._unreported_pause = 0.0
+        self._unreported_until = -math.inf
+        """End of a pause that Redis may not know of."""
+        self._took: deque[float] = deque([0.0], maxlen=CLOCKS)
+        self._is_capped = False
         self._apart = False
         self._failed = False
         self._together_at = -math.inf
@@ -169,6 +176,10 @@ class SharedLimiter(Limiter):
         # not only by cancellation, which Python 3.11 loses if an answer arrives at that moment
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(RedisUnavailable):
+            if owed := self._correction - sum(reserved.tokens for reserved in self._reserved):
+                self._correction = 0.0
+                self._reserved.clear()
+                await self._quota.exchange(busy=0, requested=0, correction=owed, pause=0.0)
             await self._quota.leave()
         await self._quota.aclose()
 
@@ -179,8 +190,29 @@ class SharedLimiter(Limiter):
             ValueError: `seconds` is not a number from 0 up.
         """
         super().pause(seconds)
-        self._unreported_pause = max(self._unreported_pause, seconds)
+        self._unreported_until = max(self._unreported_until, self._now() + seconds)
         self._ask()
+
+    async def _enter(self, grant: Permit) -> None:
+        try:
+            await super()._enter(grant)
+        except BaseException:
+            self._give_back_unneeded()
+            raise
+
+    def _give_back_unneeded(self) -> None:
+        """Give back the tokens of times for which nobody waits any more; others may need them."""
+        surplus = range(len(self._waiting), len(self._reserved))
+        if tokens := sum(self._reserved[at].tokens for at in surplus):
+            for at in surplus:
+                self._reserved[at] = ReservedTime(self._reserved[at].at, 0.0)
+            self._add_correction(-tokens)
+            self._ask()  # at once, as others may be about to reserve behind them
+
+    @property
+    def _block(self) -> float:
+        """Seconds of capacity to reserve at once: what is used while an exchange is under way."""
+        return min(MAX_BLOCK, max(BLOCK, 2 * max(self._took)))
 
     def _ready_at(self, tokens: int, now: float) -> float:
         if self._beating is None:
@@ -211,7 +243,7 @@ class SharedLimiter(Limiter):
             grant._paced = grant.tokens * self._used_share.value
             # whoever the time was reserved for may have been canceled meanwhile
             self._add_correction(grant._paced - reserved.tokens)
-        if self._last_reserved - now < BLOCK:
+        if self._last_reserved - now < self._block:
             self._ask()
 
     def _correct(self, grant: Permit, tokens: int) -> None:
@@ -242,10 +274,10 @@ class SharedLimiter(Limiter):
         finally:
             self._asking = None
         # what came meanwhile could not ask again
-        if not self._apart and (self._unreported_pause or self._weights_to_reserve()):
-            now = self._now()
-            if not self._reserved and self._paused_until <= now:
-                self._ask()
+        now = self._now()
+        is_ready = not (self._apart or self._reserved) and self._paused_until <= now
+        if is_ready and (self._unreported_until > now or self._weights_to_reserve()):
+            self._ask()
 
     async def _beat(self) -> None:
         task = asyncio.current_task()
@@ -259,7 +291,9 @@ class SharedLimiter(Limiter):
         if self._apart or not self._is_paced:
             return []
         now = self._now()
-        if self._paused_until > now or (self._reserved and self._last_reserved - now >= BLOCK):
+        if self._paused_until > now or (
+            self._reserved and self._last_reserved - now >= self._block
+        ):
             return []
         # Times for requests that the limit on calls in flight would not admit then would be lost.
         room = min(MAX_RESERVED, self.limit - self._in_flight) - len(self._reserved)
@@ -276,23 +310,26 @@ class SharedLimiter(Limiter):
             tokens = self._weights_to_reserve()
             # Taken before the await, so that what is owed meanwhile goes with the next exchange.
             correction, self._correction = self._correction, 0.0
-            pause, self._unreported_pause = self._unreported_pause, 0.0
+            pause_until, self._unreported_until = self._unreported_until, -math.inf
+            began = self._now()
             try:
                 share = await self._quota.exchange(
                     tokens,
                     busy=self._in_flight,
                     requested=self._in_flight + len(self._waiting),
                     correction=correction,
-                    pause=pause,
+                    pause=max(0.0, pause_until - began),
+                    block=self._block,
                     is_back=self._failed,
                 )
             except RedisUnavailable as error:
                 # Whether Redis got this message is unknown. A pause can be sent twice without harm;
                 # a correction cannot, and is dropped: the window still keeps this process' own
                 # limit.
-                self._unreported_pause = max(self._unreported_pause, pause)
+                self._unreported_until = max(self._unreported_until, pause_until)
                 self._miss(error)
                 return
+            self._took.append(self._now() - began)
             self._apply(share, tokens)
 
     def _apply(self, share: Share, tokens: list[float] | None = None) -> None:
@@ -306,13 +343,20 @@ class SharedLimiter(Limiter):
             self._together_at = now + share.apart_for
             # The larger number: some of the others may not have noticed yet that one has come back.
             self._processes = max(self._processes, share.processes)
-            self._share = self._share or share.in_flight
             self._go_apart()
             return
         if self._apart:
             self._come_together()
         self._share, self._processes = share.in_flight, share.processes
         self._stale = usable_for(self.rpm, share.processes)
+        if share.concurrency < self.concurrency and not self._is_capped:
+            self._is_capped = True
+            _log.warning(
+                "another process shares these limits with a concurrency of %d, which holds for "
+                "all, rather than %d",
+                share.concurrency,
+                self.concurrency,
+            )
         if share.paused_for:
             self._paused_until = max(self._paused_until, now + share.paused_for)
         # the answer that traveled fastest tells the clocks' difference best
@@ -322,9 +366,11 @@ class SharedLimiter(Limiter):
             self._last_reserved = ours + start
             self._reserved.append(ReservedTime(ours + start, weight))
         self._wake()
+        self._give_back_unneeded()  # some may have been canceled meanwhile
 
     def _miss(self, error: RedisUnavailable) -> None:
         """Continue with the last share, and log a warning at the first failure."""
+        self._go_apart()
         if not self._failed:
             self._failed = True
             _log.warning(
@@ -334,13 +380,14 @@ class SharedLimiter(Limiter):
                 self._processes,
                 self._share,
             )
-        self._go_apart()
 
     def _go_apart(self) -> None:
         """Admit by a pace of this process alone."""
         if self._apart:
             return
         self._apart = True
+        # who had nothing to do has lent its calls to the others, and may need some now
+        self._share = max(self._share, self.concurrency // self._processes, 1)
         rpm, tpm = (None if n is None else n / self._processes for n in (self.rpm, self.tpm))
         self._request_pace = None if rpm is None else OwnPace(rpm, one_second=True)
         self._token_pace = None if tpm is None else OwnPace(tpm, one_second=False)
@@ -351,12 +398,16 @@ class SharedLimiter(Limiter):
             if pace is not None:
                 after_last = max(self._now(), last_at + amount * pace.seconds_each)
                 pace.free_at = self._reserved[0].at if self._reserved else after_last
-        self._reserved.clear()
         self._correction = 0.0
         self._wake()
 
     def _come_together(self) -> None:
         self._apart = False
         self._request_pace = self._token_pace = None
+        # Times that lie ahead are still this process' own; those that have passed were used by its
+        # own pace, or missed.
+        now = self._now()
+        while self._reserved and self._reserved[0].at <= now:
+            self._reserved.popleft()
         # Measured again: the clocks of two machines drift apart over a long outage.
         self._clocks.clear()
