@@ -572,6 +572,17 @@ def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["limits", "cache"])
+@pytest.mark.asyncio
+async def test_options_in_an_address_are_refused(kind: str) -> None:
+    """One that the client does not know would stop a run, and others change what it returns."""
+    pytest.importorskip("redis")
+    where = {kind: "redis://127.0.0.1:1/0?decode_responses=true"}
+    with pytest.raises(ConfigurationError, match="takes no option 'decode_responses'"):
+        async with connect("direct/m", api_base="http://127.0.0.1:1/v1", **where):
+            pass
+
+
 @pytest.mark.asyncio
 async def test_connect_refuses_a_redis_that_is_not_there() -> None:
     model = connect("direct/mock", api_base="http://127.0.0.1:1/v1", limits="redis://127.0.0.1:1/0")

@@ -196,7 +196,7 @@ class RedisStore:
     async def _read(self, requested: dict[str, asyncio.Future[bytes | None]]) -> None:
         try:
             values = await self._found([PREFIX + key for key in requested])
-        except StorageError as error:
+        except Exception as error:  # a fault of ours, too, must reach those who wait
             for future in requested.values():
                 future.set_exception(error)
                 future.exception()  # whoever asked may have been cancelled

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlsplit
 
 from textassay.runtime.environment import expand
 from textassay.runtime.errors import ConfigurationError, StorageError
@@ -88,6 +89,13 @@ def _import() -> Any:
 
 
 def _address(url: str) -> str:
+    for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+        # others change what the client returns, or are given by us
+        if name != "db" and not name.startswith("ssl_"):
+            raise ConfigurationError(
+                f"{url}: the address of Redis takes no option {name!r}, only db and those of TLS "
+                "(ssl_...)"
+            )
     return expand(url, "the address of Redis", [])
 
 
