@@ -99,6 +99,16 @@ def test_submitting_only_stops_with_3_and_resume_collects(data, run):
         assert set(server.billed.values()) == {1}
 
 
+def test_waiting_for_room_is_reported(data, run):
+    """It may take hours."""
+    with batches_served(Faults(postponed=2)) as server:
+        done = textassay(*flags(data, run, server, "--batch", *QUICK))
+        assert done.code == 0, done.err
+        said = " ".join(done.err.split())
+        assert said.count("direct/mock has no room for a further batch yet") == 1
+        assert "Enqueued token limit reached" in said
+
+
 def test_a_budget_holds_over_the_sessions_that_submit_and_collect(data, run):
     """What is submitted with a limit is collected with it, and stops before the next wave."""
     with batches_served() as server:

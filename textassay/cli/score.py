@@ -46,11 +46,14 @@ _SHOWN_WARNINGS = (
     "textassay.runtime.calls.shared_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.outage",
+    "textassay.runtime.batches.queue",
+    "textassay.runtime.batches.room",
     "textassay.runtime.batches.unread",
     "textassay.evaluation.roles",
 )
 """Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint, a
-provider that fails, a file that no batch can be made of, settings of a role that is not asked."""
+provider that fails or has no room, a file that no batch can be made of, settings of a role that is
+not asked."""
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class BatchHttp:
         )
 
 
-def _origin(url: str) -> tuple[str, str]:
-    """Return the scheme and the host, with its port if one is given."""
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port."""
     parts = urlsplit(url)
-    return parts.scheme, parts.netloc
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
