@@ -15,24 +15,21 @@ import logging
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
 from textassay.runtime.batches.outage import Outage
 from textassay.runtime.batches.provider import (
-    UNREADABLE,
     BatchProvider,
-    BatchResult,
     BatchStatus,
     FileUnread,
-    ResultsGone,
     Undecided,
 )
 from textassay.runtime.batches.room import MAX_PAUSE, Room
+from textassay.runtime.batches.rows import Rows
 from textassay.runtime.batches.unread import UnreadFile
 from textassay.runtime.calls.cache import Keys, decode_answer, encode_answer, identity_bytes
 from textassay.runtime.calls.masking import MaskedModel
@@ -50,7 +47,6 @@ from textassay.runtime.errors import (
     parameter,
     quoted,
 )
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import (
     AnyResponse,
     Capabilities,
@@ -67,7 +63,6 @@ from textassay.runtime.storage.answers import AnswerStore
 FIRST_POLL = 1.0
 MAX_ATTEMPTS = 2
 """Batches in which a request is put that was not run: the second is the last."""
-ROWS_PER_COMMIT = 500
 MIN_DIVIDED = 10
 """Most requests of a batch that is not divided any further."""
 
@@ -588,12 +583,14 @@ class BatchQueue:
         self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], status: BatchStatus
     ) -> None:
         """Store all answers, wake their waiters, and put what was not run into another batch."""
+        assert entry.id is not None
         failing_since, was_unreadable = self._now(), False
         while True:
             # Repeated in each attempt: answers that were kept already are simply kept again.
-            rows = _Rows(self, requests)
+            rows = Rows(requests, self._keep)
+            lines = self._provider.results(entry.id, status, tuple(requests))
             try:
-                await self._in_time(rows.read(entry, status), 30)
+                await self._in_time(rows.read(lines), 30)
             except AnswerTooLong:
                 raise
             except TransientError as error:
@@ -623,7 +620,7 @@ class BatchQueue:
             else:
                 self._fail(key, reason)
 
-    async def keep(self, item: KeyedRequest, payload: Any) -> None:
+    async def _keep(self, item: KeyedRequest, payload: Any) -> None:
         """Keep an answer and wake who waits for it.
 
         Raises:
@@ -641,13 +638,6 @@ class BatchQueue:
         # Kept before the waiter is woken: it may end the process as soon as it has the answer.
         await self._store.put(item.key, encode_answer(answer))
         self._wake(item.key, answer)
-
-    def results(
-        self, entry: BatchEntry, status: BatchStatus, keys: Iterable[str]
-    ) -> AsyncIterator[BatchResult]:
-        """Return the lines of an ended batch."""
-        assert entry.id is not None
-        return self._provider.results(entry.id, status, tuple(keys))
 
     def _wake(self, key: str, answer: AnyResponse) -> None:
         future = self._waiting.get(key)
@@ -672,72 +662,6 @@ class BatchQueue:
             raise TimedOut(f"the batch API of {self.name} did not answer in time") from error
         self._outage.answered()
         return result
-
-
-class _Rows:
-    """What the lines of one batch say."""
-
-    def __init__(self, queue: BatchQueue, requests: Mapping[str, KeyedRequest]) -> None:
-        self._queue, self._requests = queue, requests
-        self.answered: set[str] = set()
-        self.failed: dict[str, ModelError] = {}
-        self.unrun: set[str] = set()
-        self.ignored = self.unreadable = 0
-        self._lost: ModelError | None = None
-
-    async def read(self, entry: BatchEntry, status: BatchStatus) -> None:
-        """Read all lines, and keep the answers among them."""
-        pending: dict[str, Any] = {}
-        try:
-            async for row in self._queue.results(entry, status, self._requests):
-                if row.key not in self._requests or row.key in self.answered or row.key in pending:
-                    self.ignored += 1
-                    self.unreadable += row is UNREADABLE
-                elif row.error is not None:
-                    self.failed[row.key] = row.error
-                    if row.unrun:
-                        self.unrun.add(row.key)
-                else:
-                    pending[row.key] = row.payload
-                    if len(pending) >= ROWS_PER_COMMIT:
-                        await self._keep(pending)
-        except ResultsGone as error:
-            self._lost = error
-        except ModelError:
-            await self._keep(pending)  # what was read so far is paid for
-            raise
-        await self._keep(pending)
-
-    def error_of(self, key: str, status: BatchStatus) -> ModelError:
-        """Return why a request has no answer."""
-        if key in self.failed:
-            return self.failed[key]
-        if status.failure is not None:
-            return RequestRefused(f"the provider refused the whole batch: {status.failure}")
-        if self._lost is not None:
-            return self._lost
-        return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
-
-    async def _keep(self, pending: dict[str, Any]) -> None:
-        while pending:
-            some = list(islice(pending, ROWS_PER_COMMIT))
-            # Together, so that the store commits them in one transaction.
-            await gather(self._keep_one(key, pending.pop(key)) for key in some)
-
-    async def _keep_one(self, key: str, payload: Any) -> None:
-        try:
-            await self._queue.keep(self._requests[key], payload)
-        except (ModelError, CapabilityError) as error:
-            self.failed[key] = (
-                error if isinstance(error, ModelError) else RequestRefused(str(error))
-            )
-        else:
-            self.answered.add(key)
-            self.failed.pop(key, None)
-
-
-class MissingAnswer(ModelError):
-    """An ended batch says nothing of a request, which may have been paid for."""
 
 
 def plain_request(request: Request | ChoicesRequest) -> Request:
