@@ -37,9 +37,9 @@ PROVIDERS = {
 }
 
 
-def provider_of(name: str, server: Providers) -> Any:
+def provider_of(name: str, server: Providers, endpoint: Endpoint = Endpoint()) -> Any:  # noqa: B008
     return open_provider(
-        name, api_base=server.url + PROVIDERS[name], api_key=KEY, endpoint=Endpoint()
+        name, api_base=server.url + PROVIDERS[name], api_key=KEY, endpoint=endpoint
     )
 
 
@@ -53,6 +53,7 @@ async def session(
     after: bool = False,
     put: float = float("inf"),
     submit_only: bool = False,
+    endpoint: Endpoint = Endpoint(),  # noqa: B008
 ) -> list[Any]:
     """Ask all in one process's life, which ends at a journal line or an answer."""
     store, book = DyingStore(folder / "answers"), DyingBook(folder)
@@ -60,7 +61,7 @@ async def session(
     backend = ScriptedModel(["x"], name=name)
     queue = BatchQueue(
         backend,
-        provider_of(name, server),
+        provider_of(name, server, endpoint),
         book,
         store,
         identity=backend.identity,
@@ -103,6 +104,14 @@ async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(
         (tmp_path / "expired").mkdir()
         got = await session("gemini/m", tmp_path / "expired", server, asked(8))
         assert not any(isinstance(answer, Response) for answer in got)
+
+
+async def test_answers_of_gemini_come_together_and_may_be_longer_than_one(tmp_path: Path) -> None:
+    """The limit is one for an answer, not for those of a whole batch."""
+    async with serve_providers() as server:
+        short = Endpoint(max_bytes=300)
+        got = await session("gemini/m", tmp_path, server, asked(8), endpoint=short)
+    assert all(isinstance(answer, Response) for answer in got)
 
 
 async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path: Path) -> None:
