@@ -46,7 +46,7 @@ _SHOWN_WARNINGS = (
     "textassay.runtime.calls.shared_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.outage",
-    "textassay.runtime.batches.queue",
+    "textassay.runtime.batches.job",
     "textassay.runtime.batches.room",
     "textassay.runtime.batches.unread",
     "textassay.evaluation.roles",

@@ -16,9 +16,10 @@ from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.job import BatchUnfinished, Patience
 from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
-from textassay.runtime.batches.queue import BatchQueue, BatchUnfinished, Patience
+from textassay.runtime.batches.queue import BatchQueue
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample

@@ -1,0 +1,411 @@
+"""One batch, from its requests to their answers.
+
+Its states are passed in order, each journaled before the next step: whatever a crash interrupts is
+taken up again from the last one. Answers are stored before their callers are woken, and a batch
+counts as collected only when all of its answers are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
+from textassay.runtime.batches.callers import Callers
+from textassay.runtime.batches.outage import Outage
+from textassay.runtime.batches.provider import BatchProvider, BatchStatus, FileUnread, Undecided
+from textassay.runtime.batches.room import MAX_PAUSE, Room
+from textassay.runtime.batches.rows import Keep, Rows
+from textassay.runtime.batches.unread import UnreadFile
+from textassay.runtime.calls.cache import look_up
+from textassay.runtime.errors import (
+    AnswerTooLong,
+    FatalModelError,
+    ModelError,
+    ModelNotFound,
+    RateLimited,
+    RequestRefused,
+    TimedOut,
+    TransientError,
+    quoted,
+)
+from textassay.runtime.model import AnyResponse
+from textassay.runtime.storage.answers import AnswerStore
+
+FIRST_POLL = 1.0
+MAX_ATTEMPTS = 2
+"""Batches in which a request is put that was not run: the second is the last."""
+MIN_DIVIDED = 10
+"""Most requests of a batch that is not divided any further."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class BatchUnfinished(ModelError):
+    """A batch cannot be followed for now; the run stops, and a resumed one goes on with it.
+
+    Its requests may be running: to ask them in another way could pay for them twice.
+    """
+
+    stops_run = True
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long what is waited for, in seconds."""
+
+    quiet: float = 2.0
+    """Time without a further request after which a batch is cut."""
+    poll: float = 60.0
+    """Longest time between two looks at a batch."""
+    outage: float = 300.0
+    """Time that a provider may fail every call."""
+    call: float = 120.0
+    """Time for one small call; uploads and results get ten times as long."""
+    unread: float = 3600.0
+    """Time that a provider may take to read an uploaded file."""
+    room: float = 1800.0
+    """Time that a provider may have no room for a batch while no other of the run is running."""
+
+
+class Requeue(Protocol):
+    """Puts requests of a batch that did not run them into another one."""
+
+    def __call__(
+        self, items: Iterable[KeyedRequest], attempt: int, *, at_once: bool = False
+    ) -> None:
+        """Queue the requests.
+
+        Args:
+            items: The requests.
+            attempt: The number of their attempt.
+            at_once: Whether to make a batch of them now rather than wait for further requests.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all batches of a model share."""
+
+    name: str
+    """The model's name."""
+    provider: BatchProvider
+    book: BatchBook
+    store: AnswerStore
+    callers: Callers
+    outage: Outage
+    patience: Patience
+    keep: Keep
+    """Keeps the answer to a request, and wakes who waits for it."""
+    requeue: Requeue
+    announce: Callable[[], None] | None
+    """Called when all that can be done now for a batch is done, if nobody waits for its end."""
+
+
+class BatchJob:
+    """Carries one batch from its current state to its end."""
+
+    def __init__(
+        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], shared: Shared
+    ) -> None:
+        """Store what to do; `run` does it.
+
+        Args:
+            entry: Where the batch stands.
+            requests: Its requests by their keys.
+            shared: What it shares with other batches.
+        """
+        self.entry, self.requests = entry, requests
+        self.is_submitted = entry.id is not None
+        """Whether there is nothing to do for now but to wait for the provider."""
+        self.is_collecting = False
+        """Whether it has ended, and its answers are being fetched."""
+        self._shared, self._book, self._provider = shared, shared.book, shared.provider
+        self._patience, self._outage = shared.patience, shared.outage
+        self._room = Room(shared.name, poll=shared.patience.poll, longest=shared.patience.room)
+        self._is_resumed = False
+        self._may_be_started = False
+
+    async def run(self, lines: Sequence[bytes] | None = None) -> None:
+        """Carry the batch to its end: every request gets an answer or an error, or is requeued.
+
+        Args:
+            lines: The requests as the provider takes them; `None` for a batch of an earlier
+                session, which is written down already.
+
+        Raises:
+            ModelError: The batch cannot be followed, or the provider refuses it.
+            StorageError: The disk is full.
+        """
+        self._is_resumed = self._may_be_started = lines is None
+        if lines is not None:
+            await self._book.prepare(self.entry, self.requests.values(), lines)
+            self.entry = self._book.entries[self.entry.tag]
+        try:
+            status = await self._ended()
+        except _Dissolved:
+            return
+        if self.entry.state != "ended":
+            await self._book.note(self.entry.tag, "ended", status=status.word)
+        self.is_collecting = True
+        await self._collect(status)
+
+    async def _ended(self) -> BatchStatus:
+        """Submit the batch, unless that was done already, and return its status at its end."""
+        entry = self.entry
+        while True:
+            if entry.id is None:
+                batch_id = await self._submitted()
+                # A crash before this row leaves a batch without an id, which `find` looks for after
+                # a restart.
+                await self._book.note(entry.tag, "submitted", id=batch_id)
+                self.is_submitted = True
+            status = await self._last_status()
+            if not status.is_postponed:
+                return status
+            # The provider took it, looked at its file, and found that too much is enqueued.
+            self.is_submitted = False
+            await self._book.note(entry.tag, "uploaded", id=None, refused=entry.id)
+            self._is_resumed = self._may_be_started = False
+            await self._wait_for_room(RateLimited(status.failure or status.word))
+
+    async def _submitted(self) -> str:
+        """Submit the batch, unless that was done already, and return its id."""
+        pause, failing_since = FIRST_POLL, _now()
+        unread = UnreadFile(self._patience.unread)
+        is_reported = False
+        while True:
+            try:
+                return await self._attempt()
+            except (FatalModelError, RequestRefused):
+                if not self._may_be_started:  # it is what was refused
+                    await self._drop(failed=len(self.requests))
+                raise
+            except RateLimited as error:
+                self._outage.answered()
+                await self._wait_for_room(error)
+                failing_since = _now()
+                continue
+            except (FileUnread, Undecided) as error:
+                # This, too, is an answer: what fails after it is not an outage of that length.
+                failing_since = _now()
+                self._outage.answered()
+                if isinstance(error, FileUnread):
+                    unread.wait_longer(error)
+                else:
+                    self._wait_for_decision(error, is_reported=is_reported)
+                    is_reported = True
+            except TransientError as error:
+                if self._outage.is_too_long(_now() - failing_since, error):
+                    raise
+                self._may_be_started = True  # all the same
+            pause = min(2 * pause, MAX_PAUSE)
+            await asyncio.sleep(min(pause, self._patience.poll))
+
+    async def _attempt(self) -> str:
+        """Submit the batch unless it is found at the provider; return its id."""
+        batch = self._book.prepared(self.entry, self.requests)
+        if self._may_be_started:
+            own = await self._in_time(self._provider.find(batch), 10)
+            if own is not None:
+                return own
+            if self._is_resumed:
+                await self._dissolve_if_answered()
+        # Found nowhere, so it was not started: retries after a plain refusal need not look again.
+        self._may_be_started = False
+        return await self._in_time(self._provider.submit(batch, self._note_upload), 10)
+
+    async def _note_upload(self, file: str) -> None:
+        await self._book.note(self.entry.tag, "uploaded", uploaded=file)
+
+    def _wait_for_decision(self, error: Undecided, *, is_reported: bool) -> None:
+        if not is_reported:
+            _log.warning("%s", error)
+        if self._shared.announce is not None:  # all that can be done now is done
+            self.is_submitted = True
+            self._shared.announce()
+
+    async def _wait_for_room(self, error: RateLimited) -> None:
+        """Wait until as many tokens are no longer enqueued as the account may have.
+
+        A batch that finds no room for too long may be larger than the account allows: it is
+        divided, unless it may be started.
+
+        Raises:
+            RateLimited: It is too small for that, or may be started.
+            _Dissolved: It was divided.
+        """
+        if self._may_be_started:
+            await self._room.wait(error, is_running=False)
+            return
+        batches = self._book.open_entries(self.entry.model)
+        is_running = any(e.id is not None for e in batches if e.tag != self.entry.tag)
+        try:
+            # who only submits does not wait until others have ended, which may take a day
+            await self._room.wait(error, is_running=is_running and self._shared.announce is None)
+        except RateLimited:
+            if len(self.requests) <= MIN_DIVIDED:
+                raise
+        else:
+            return
+        _log.warning(
+            "batch %s of %d requests has found no room, and is divided",
+            self.entry.tag,
+            len(self.requests),
+        )
+        items, half = list(self.requests.values()), len(self.requests) // 2
+        # before the halves are written down: a crash in between leaves requests that are new
+        await self._drop()
+        for part in (items[:half], items[half:]):
+            self._shared.requeue(part, self.entry.attempt, at_once=True)
+        raise _Dissolved
+
+    async def _dissolve_if_answered(self) -> None:
+        """Dissolve a batch that was never submitted if some of it has been answered otherwise.
+
+        Single calls may have done so when an earlier session gave the batch up. What has no answer
+        yet is queued for another batch.
+
+        Raises:
+            _Dissolved: It was.
+        """
+        answers: dict[str, AnyResponse] = {}
+        rest: list[KeyedRequest] = []
+        for key, item in self.requests.items():
+            answer = await look_up(self._shared.store, key)
+            if answer is None:
+                rest.append(item)
+            elif key in self._shared.callers:
+                answers[key] = answer
+        if len(rest) == len(self.requests):
+            return
+        # Before the rest is queued: after a crash in between, the run asks for it as for what is
+        # new, while two batches in the journal would both be submitted.
+        await self._drop(answered=len(self.requests) - len(rest))
+        for key, answer in answers.items():
+            self._shared.callers.answer(key, answer)
+        self._shared.requeue(rest, self.entry.attempt)
+        raise _Dissolved
+
+    async def _last_status(self) -> BatchStatus:
+        """Return the status of the submitted batch once it has ended."""
+        assert self.entry.id is not None
+        pause, failing_since = min(FIRST_POLL, self._patience.poll), _now()
+        while True:
+            try:
+                status = await self._in_time(self._provider.status(self.entry.id), 1)
+            except ModelNotFound as error:
+                raise self._unknown(error) from error
+            except AnswerTooLong:
+                raise
+            except TransientError as error:
+                if self._outage.is_too_long(_now() - failing_since, error):
+                    raise
+            else:
+                failing_since = _now()
+                if status.ended:
+                    return status
+                if self._shared.announce is not None:
+                    self._shared.announce()
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, self._patience.poll)
+
+    def _unknown(self, error: ModelError) -> BatchUnfinished:
+        """Return the error of a batch that the provider does not know.
+
+        Its requests are not asked again by themselves: with another key they are merely not seen.
+        """
+        entry = self.entry
+        days = (time.time() - entry.since) / 86400
+        return BatchUnfinished(
+            f"the provider does not know batch {entry.id} of {self._shared.name}, made"
+            f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
+            f" deleted. To give it up, remove the lines with {entry.tag} from {self._book.path};"
+            f" its requests are then asked again ({quoted(error)})"
+        )
+
+    async def _collect(self, status: BatchStatus) -> None:
+        """Store all answers, wake their callers, and requeue what was not run."""
+        rows = await self._read(status)
+        await self._drop(answered=len(rows.answered), failed=len(rows.failed))
+        if rows.ignored:
+            _log.warning(
+                "batch %s: %d rows were unknown, repeated or unreadable",
+                self.entry.tag,
+                rows.ignored,
+            )
+        again: list[KeyedRequest] = []
+        for key, item in self.requests.items():
+            if key in rows.answered:
+                continue
+            reason = rows.error_of(key, status)
+            # An attempt that was never run costs nothing; one that nobody waits for any more is not
+            # repeated.
+            was_run = key not in rows.unrun and (key in rows.failed or not _was_stopped(status))
+            is_worth_another = not was_run or isinstance(reason, TransientError)
+            attempts_left = self.entry.attempt < MAX_ATTEMPTS
+            if is_worth_another and attempts_left and key in self._shared.callers:
+                again.append(item)
+            else:
+                self._shared.callers.fail(key, reason)
+        self._shared.requeue(again, self.entry.attempt + 1)
+
+    async def _read(self, status: BatchStatus) -> Rows:
+        """Read what the provider says of each request, and keep the answers."""
+        assert self.entry.id is not None
+        failing_since, was_unreadable = _now(), False
+        while True:
+            # Repeated in each attempt: answers that were kept already are simply kept again.
+            rows = Rows(self.requests, self._shared.keep)
+            lines = self._provider.results(self.entry.id, status, tuple(self.requests))
+            try:
+                await self._in_time(rows.read(lines), 30)
+            except AnswerTooLong:
+                raise
+            except TransientError as error:
+                if self._outage.is_too_long(_now() - failing_since, error):
+                    raise
+            else:
+                # A line that cannot be read may have been damaged on its way.
+                if was_unreadable or not rows.unreadable:
+                    return rows
+                was_unreadable = True
+            await asyncio.sleep(min(FIRST_POLL, self._patience.poll))
+
+    async def _drop(self, *, answered: int = 0, failed: int = 0) -> None:
+        """Note that nothing more is to be expected of the batch, and forget its requests."""
+        tag = self.entry.tag
+        await self._book.note(tag, "collected", answered=answered, failed=failed)
+        # Only after "collected" is on the disk: until then a crash needs the requests.
+        self._book.forget(tag)
+
+    async def _in_time(self, work: Awaitable[T], times: int) -> T:
+        try:
+            async with asyncio.timeout(times * self._patience.call):
+                result = await work
+        except TimeoutError as error:
+            raise TimedOut(
+                f"the batch API of {self._shared.name} did not answer in time"
+            ) from error
+        self._outage.answered()
+        return result
+
+
+class _Dissolved(Exception):
+    """The batch was given up before it was started, and its requests are queued again."""
+
+
+def _now() -> float:
+    # The clock of the loop, as that of the pauses and time limits.
+    return asyncio.get_running_loop().time()
+
+
+def _was_stopped(status: BatchStatus) -> bool:
+    """Return whether a batch ended before all of it was run."""
+    return any(word in status.word.lower() for word in ("expired", "cancel"))
