@@ -310,6 +310,9 @@ class BudgetReached(TextassayError):
 
     stops_run = True
 
+    usage: Usage | None = None
+    """What the request cost in attempts before the one that was refused."""
+
 
 class ClusterLost(TextassayError):
     """The cluster, or worker after worker, is lost; the run stops and stays resumable."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.retry import MAX_WAIT, MIN_WAIT, RetryingModel
+from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ContinuationRequest, Request, Response, Sample, TokenLogprob
 
@@ -115,15 +116,16 @@ async def test_attempts_mean_what_they_say_where_nothing_listens():
     assert sum(clock.waits) <= 3.1
 
 
+def billed():
+    """Return the error of an answer that cost half a dollar and could not be used."""
+    error = errors.MalformedResponse("no")
+    error.usage = Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
+    return error
+
+
 async def test_what_unusable_answers_cost_is_part_of_the_usage():
     """An answer that was billed and could not be used counts, whether or not a later attempt
     succeeds."""
-
-    def billed():
-        error = errors.MalformedResponse("no")
-        error.usage = Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
-        return error
-
     fine = Response(
         samples=(Sample(text="fine"),), usage=Usage(calls=1, prompt_tokens=10, cost=0.5)
     )
@@ -134,6 +136,15 @@ async def test_what_unusable_answers_cost_is_part_of_the_usage():
     with pytest.raises(errors.MalformedResponse) as caught:
         await spent.generate(ASK)
     assert caught.value.usage == Usage(calls=2, prompt_tokens=20, completion_tokens=2, cost=1.0)
+
+
+async def test_what_was_paid_before_the_budget_was_reached_counts():
+    """An unusable answer is billed, and the next attempt at its request is one too many."""
+    model = ScriptedModel([billed(), errors.BudgetReached("the cost limit is reached")])
+    metered = MeteredModel(RetryingModel(model, sleep=Clock().sleep))
+    with pytest.raises(errors.BudgetReached):
+        await metered.generate(ASK)
+    assert metered.total.usage == Usage(calls=1, prompt_tokens=10, completion_tokens=1, cost=0.5)
 
 
 @pytest.mark.parametrize("asked", [0.0, 0.2, 7.0, 90.0])

@@ -582,12 +582,22 @@ def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["limits", "cache"])
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("0?decode_responses=true", "takes no option 'decode_responses'"),
+        ("answers", "is the number of a database, not 'answers'"),
+    ],
+)
 @pytest.mark.asyncio
-async def test_options_in_an_address_are_refused(kind: str) -> None:
-    """One that the client does not know would stop a run, and others change what it returns."""
+async def test_what_an_address_does_not_take_is_refused(
+    kind: str, place: str, message: str
+) -> None:
+    """An option that the client does not know would stop a run, and others change what it returns;
+    the client takes database 0 for any name."""
     pytest.importorskip("redis")
-    where = {kind: "redis://127.0.0.1:1/0?decode_responses=true"}
-    with pytest.raises(ConfigurationError, match="takes no option 'decode_responses'"):
+    where = {kind: f"redis://127.0.0.1:1/{place}"}
+    with pytest.raises(ConfigurationError, match=message):
         async with connect("direct/m", api_base="http://127.0.0.1:1/v1", **where):
             pass
 

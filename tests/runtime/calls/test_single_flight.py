@@ -8,7 +8,8 @@ import pytest
 from tests.runtime.counting import PAID, CountingModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.single_flight import SharedModel, once
-from textassay.runtime.errors import ServerFailed
+from textassay.runtime.calls.usage import MeteredModel
+from textassay.runtime.errors import RateLimited, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request
 from textassay.runtime.storage.answers import DiskStore
@@ -147,6 +148,23 @@ async def test_a_failure_reaches_everyone_and_is_forgotten(in_task):
     assert len(list(traceback.walk_tb(model.error.__traceback__))) < 12
     model.error = None
     assert (await shared.generate(ASKED)).usage == PAID
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("in_task", [False, True])
+async def test_a_failure_is_paid_for_once(in_task):
+    """An answer that cannot be used is billed once, however many callers its error reaches."""
+    model = CountingModel(waits=True)
+    model.error = RateLimited("429", retry_after=2.0)
+    model.error.usage = PAID
+    metered = MeteredModel(SharedModel(model, in_task=in_task))
+    tasks = [asyncio.create_task(metered.generate(ASKED)) for _ in range(3)]
+    await turns()
+    model.gate.set()
+    errors = await asyncio.gather(*tasks, return_exceptions=True)
+    assert metered.total.usage == PAID
+    assert sorted(error.usage is None for error in errors) == [False, True, True]
+    assert [(str(error), error.retry_after) for error in errors] == [("429", 2.0)] * 3
 
 
 @pytest.mark.asyncio

@@ -56,20 +56,29 @@ async def test_a_damaged_answer_is_an_error(redis: RedisServer) -> None:
     await store.aclose()
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ((), "appendonly yes"),
+        ((*DURABLE, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"), "noeviction"),
+        ((*DURABLE, "--replicaof", "127.0.0.1", "1"), "is a replica"),
+    ],
+)
 @pytest.mark.asyncio
-async def test_a_redis_that_forgets_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "evicts").mkdir()
+async def test_a_redis_that_forgets_is_refused(
+    tmp_path: Path, options: tuple[str, ...], named: str
+) -> None:
+    """So is one that takes nothing."""
     with (
-        redis_served(tmp_path) as forgetful,
-        pytest.raises(ConfigurationError, match="appendonly yes"),
+        redis_served(tmp_path, *options) as redis,
+        pytest.raises(ConfigurationError, match=named),
     ):
-        await RedisStore.open(forgetful.url)
-    evicting = ("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-    with (
-        redis_served(tmp_path / "evicts", *DURABLE, *evicting) as full,
-        pytest.raises(ConfigurationError, match="noeviction"),
-    ):
-        await RedisStore.open(full.url)
+        await RedisStore.open(redis.url)
+
+
+@pytest.mark.asyncio
+async def test_a_redis_that_is_not_there_is_named() -> None:
+    pytest.importorskip("redis")
     with pytest.raises(ConfigurationError, match="cannot be kept"):
         await RedisStore.open("redis://127.0.0.1:1/0")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.provider import (
     HALF_PRICE,
     UNREADABLE,
@@ -113,13 +113,13 @@ class AnthropicBatches:
         """Start the batch."""
         lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
         body = b'{"requests":' + json_array(lines) + b"}"
-        return _id_of(await self._http.ask("POST", "/messages/batches", body))
+        return id_of(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: Prepared) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
         async for listed in self._made_since(batch.since - CLOCK_SECONDS):
-            own = _id_of(listed)
+            own = id_of(listed)
             # The size is in the listing; reading results is the last resort, for it costs a
             # download.
             if own in batch.known or sum(_counts(listed)) != batch.count:
@@ -148,7 +148,7 @@ class AnthropicBatches:
                 yield entry
             if not entries or not page.get("has_more"):
                 return
-            after = f"&after_id={_id_of(entries[-1])}"
+            after = f"&after_id={id_of(entries[-1])}"
 
     async def _is_of(self, batch: Prepared, batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
@@ -235,13 +235,6 @@ class AnthropicBatches:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
-
-
-def _id_of(answer: Any) -> str:
-    id_ = answer.get("id") if isinstance(answer, Mapping) else None
-    if not isinstance(id_, str):
-        raise MalformedResponse("the answer of the batch API has no id")
-    return id_
 
 
 def _counts(entry: Mapping[str, Any]) -> list[int]:

@@ -20,7 +20,13 @@ from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, split_address
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
 from textassay.runtime.batches.provider import ResultsGone
-from textassay.runtime.errors import AnswerTooLong, ModelError, RequestRefused, parameter
+from textassay.runtime.errors import (
+    AnswerTooLong,
+    MalformedResponse,
+    ModelError,
+    RequestRefused,
+    parameter,
+)
 from textassay.version import __version__
 
 _JSON = {"Content-Type": "application/json"}
@@ -181,3 +187,15 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     """Return scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def id_of(answer: Any) -> str:
+    """Return the id in an answer.
+
+    Raises:
+        MalformedResponse: It has none.
+    """
+    id_ = answer.get("id") if isinstance(answer, Mapping) else None
+    if not isinstance(id_, str):
+        raise MalformedResponse("the answer of the batch API has no id")
+    return id_

@@ -112,7 +112,11 @@ class BatchJob:
     """Carries one batch from its current state to its end."""
 
     def __init__(
-        self, entry: BatchEntry, requests: Mapping[str, KeyedRequest], shared: Shared
+        self,
+        entry: BatchEntry,
+        requests: Mapping[str, KeyedRequest],
+        shared: Shared,
+        lines: Sequence[bytes] | None = None,
     ) -> None:
         """Store what to do; `run` does it.
 
@@ -120,6 +124,8 @@ class BatchJob:
             entry: Where the batch stands.
             requests: Its requests by their keys.
             shared: What it shares with other batches.
+            lines: The requests as the provider takes them; `None` for a batch of an earlier
+                session, which is written down already.
         """
         self.entry, self.requests = entry, requests
         self.is_submitted = entry.id is not None
@@ -129,23 +135,19 @@ class BatchJob:
         self._shared, self._book, self._provider = shared, shared.book, shared.provider
         self._patience, self._outage = shared.patience, shared.outage
         self._room = Room(shared.name, poll=shared.patience.poll, longest=shared.patience.room)
-        self._is_resumed = False
-        self._may_be_started = False
+        self._lines = lines
+        self._is_resumed = self._may_be_started = lines is None
 
-    async def run(self, lines: Sequence[bytes] | None = None) -> None:
+    async def run(self) -> None:
         """Carry the batch to its end: every request gets an answer or an error, or is requeued.
-
-        Args:
-            lines: The requests as the provider takes them; `None` for a batch of an earlier
-                session, which is written down already.
 
         Raises:
             ModelError: The batch cannot be followed, or the provider refuses it.
             StorageError: The disk is full.
         """
-        self._is_resumed = self._may_be_started = lines is None
-        if lines is not None:
-            await self._book.prepare(self.entry, self.requests.values(), lines)
+        if self._lines is not None:
+            await self._book.prepare(self.entry, self.requests.values(), self._lines)
+            self._lines = None  # up to hundreds of megabytes, and batches take hours
             self.entry = self._book.entries[self.entry.tag]
         try:
             status = await self._ended()

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends import openai_format
-from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
     HALF_PRICE,
@@ -184,18 +184,6 @@ class OpenAIBatches:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
-
-
-def id_of(answer: Any) -> str:
-    """Return the id in an answer.
-
-    Raises:
-        MalformedResponse: It has none.
-    """
-    id_ = answer.get("id") if isinstance(answer, Mapping) else None
-    if not isinstance(id_, str):
-        raise MalformedResponse("the answer of the batch API has no id")
-    return id_
 
 
 def listed_in(page: Any) -> list[Mapping[str, Any]]:

@@ -287,12 +287,12 @@ class BatchQueue:
     ) -> None:
         """Have a batch carried to its end; without `lines`, one that is written down already."""
         self._under_way.update(dict.fromkeys(requests, entry.tag))
-        job = BatchJob(entry, requests, self._shared)
-        self._jobs[job] = asyncio.create_task(self._follow(job, lines))
+        job = BatchJob(entry, requests, self._shared, lines)
+        self._jobs[job] = asyncio.create_task(self._follow(job))
 
-    async def _follow(self, job: BatchJob, lines: Sequence[bytes] | None) -> None:
+    async def _follow(self, job: BatchJob) -> None:
         try:
-            await job.run(lines)
+            await job.run()
         except Exception as error:  # a fault of ours, too, must reach those who wait
             reason = self._given_up_with(job, error)
             for key in job.requests:

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends import openai_format
-from textassay.runtime.batches.openai import OpenAIBatches, id_of
+from textassay.runtime.batches.http import id_of
+from textassay.runtime.batches.openai import OpenAIBatches
 from textassay.runtime.batches.provider import BatchStatus, Prepared
 from textassay.runtime.errors import CapabilityError, MalformedResponse
 from textassay.runtime.model import Request

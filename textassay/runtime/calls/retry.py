@@ -13,7 +13,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from textassay.runtime.errors import ModelError, NothingListening, TransientError, quoted
+from textassay.runtime.errors import (
+    BudgetReached,
+    ModelError,
+    NothingListening,
+    TransientError,
+    quoted,
+)
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
 
@@ -93,7 +99,7 @@ class RetryingModel(Wrapper):
         )
         try:
             answer: A = await retrying(attempts.ask, call, request)
-        except ModelError as error:
+        except (ModelError, BudgetReached) as error:
             # Other errors ended the request by themselves, whatever the number of attempts before
             # them.
             if isinstance(error, TransientError):
@@ -167,7 +173,7 @@ class _Attempts:
             error.usage = None  # counted: what is raised in the end tells the sum
         self.model.observe(error)
 
-    def usage_with(self, error: ModelError) -> Usage | None:
+    def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
         """Return what all failed attempts cost, the one that ended in `error` included."""
         if error.usage is not None:
             return self.usage + error.usage

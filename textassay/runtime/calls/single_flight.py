@@ -78,7 +78,14 @@ class SharedCalls(Generic[R]):
         try:
             if not shared.task.done():
                 await completed
-            result = shared.task.result()
+            # Without an await in between, exactly one caller takes the cost on itself.
+            first, shared.claimed = not shared.claimed, True
+            try:
+                result = shared.task.result()
+            except Exception as error:
+                if first:
+                    raise
+                raise _without_cost(error) from error.__cause__
         finally:
             shared.waiting.remove(completed)
             if not shared.waiting:
@@ -87,8 +94,6 @@ class SharedCalls(Generic[R]):
                 if self._calls.get(key) is shared:
                     del self._calls[key]
                 await shared.end()
-        # Without an await in between, exactly one caller takes the cost of the answer on itself.
-        first, shared.claimed = not shared.claimed, True
         return result, first
 
 
@@ -99,6 +104,20 @@ class _Outcome(NamedTuple, Generic[R]):
     error: BaseException | None = None
     traceback: TracebackType | None = None
     """Where the error came from; each caller that raises it would otherwise add to it."""
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def _without_cost(error: E) -> E:
+    """Return an error as it is for one who does not pay for the failed request."""
+    if getattr(error, "usage", None) is None:
+        return error
+    # not `copy.copy`, which calls the constructor with arguments that it may not take
+    copied = type(error).__new__(type(error), *error.args)
+    vars(copied).update(vars(error), usage=None)
+    copied.__cause__ = error.__cause__
+    return copied
 
 
 class LedCalls(Generic[R]):
@@ -142,7 +161,8 @@ class LedCalls(Generic[R]):
             if outcome is None:
                 make = anew  # unless another one of those that waited is quicker
             elif outcome.error is not None:
-                raise outcome.error.with_traceback(outcome.traceback)
+                error = _without_cost(outcome.error)
+                raise error.with_traceback(outcome.traceback) from error.__cause__
             else:
                 return cast(R, outcome.result), False
         joined, outcome = [], None
@@ -172,7 +192,7 @@ class SharedModel(Wrapper):
     """Asks equal requests that are in flight at the same time only once.
 
     One caller gets the response with its cost, the others with none. If the request fails, it fails
-    for all of them.
+    for all of them, and one of them gets the error with what it cost.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar, Token
 
-from textassay.runtime.errors import ModelError
+from textassay.runtime.errors import BudgetReached, ModelError
 from textassay.runtime.messages import Usage, UsageTotal
 from textassay.runtime.model import A, Model, Q, Wrapper
 
@@ -56,7 +56,7 @@ class MeteredModel(Wrapper):
         """Answer and count; a failed request counts with the cost of its unusable answers."""
         try:
             response = await call(request)
-        except ModelError as error:
+        except (ModelError, BudgetReached) as error:
             # Providers bill answers that could not be used (cut off, filtered, not JSON).
             if error.usage is not None:
                 self._count(error.usage)

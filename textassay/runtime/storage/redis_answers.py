@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, StorageError, parameter, quoted
@@ -48,9 +48,12 @@ class RedisWriter:
         """
         self._client: Any = open_blocking(self._url)
         with as_unavailable(self._url):
-            persistence = self._client.info("persistence")
-            memory = self._client.info("memory")
-        check_keeps(self._url, persistence, memory)
+            about = {
+                name: value
+                for section in ("replication", "persistence", "memory")
+                for name, value in self._client.info(section).items()
+            }
+        check_keeps(self._url, about)
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
         """Write all pairs atomically; retries while Redis is unavailable.
@@ -221,24 +224,28 @@ class RedisStore:
             await asyncio.sleep(AGAIN_SECONDS)
 
 
-def check_keeps(url: str, persistence: dict[str, Any], memory: dict[str, Any]) -> None:
-    """Refuse a Redis that evicts keys, or that loses what it took when it is restarted.
+def check_keeps(url: str, about: Mapping[str, Any]) -> None:
+    """Refuse a Redis that evicts keys, or that loses what it took, or takes nothing.
 
     Args:
         url: Its address, for the error.
-        persistence: Its `INFO persistence`.
-        memory: Its `INFO memory`.
+        about: Its `INFO`, of replication, persistence and memory.
 
     Raises:
         ConfigurationError: It could lose answers.
     """
-    if not persistence.get("aof_enabled"):
+    if about.get("role") == "slave":
+        raise ConfigurationError(
+            f"Redis at {url} is a replica, which keeps only what its primary has: give the address"
+            " of the primary"
+        )
+    if not about.get("aof_enabled"):
         raise ConfigurationError(
             f"Redis at {url} keeps no append-only file, so a restart could lose paid answers:"
             " set `appendonly yes`"
         )
-    policy = memory.get("maxmemory_policy", "noeviction")
-    if memory.get("maxmemory") and policy != "noeviction":
+    policy = about.get("maxmemory_policy", "noeviction")
+    if about.get("maxmemory") and policy != "noeviction":
         raise ConfigurationError(
             f"Redis at {url} removes keys when its memory is full ({policy}), paid answers among"
             " them: set `maxmemory-policy noeviction`"

@@ -89,7 +89,13 @@ def _import() -> Any:
 
 
 def _address(url: str) -> str:
-    for name, _ in parse_qsl(urlsplit(url).query, keep_blank_values=True):
+    parts = urlsplit(url)
+    database = parts.path.strip("/")
+    if parts.scheme != "unix" and database and not database.isdecimal():
+        raise ConfigurationError(
+            f"{url}: the path of an address of Redis is the number of a database, not {database!r}"
+        )
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         # others change what the client returns, or are given by us
         if name != "db" and not name.startswith("ssl_"):
             raise ConfigurationError(
