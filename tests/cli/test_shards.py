@@ -267,14 +267,12 @@ def test_a_shard_that_needs_a_batch_is_not_merged(server, data, run):
 
 
 def test_processes_make_the_same_run(server, data, run, tmp_path):
-    """`--processes 2`: one command, one run, the same lines; its limits are divided."""
+    """`--processes 2`: one command, one run, the same lines."""
     assert score(data, tmp_path / "whole", server).code == 0
     done = score(data, run, server, "--processes", "2", "--concurrency", "9")
     assert done.code == 0, done.err
     assert re.search(r"6/6 \| ", done.err)
     assert verdicts(run) == verdicts(tmp_path / "whole")
-    settings = json.loads((run / "shard-2/manifest.json").read_text())["settings"]
-    assert settings["concurrency"] == 5
     refused = score(data, tmp_path / "no", server, "--processes", "2", "--shard", "1/2")
     assert refused.code == 2
 

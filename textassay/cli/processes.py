@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from textassay.cli.console import say
-from textassay.cli.divided_limits import check_concurrency, divided
 from textassay.cli.exits import Interrupted, Stopped, typed
 from textassay.cli.merge import merge_shards
+from textassay.cli.process_limits import check_concurrency
 from textassay.cli.progress import show_progress
 from textassay.cli.score import ScoreCommand, command_to_resume, say_if_unlimited
 from textassay.cli.shard_worker import order_as_json, progress_from_json
@@ -63,7 +63,6 @@ async def score_in_processes(order: ScoreCommand) -> int:
         shard: replace(
             order,
             out=shard_folder(run, shard),
-            settings=divided(order.settings, shard),
             spec=order.spec.model_copy(update={"shard": str(shard)}),
         )
         for shard in (Shard(number, count) for number in range(1, count + 1))
@@ -124,8 +123,7 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
     count = counts.pop()
     orders = {shard: command_to_resume(path, flags, run=run) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
-    # what the manifests record is divided already
-    check_concurrency(pattern.settings, count, flags)
+    check_concurrency(pattern.settings, count)
     say_if_unlimited(next(iter(begun.values())), pattern.settings)
     if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
         say(
@@ -141,10 +139,7 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
                 resume=False,
                 spec=pattern.spec.model_copy(update={"shard": str(shard)}),
             )
-    return {
-        shard: replace(each, settings=divided(each.settings, shard, flags))
-        for shard, each in sorted(orders.items())
-    }
+    return dict(sorted(orders.items()))
 
 
 async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:

@@ -1,6 +1,7 @@
 """One process of `score --processes`.
 
-Judges a shard, and reports progress to the parent as one JSON object per line.
+Judges a shard, keeping to its part of all limits, and reports progress to the parent as one JSON
+object per line.
 
     python -m textassay.cli.shard_worker      reads an order from standard input
 
@@ -29,6 +30,7 @@ from textassay.cli.score import ScoreCommand, run_order
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.session import Session
+from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec
 from textassay.garbage import raise_gc_threshold
 from textassay.runtime.calls.limit import LimiterState
@@ -79,9 +81,16 @@ def progress_from_json(content: dict[str, Any]) -> Progress:
 async def judge(order: ScoreCommand, send: Send) -> dict[str, Any]:
     """Judge the shard, sending progress meanwhile; return how it ended."""
     sessions: list[Session] = []
+    assert order.spec.shard is not None
+    shard = Shard.parse(order.spec.shard)
+
+    def begun(session: Session) -> None:
+        sessions.append(session)
+        session.begin_as(shard)
+
     reporting = asyncio.create_task(_report(sessions, send))
     try:
-        await run_order(order, sessions.append)
+        await run_order(order, begun)
         return {"ended": "finished", "counted": _counted(sessions)}
     except Stopped as stop:
         cause = stop.__cause__ or stop

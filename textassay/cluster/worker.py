@@ -26,7 +26,6 @@ from textassay.cluster.scratch import scratch_folder
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import Session, open_session, workers_of
-from textassay.runtime.calls.budget import Budget
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
@@ -122,10 +121,9 @@ class Worker:
         if session is None or feed is None:
             return
         if instructions.part != self._part:
-            for model in session.connected:
-                model.take_part(instructions.part.number, instructions.part.count)
+            session.take_part(instructions.part.number, instructions.part.count)
             self._part = instructions.part
-        if (budget := _budget_of(session)) is not None:
+        if (budget := session.budget) is not None:
             budget.grow(instructions.grant)
             if instructions.return_unspent:
                 self._returned += budget.return_unspent()
@@ -137,7 +135,7 @@ class Worker:
 
     def _report(self) -> Report:
         session = self._session
-        budget = None if session is None else _budget_of(session)
+        budget = None if session is None else session.budget
         if session is not None:
             self._last = session.engine.progress
             self._spent = 0.0 if budget is None else budget.spent
@@ -192,7 +190,7 @@ class Worker:
         session = await stack.enter_async_context(
             open_session(self._feed, job.spec, settings=job.settings)
         )
-        if (budget := _budget_of(session)) is not None:
+        if (budget := session.budget) is not None:
             budget.start_lease(self._wakeup.set)
         self._session = session
         return session
@@ -201,7 +199,7 @@ class Worker:
         """Keep the last state of a session that is closed, for reports after its end."""
         if self._session is not None:
             self._last = self._session.engine.progress
-            budget = _budget_of(self._session)
+            budget = self._session.budget
             self._spent = 0.0 if budget is None else budget.spent
 
 
@@ -213,8 +211,3 @@ def _opened(session: Session, job: Job) -> Opened:
         signature=session.method.signature,
         in_work=workers_of(job.settings, session.connected),
     )
-
-
-def _budget_of(session: Session) -> Budget | None:
-    """Return the budget that all models of a session share; `None` if nothing is asked."""
-    return session.connected[0].budget if session.connected else None

@@ -96,7 +96,9 @@ class EvaluationEngine:
             workers: Examples in work at once.
             adjust: Called with each score before it is journaled; returns what is kept.
         """
-        self._examples, self._method, self._workers = examples, method, workers
+        self._examples, self._method = examples, method
+        self.workers = workers
+        """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
         self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
@@ -158,7 +160,7 @@ class EvaluationEngine:
                 run_workers(
                     self._all_assignments(),
                     self._judge,
-                    workers=self._workers,
+                    workers=self.workers,
                     commit=self._journal,
                 )
             ) as finished:

@@ -26,10 +26,11 @@ from textassay.evaluation.opening import (
 )
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import UsedRoles
-from textassay.evaluation.shards import part_of
+from textassay.evaluation.shards import Shard, part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
 from textassay.methods.method import AsksInTurn, ChecksData, Method
+from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.messages import Aspect, Example, Score, Usage
@@ -86,6 +87,28 @@ class Session:
             f"batches take one wave of up to 24 hours per link of a chain, and {self.method.name}"
             f" {chain}"
         )
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget that all models share; `None` if nothing is asked."""
+        return self.connected[0].budget if self.connected else None
+
+    def take_part(self, number: int, count: int) -> None:
+        """Keep to one of `count` equal parts of the models' limits; see `Limiter.take_part`."""
+        for model in self.connected:
+            model.take_part(number, count)
+
+    def begin_as(self, shard: Shard) -> None:
+        """Keep to one part of all limits, those of the cost included, before the run begins.
+
+        For sessions that judge the shards of one run at the same time.
+        """
+        self.take_part(shard.number - 1, shard.count)
+        # each session counts only its own spending, so the limit is divided rather than shared
+        if self.budget is not None:
+            self.budget.take_part(shard.count)
+        if not any(model.settings.batch for model in self.connected):
+            self.engine.workers = -(-self.engine.workers // shard.count)
 
     @property
     def usage(self) -> Usage:
