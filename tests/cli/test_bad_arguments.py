@@ -84,6 +84,7 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
             ("--set", "colour=red"),
             "unknown setting 'colour'; known: prompt_layout, prompt, profile, n, ",
         ),
+        (("--set", "max_cost=1"), "max_cost is not set with --set; give --max-cost"),
         (("--set", "colour"), "--set takes key=value, not 'colour'"),
         (
             ("--set", "attempts=0"),

@@ -27,6 +27,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import (
+    FLAGGED,
     LOADED,
     SETTABLE,
     Settings,
@@ -292,6 +293,10 @@ async def run_order(
     except UnknownName as error:
         if error.kind != "option":
             raise
+        if error.name in FLAGGED:
+            raise ConfigurationError(
+                f"{error.name} is not set with --set; give {parameter(error.name)}"
+            ) from None
         # to the command line, both are settings
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
