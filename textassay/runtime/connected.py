@@ -241,7 +241,7 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, provider: BatchProvider
     ) -> BatchQueue:
-        from textassay.runtime.batches.job import Patience
+        from textassay.runtime.batches.patience import Patience
         from textassay.runtime.batches.queue import BatchQueue
 
         settings = self.settings

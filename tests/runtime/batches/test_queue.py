@@ -16,7 +16,8 @@ from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.batches.job import BatchUnfinished, Patience
+from textassay.runtime.batches.job import BatchUnfinished
+from textassay.runtime.batches.patience import Patience
 from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue

@@ -11,7 +11,7 @@ import pytest
 from tests.batch_server import Faults, serve_batches
 from tests.runtime.batches.test_queue import asked, session
 from tests.virtual_time import SkippingLoop, run_skipping, run_virtual
-from textassay.runtime.batches.job import Patience
+from textassay.runtime.batches.patience import Patience
 from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.unread import UnreadFile
 from textassay.runtime.model import Response

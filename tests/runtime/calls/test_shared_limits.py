@@ -586,7 +586,7 @@ def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
     ("place", "message"),
     [
         ("0?decode_responses=true", "takes no option 'decode_responses'"),
-        ("answers", "is the number of a database, not 'answers'"),
+        ("answers", "must be the number of a database"),
     ],
 )
 @pytest.mark.asyncio

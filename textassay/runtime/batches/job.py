@@ -12,11 +12,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
 from textassay.runtime.batches.callers import Callers
 from textassay.runtime.batches.outage import Outage
+from textassay.runtime.batches.patience import Patience
 from textassay.runtime.batches.provider import BatchProvider, BatchStatus, FileUnread, Undecided
 from textassay.runtime.batches.room import MAX_PAUSE, Room
 from textassay.runtime.batches.rows import Keep, Rows
@@ -33,6 +35,7 @@ from textassay.runtime.errors import (
     TransientError,
     quoted,
 )
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import AnyResponse
 from textassay.runtime.storage.answers import AnswerStore
 
@@ -41,6 +44,8 @@ MAX_ATTEMPTS = 2
 """Batches in which a request is put that was not run: the second is the last."""
 MIN_DIVIDED = 10
 """Most requests of a batch that is not divided any further."""
+READ_AT_ONCE = 500
+"""Answers that are looked up together."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -55,43 +60,13 @@ class BatchUnfinished(ModelError):
     stops_run = True
 
 
-@dataclass(frozen=True)
-class Patience:
-    """How long what is waited for, in seconds."""
-
-    quiet: float = 2.0
-    """Time without a further request after which a batch is cut."""
-    poll: float = 60.0
-    """Longest time between two looks at a batch."""
-    outage: float = 300.0
-    """Time that a provider may fail every call."""
-    call: float = 120.0
-    """Time for one small call; uploads and results get ten times as long."""
-    unread: float = 3600.0
-    """Time that a provider may take to read an uploaded file."""
-    room: float = 1800.0
-    """Time that a provider may have no room for a batch while no other of the run is running."""
-
-
-class Requeue(Protocol):
-    """Puts requests of a batch that did not run them into another one."""
-
-    def __call__(
-        self, items: Iterable[KeyedRequest], attempt: int, *, at_once: bool = False
-    ) -> None:
-        """Queue the requests.
-
-        Args:
-            items: The requests.
-            attempt: The number of their attempt.
-            at_once: Whether to make a batch of them now rather than wait for further requests.
-        """
-        ...
+Requeue = Callable[[Iterable[KeyedRequest], int], None]
+"""Puts requests into another batch, as the attempt of that number."""
 
 
 @dataclass(frozen=True)
-class Shared:
-    """What all batches of a model share."""
+class BatchContext:
+    """What all batches of a model share, and what they ask of the queue that made them."""
 
     name: str
     """The model's name."""
@@ -101,21 +76,37 @@ class Shared:
     callers: Callers
     outage: Outage
     patience: Patience
+    submit_only: bool
+    """Whether the run stops once everything is submitted."""
     keep: Keep
     """Keeps the answer to a request, and wakes who waits for it."""
     requeue: Requeue
-    announce: Callable[[], None] | None
-    """Called when all that can be done now for a batch is done, if nobody waits for its end."""
+    """Queues requests, to be cut together with others."""
+    requeue_as_batch: Requeue
+    """Makes a batch of requests at once."""
+    is_another_running: Callable[[BatchEntry], bool]
+    """Returns whether a batch other than the given one is followed and submitted."""
+    announce_if_all_submitted: Callable[[], None]
+    """Ends the waiting for answers if there is nothing left to submit."""
 
 
 class BatchJob:
     """Carries one batch from its current state to its end."""
 
+    entry: BatchEntry
+    """Where the batch stands."""
+    requests: Mapping[str, KeyedRequest]
+    """Its requests by their keys."""
+    is_submitted: bool
+    """Whether there is nothing to do for now but to wait for the provider."""
+    is_collecting: bool
+    """Whether it has ended, and its answers are being fetched."""
+
     def __init__(
         self,
         entry: BatchEntry,
         requests: Mapping[str, KeyedRequest],
-        shared: Shared,
+        context: BatchContext,
         lines: Sequence[bytes] | None = None,
     ) -> None:
         """Store what to do; `run` does it.
@@ -123,18 +114,17 @@ class BatchJob:
         Args:
             entry: Where the batch stands.
             requests: Its requests by their keys.
-            shared: What it shares with other batches.
+            context: What it shares with other batches.
             lines: The requests as the provider takes them; `None` for a batch of an earlier
                 session, which is written down already.
         """
         self.entry, self.requests = entry, requests
-        self.is_submitted = entry.id is not None
-        """Whether there is nothing to do for now but to wait for the provider."""
-        self.is_collecting = False
-        """Whether it has ended, and its answers are being fetched."""
-        self._shared, self._book, self._provider = shared, shared.book, shared.provider
-        self._patience, self._outage = shared.patience, shared.outage
-        self._room = Room(shared.name, poll=shared.patience.poll, longest=shared.patience.room)
+        self.is_submitted, self.is_collecting = entry.id is not None, False
+        self._context, self._book, self._provider = context, context.book, context.provider
+        self._patience, self._outage = context.patience, context.outage
+        self._room = Room(context.name, poll=context.patience.poll, longest=context.patience.room)
+        self._unread = UnreadFile(context.patience.unread)
+        self._is_reported_undecided = False
         self._lines = lines
         self._is_resumed = self._may_be_started = lines is None
 
@@ -150,7 +140,7 @@ class BatchJob:
             self._lines = None  # up to hundreds of megabytes, and batches take hours
             self.entry = self._book.entries[self.entry.tag]
         try:
-            status = await self._ended()
+            status = await self._follow_to_end()
         except _Dissolved:
             return
         if self.entry.state != "ended":
@@ -158,12 +148,16 @@ class BatchJob:
         self.is_collecting = True
         await self._collect(status)
 
-    async def _ended(self) -> BatchStatus:
-        """Submit the batch, unless that was done already, and return its status at its end."""
+    async def _follow_to_end(self) -> BatchStatus:
+        """Submit the batch, unless that was done already, and return its status at its end.
+
+        Raises:
+            _Dissolved: Its requests are queued again.
+        """
         entry = self.entry
         while True:
             if entry.id is None:
-                batch_id = await self._submitted()
+                batch_id = await self._submit_until_taken()
                 # A crash before this row leaves a batch without an id, which `find` looks for after
                 # a restart.
                 await self._book.note(entry.tag, "submitted", id=batch_id)
@@ -177,11 +171,13 @@ class BatchJob:
             self._is_resumed = self._may_be_started = False
             await self._wait_for_room(RateLimited(status.failure or status.word))
 
-    async def _submitted(self) -> str:
-        """Submit the batch, unless that was done already, and return its id."""
+    async def _submit_until_taken(self) -> str:
+        """Submit the batch, unless that was done already, and return its id.
+
+        Raises:
+            _Dissolved: Its requests are queued again.
+        """
         pause, failing_since = FIRST_POLL, _now()
-        unread = UnreadFile(self._patience.unread)
-        is_reported = False
         while True:
             try:
                 return await self._attempt()
@@ -194,15 +190,15 @@ class BatchJob:
                 await self._wait_for_room(error)
                 failing_since = _now()
                 continue
-            except (FileUnread, Undecided) as error:
+            except FileUnread as error:
+                self._unread.wait_longer(error)
                 # This, too, is an answer: what fails after it is not an outage of that length.
                 failing_since = _now()
                 self._outage.answered()
-                if isinstance(error, FileUnread):
-                    unread.wait_longer(error)
-                else:
-                    self._wait_for_decision(error, is_reported=is_reported)
-                    is_reported = True
+            except Undecided as error:
+                failing_since = _now()
+                self._outage.answered()
+                self._report_undecided(error)
             except TransientError as error:
                 if self._outage.is_too_long(_now() - failing_since, error):
                     raise
@@ -211,7 +207,11 @@ class BatchJob:
             await asyncio.sleep(min(pause, self._patience.poll))
 
     async def _attempt(self) -> str:
-        """Submit the batch unless it is found at the provider; return its id."""
+        """Submit the batch unless it is found at the provider; return its id.
+
+        Raises:
+            _Dissolved: Its requests are queued again.
+        """
         batch = self._book.prepared(self.entry, self.requests)
         if self._may_be_started:
             own = await self._in_time(self._provider.find(batch), 10)
@@ -226,12 +226,13 @@ class BatchJob:
     async def _note_upload(self, file: str) -> None:
         await self._book.note(self.entry.tag, "uploaded", uploaded=file)
 
-    def _wait_for_decision(self, error: Undecided, *, is_reported: bool) -> None:
-        if not is_reported:
+    def _report_undecided(self, error: Undecided) -> None:
+        if not self._is_reported_undecided:
+            self._is_reported_undecided = True
             _log.warning("%s", error)
-        if self._shared.announce is not None:  # all that can be done now is done
+        if self._context.submit_only:  # all that can be done now is done
             self.is_submitted = True
-            self._shared.announce()
+            self._context.announce_if_all_submitted()
 
     async def _wait_for_room(self, error: RateLimited) -> None:
         """Wait until as many tokens are no longer enqueued as the account may have.
@@ -246,11 +247,10 @@ class BatchJob:
         if self._may_be_started:
             await self._room.wait(error, is_running=False)
             return
-        batches = self._book.open_entries(self.entry.model)
-        is_running = any(e.id is not None for e in batches if e.tag != self.entry.tag)
+        # who only submits does not wait until others have ended, which may take a day
+        waits = not self._context.submit_only and self._context.is_another_running(self.entry)
         try:
-            # who only submits does not wait until others have ended, which may take a day
-            await self._room.wait(error, is_running=is_running and self._shared.announce is None)
+            await self._room.wait(error, is_running=waits)
         except RateLimited:
             if len(self.requests) <= MIN_DIVIDED:
                 raise
@@ -265,7 +265,7 @@ class BatchJob:
         # before the halves are written down: a crash in between leaves requests that are new
         await self._drop()
         for part in (items[:half], items[half:]):
-            self._shared.requeue(part, self.entry.attempt, at_once=True)
+            self._context.requeue_as_batch(part, self.entry.attempt)
         raise _Dissolved
 
     async def _dissolve_if_answered(self) -> None:
@@ -278,21 +278,20 @@ class BatchJob:
             _Dissolved: It was.
         """
         answers: dict[str, AnyResponse] = {}
-        rest: list[KeyedRequest] = []
-        for key, item in self.requests.items():
-            answer = await look_up(self._shared.store, key)
-            if answer is None:
-                rest.append(item)
-            elif key in self._shared.callers:
-                answers[key] = answer
-        if len(rest) == len(self.requests):
+        keys = iter(self.requests)
+        # together, as a distant store answers many as soon as one
+        while some := list(islice(keys, READ_AT_ONCE)):
+            found = await gather([look_up(self._context.store, key) for key in some])
+            answers |= {k: answer for k, answer in zip(some, found, strict=True) if answer}
+        if not answers:
             return
         # Before the rest is queued: after a crash in between, the run asks for it as for what is
         # new, while two batches in the journal would both be submitted.
-        await self._drop(answered=len(self.requests) - len(rest))
+        await self._drop(answered=len(answers))
         for key, answer in answers.items():
-            self._shared.callers.answer(key, answer)
-        self._shared.requeue(rest, self.entry.attempt)
+            self._context.callers.answer(key, answer)
+        rest = [item for key, item in self.requests.items() if key not in answers]
+        self._context.requeue(rest, self.entry.attempt)
         raise _Dissolved
 
     async def _last_status(self) -> BatchStatus:
@@ -313,8 +312,8 @@ class BatchJob:
                 failing_since = _now()
                 if status.ended:
                     return status
-                if self._shared.announce is not None:
-                    self._shared.announce()
+                if self._context.submit_only:
+                    self._context.announce_if_all_submitted()
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, self._patience.poll)
 
@@ -326,7 +325,7 @@ class BatchJob:
         entry = self.entry
         days = (time.time() - entry.since) / 86400
         return BatchUnfinished(
-            f"the provider does not know batch {entry.id} of {self._shared.name}, made"
+            f"the provider does not know batch {entry.id} of {self._context.name}, made"
             f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
             f" deleted. To give it up, remove the lines with {entry.tag} from {self._book.path};"
             f" its requests are then asked again ({quoted(error)})"
@@ -352,11 +351,11 @@ class BatchJob:
             was_run = key not in rows.unrun and (key in rows.failed or not _was_stopped(status))
             is_worth_another = not was_run or isinstance(reason, TransientError)
             attempts_left = self.entry.attempt < MAX_ATTEMPTS
-            if is_worth_another and attempts_left and key in self._shared.callers:
+            if is_worth_another and attempts_left and key in self._context.callers:
                 again.append(item)
             else:
-                self._shared.callers.fail(key, reason)
-        self._shared.requeue(again, self.entry.attempt + 1)
+                self._context.callers.fail(key, reason)
+        self._context.requeue(again, self.entry.attempt + 1)
 
     async def _read(self, status: BatchStatus) -> Rows:
         """Read what the provider says of each request, and keep the answers."""
@@ -364,7 +363,7 @@ class BatchJob:
         failing_since, was_unreadable = _now(), False
         while True:
             # Repeated in each attempt: answers that were kept already are simply kept again.
-            rows = Rows(self.requests, self._shared.keep)
+            rows = Rows(self.requests, self._context.keep)
             lines = self._provider.results(self.entry.id, status, tuple(self.requests))
             try:
                 await self._in_time(rows.read(lines), 30)
@@ -393,7 +392,7 @@ class BatchJob:
                 result = await work
         except TimeoutError as error:
             raise TimedOut(
-                f"the batch API of {self._shared.name} did not answer in time"
+                f"the batch API of {self._context.name} did not answer in time"
             ) from error
         self._outage.answered()
         return result

@@ -20,8 +20,9 @@ from typing import Any, cast
 from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
 from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
 from textassay.runtime.batches.callers import Callers
-from textassay.runtime.batches.job import BatchJob, BatchUnfinished, Patience, Shared
+from textassay.runtime.batches.job import BatchContext, BatchJob, BatchUnfinished
 from textassay.runtime.batches.outage import Outage
+from textassay.runtime.batches.patience import Patience
 from textassay.runtime.batches.provider import BatchProvider
 from textassay.runtime.calls.cache import Keys, encode_answer, identity_bytes, look_up
 from textassay.runtime.calls.masking import MaskedModel
@@ -92,7 +93,7 @@ class BatchQueue:
         self._mask = MaskedModel(backend, known_secrets)
         self._patience = patience
         self._callers = Callers()
-        self._shared = Shared(
+        self._context = BatchContext(
             name=backend.name,
             provider=provider,
             book=book,
@@ -101,8 +102,11 @@ class BatchQueue:
             outage=Outage(backend.name, patience.outage),
             patience=patience,
             keep=self._keep,
+            submit_only=submit_only,
             requeue=self._requeue,
-            announce=self._announce_submitted if submit_only else None,
+            requeue_as_batch=self._requeue_as_batch,
+            is_another_running=self._is_another_running,
+            announce_if_all_submitted=self._announce_if_all_submitted,
         )
         # Per key of a request the tag of its batch, "" as long as it is queued.
         self._under_way: dict[str, str] = {}
@@ -113,6 +117,8 @@ class BatchQueue:
         )
         self._bytes: dict[tuple[str, int], int] = defaultdict(int)
         self._jobs: dict[BatchJob, asyncio.Task[None]] = {}
+        self._ended_jobs = 0
+        self._reading = 0
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
 
@@ -166,15 +172,23 @@ class BatchQueue:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        self._jobs.clear()  # a task that was canceled before its first step has not done so
+        for key in self._callers:
+            self._callers.fail(key, self._was_closed())
         await self._provider.aclose()
+
+    def _was_closed(self) -> ModelClosed:
+        return ModelClosed(f"model {self.name!r} was used after it was closed")
 
     async def _ask(self, request: Request | ChoicesRequest) -> AnyResponse:
         if self._closed:
-            raise ModelClosed(f"model {self.name!r} was used after it was closed")
+            raise self._was_closed()
         self._start()
         key = self._keys.get(request)
         if (kept := await self._kept(key)) is not None:
             return kept
+        if self._closed:  # meanwhile
+            raise self._was_closed()
         if key not in self._under_way:
             # Of two batches in the journal with the same request, a later session would submit
             # both.
@@ -192,12 +206,16 @@ class BatchQueue:
 
         A batch of an earlier session may have ended: nobody would be woken by its answers.
         """
-        while True:
-            was_under_way = key in self._under_way
-            answer = await look_up(self._store, key)
-            # a batch that ended while a distant store was asked has kept its answer since then
-            if answer is not None or not was_under_way or key in self._under_way:
-                return answer
+        self._reading += 1
+        try:
+            while True:
+                ended = self._ended_jobs
+                answer = await look_up(self._store, key)
+                # a batch that ended while a distant store was asked may have kept its answer then
+                if answer is not None or ended == self._ended_jobs:
+                    return answer
+        finally:
+            self._reading -= 1
 
     def _start(self) -> None:
         """Resume the batches of earlier sessions."""
@@ -213,13 +231,18 @@ class BatchQueue:
             self._given_up.pop(key, None)
         self._start_job(entry, requests)
 
-    def _requeue(
-        self, items: Iterable[KeyedRequest], attempt: int, *, at_once: bool = False
-    ) -> None:
-        """Put requests of a batch that did not run them into another one; see `Requeue`."""
+    def _requeue(self, items: Iterable[KeyedRequest], attempt: int) -> None:
+        for item in items:
+            self._enqueue(item, attempt)
+
+    def _requeue_as_batch(self, items: Iterable[KeyedRequest], attempt: int) -> None:
         groups = {self._enqueue(item, attempt) for item in items}
-        for group in groups if at_once else ():
+        for group in groups:
             self._cut(group)
+
+    def _is_another_running(self, entry: BatchEntry) -> bool:
+        # of those that are followed: nobody hears of the end of one that was given up
+        return any(job.entry.id is not None for job in self._jobs if job.entry.tag != entry.tag)
 
     def _enqueue(self, item: KeyedRequest, attempt: int) -> tuple[str, int]:
         """Queue a request; return the group with which it is cut."""
@@ -252,6 +275,8 @@ class BatchQueue:
     def _wait_for_quiet(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._closed:
+            return
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._patience.quiet, self._cut_all)
 
@@ -264,7 +289,7 @@ class BatchQueue:
         """Make a batch of what waits."""
         rows = self._queued.pop(group, {})
         self._bytes.pop(group, None)
-        if not rows:
+        if not rows or self._closed:
             return
         entry = BatchEntry(
             tag=f"textassay-{secrets.token_hex(8)}",
@@ -287,7 +312,7 @@ class BatchQueue:
     ) -> None:
         """Have a batch carried to its end; without `lines`, one that is written down already."""
         self._under_way.update(dict.fromkeys(requests, entry.tag))
-        job = BatchJob(entry, requests, self._shared, lines)
+        job = BatchJob(entry, requests, self._context, lines)
         self._jobs[job] = asyncio.create_task(self._follow(job))
 
     async def _follow(self, job: BatchJob) -> None:
@@ -299,6 +324,7 @@ class BatchQueue:
                 self._callers.fail(key, reason)
         finally:
             del self._jobs[job]
+            self._ended_jobs += 1
             for key in job.requests:
                 # What was put into another batch meanwhile is still under way.
                 if self._under_way.get(key) == job.entry.tag:
@@ -323,9 +349,10 @@ class BatchQueue:
         unfinished.__cause__ = error
         return unfinished
 
-    def _announce_submitted(self) -> None:
+    def _announce_if_all_submitted(self) -> None:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
-        if any(self._queued.values()) or not all(job.is_submitted for job in self._jobs):
+        is_queued = self._reading or any(self._queued.values())
+        if is_queued or not all(job.is_submitted for job in self._jobs):
             return
         requests, batches = len(self._under_way), len(self._book.open_entries(self._model))
         asked, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")

@@ -83,9 +83,9 @@ class SharedCalls(Generic[R]):
             try:
                 result = shared.task.result()
             except Exception as error:
-                if first:
+                if first or (own := _without_cost(error)) is error:
                     raise
-                raise _without_cost(error) from error.__cause__
+                raise own from error
         finally:
             shared.waiting.remove(completed)
             if not shared.waiting:
@@ -116,7 +116,8 @@ def _without_cost(error: E) -> E:
     # not `copy.copy`, which calls the constructor with arguments that it may not take
     copied = type(error).__new__(type(error), *error.args)
     vars(copied).update(vars(error), usage=None)
-    copied.__cause__ = error.__cause__
+    copied.__cause__, copied.__context__ = error.__cause__, error.__context__
+    copied.__suppress_context__ = error.__suppress_context__  # last: setting a cause sets it
     return copied
 
 
@@ -161,8 +162,7 @@ class LedCalls(Generic[R]):
             if outcome is None:
                 make = anew  # unless another one of those that waited is quicker
             elif outcome.error is not None:
-                error = _without_cost(outcome.error)
-                raise error.with_traceback(outcome.traceback) from error.__cause__
+                raise _without_cost(outcome.error).with_traceback(outcome.traceback)
             else:
                 return cast(R, outcome.result), False
         joined, outcome = [], None

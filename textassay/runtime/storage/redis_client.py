@@ -89,11 +89,12 @@ def _import() -> Any:
 
 
 def _address(url: str) -> str:
-    parts = urlsplit(url)
+    expanded = expand(url, "the address of Redis", [])
+    parts = urlsplit(expanded)
     database = parts.path.strip("/")
     if parts.scheme != "unix" and database and not database.isdecimal():
         raise ConfigurationError(
-            f"{url}: the path of an address of Redis is the number of a database, not {database!r}"
+            f"{url}: the path of an address of Redis must be the number of a database"
         )
     for name, _ in parse_qsl(parts.query, keep_blank_values=True):
         # others change what the client returns, or are given by us
@@ -102,7 +103,7 @@ def _address(url: str) -> str:
                 f"{url}: the address of Redis takes no option {name!r}, only db and those of TLS "
                 "(ssl_...)"
             )
-    return expand(url, "the address of Redis", [])
+    return expanded
 
 
 @contextmanager
