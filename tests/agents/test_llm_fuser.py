@@ -213,7 +213,7 @@ async def test_servers_that_give_one_sample_are_asked_until_there_are_enough():
     model = ScriptedModel(one)
     scores = await fused(model, n=3)
     assert scores[0].samples == 3
-    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (2, 1), (1, 2)]
+    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (1, 1), (1, 2)]
 
 
 async def test_a_single_sample_that_leaves_something_out_is_asked_for_again():

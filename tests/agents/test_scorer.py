@@ -1,6 +1,7 @@
 """One rating: from an answer, from several, from token probabilities, and every way in which there
 is none."""
 
+import asyncio
 import math
 
 import pytest
@@ -206,7 +207,30 @@ async def test_a_server_that_gives_fewer_samples_is_asked_for_the_rest():
     )
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.samples) == (2, 3)
-    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (2, 1), (1, 2)]
+    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (1, 1), (1, 2)]
+
+
+async def test_a_server_with_a_most_of_samples_is_asked_for_the_rest_at_once():
+    """In batches, one after the other would take a day each."""
+    in_flight = []
+    together = []
+
+    class AtMostTwo(ScriptedModel):
+        async def generate(self, request):
+            in_flight.append(request)
+            await asyncio.sleep(0)
+            together.append(len(in_flight))
+            in_flight.remove(request)
+            response = await super().generate(request)
+            return response.model_copy(update={"samples": response.samples[:2]})
+
+    model = AtMostTwo(lambda request: "4")
+    judge = Scorer(Ask(model, "llm_score", TASK, n=7), how="sampled")
+    score = await judge(EXAMPLE, COHERENCE)
+    assert (score.value, score.samples, score.spread) == (4, 7, 0)
+    asked = [(request.n, request.draw) for request in model.requests]
+    assert asked == [(7, 0), (2, 2), (2, 4), (1, 6)]
+    assert max(together) == 3
 
 
 @pytest.mark.parametrize(

@@ -344,11 +344,14 @@ async def test_a_graph_with_its_own_model_is_told_how_to_use_batches(data, run):
 
 
 def test_what_batches_of_a_model_lack_leaves_no_folder(data, run, monkeypatch):
-    """Exit 2: nothing was submitted, and the corrected command takes the same folder."""
+    """Exit 2: nothing was submitted, not even what comes before the requests that are refused, and
+    the corrected command takes the same folder."""
     monkeypatch.setenv("GROQ_API_KEY", "none")
-    done = textassay(
-        "score", data, "--method", "llm-score", "--model", "groq/x", "--aspects", "fluency", "-n",
-        "2", "--batch", *QUICK, "--out", run,
-    )  # fmt: skip
-    assert (done.code, run.exists()) == (2, False)
-    assert "Groq's batches do not take several samples (--n 1)" in done.err
+    for method in ("g-eval", "gptscore"):
+        for dry in ((), ("--dry-run",)):
+            done = textassay(
+                "score", data, "--method", method, "--model", "groq/x", "--aspects", "fluency",
+                "--batch", *QUICK, "--out", run, *dry,
+            )  # fmt: skip
+            assert (done.code, run.exists()) == (2, False)
+            assert "log-probabilit" in done.err

@@ -182,6 +182,36 @@ def test_settings_of_a_role_hold_for_the_general_model(tmp_path: Path) -> None:
         assert later.counters.requests == 4, "its answer is in the cache"
 
 
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        ('judge]\nmodel = "direct/judge"', ("judge",)),
+        ('judge]\nmodel = "direct/judge"', ("scorer=judge",)),
+        ('"direct/judge"]', ("direct/judge",)),
+    ],
+)
+def test_a_model_is_asked_by_the_name_of_its_table(
+    tmp_path: Path, table: str, asked: tuple[str, ...]
+) -> None:
+    """Its endpoints are those of the table, which is no role; signature and cache are the model's
+    own."""
+    data, file = write_examples(tmp_path / "data.jsonl", 8), tmp_path / "judge.toml"
+    name = table.partition("]")[0]
+    with served() as first, served() as second:
+        endpoints = "".join(
+            f'[[models.{name}.endpoints]]\napi_base = "{each.url}"\n' for each in (first, second)
+        )
+        file.write_text(f"[models.{table}\nconcurrency = 2\n{endpoints}")
+        flags = [flag for each in asked for flag in ("--model", each)]
+        assert scored(data, file, tmp_path / "run", *flags) == 0
+        assert (first.counters.requests, second.counters.requests) == (4, 4)
+        assert {row["signature"].split("|")[1] for row in rows_of(tmp_path / "run")} == {
+            "model:direct/judge"
+        }
+        done = textassay("resume", tmp_path / "run", "--config", file)
+        assert done.code == 0, done.err
+
+
 def test_settings_of_a_role_that_the_method_does_not_have_are_warned_of(tmp_path: Path) -> None:
     data, file = write_examples(tmp_path / "data.jsonl", 2), tmp_path / "judge.toml"
     with served() as server:

@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage, maker
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -162,14 +163,18 @@ class Ask:
             response = await self.model.generate(_request(fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
-            while len(samples) < n:  # some servers return fewer samples than they are asked for
+            while (had := len(samples)) < n:  # some servers return fewer than they are asked for
                 # The draws of samples that came back count on, so that a cache never gives one
-                # twice.
-                rest = {**fields, "n": n - len(samples), "draw": repeat + len(samples)}
-                response = await self.model.generate(_request(rest))
-                usage += response.usage
-                samples += response.samples[: n - len(samples)]
-                truncated = max(truncated, response.truncated_tokens)
+                # twice. At once, as each request may be a batch that takes hours.
+                step = len(response.samples)
+                rest = [
+                    {**fields, "n": min(step, n - start), "draw": repeat + start}
+                    for start in range(had, n, step)
+                ]
+                for response in await gather([self.model.generate(_request(r)) for r in rest]):
+                    usage += response.usage
+                    samples += response.samples[: n - len(samples)]
+                    truncated = max(truncated, response.truncated_tokens)
             # Read before it is decided whether to ask again: a rating that came early in an answer
             # that was cut off is a rating all the same.
             parsed = tuple(map(read, samples))

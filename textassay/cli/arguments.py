@@ -142,7 +142,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
     How the server is reached (headers, certificates, proxy, ...) may be given beside the flags.
 
     Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
-    tables by role, each with the settings of that role's model.
+    tables, each with the settings of one model, by its role or by the name that `--model` takes.
 
     Raises:
         ConfigurationError: The file is missing or not TOML.
@@ -183,7 +183,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
 
 
 def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Read `[models.ROLE]` tables: the models that they name, and their settings, by role.
+    """Read `[models.NAME]` tables: the models that they name, and their settings, by their names.
 
     Raises:
         ConfigurationError: A role is described by something else than a table.
@@ -274,7 +274,45 @@ def with_config(
         _say_own(role, own, typed)
     # what is typed wins, in whichever form it and the file have it
     general = {name: value for name, value in configured.items() if name not in chosen}
-    return merged(read(typed), general), {**in_file, **chosen}
+    flags = merged(read(typed), general)
+    return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
+
+
+def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
+    """Return flags with models that are named like a `[models.NAME]` table as it describes them.
+
+    Args:
+        flags: The flags, of the command line and of the file.
+        described: Models that the tables of the file name, by the name of the table.
+    """
+    tables, asked = flags.get("roles", {}), flags.get("model", {})
+    by_role = {role: name for role, name in asked.items() if name in tables and name != role}
+    if not by_role:
+        return flags
+    # what a model is called is no role
+    models = {role: name for role, name in asked.items() if role not in by_role.values()}
+    roles = {role: own for role, own in tables.items() if role not in by_role.values()}
+    for role, name in by_role.items():
+        models[role] = described.get(name, name)
+        roles[role] = {**tables[name], **tables.get(role, {})}
+    return {**flags, "model": models, "roles": roles}
+
+
+def with_tables_of(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
+    """Return flags in which tables that describe the models of a run are those of its roles.
+
+    Args:
+        flags: What is given to a run that goes on.
+        models: The run's models by role, as they are really called.
+    """
+    tables, described = flags.get("roles", {}), flags.get("model", {})
+    roles = dict(tables)
+    for name, own in tables.items():
+        if name not in models:
+            for role in [r for r, model in models.items() if model == described.get(name, name)]:
+                roles[role] = {**own, **tables.get(role, {})}
+                roles.pop(name, None)
+    return {**flags, "roles": roles} if tables else dict(flags)
 
 
 def _check_given_once(pairs_set: Iterable[str], flags: Container[str], problem: str) -> None:

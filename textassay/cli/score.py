@@ -189,7 +189,8 @@ def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str,
     keys = [key for key in known if key not in ("config", "field")]
     configured = arguments.config_file(path, keys)
     runtime, _ = split_settings(configured.get("set", {}))
-    return {**settings_in({**configured, **runtime}), **flags}
+    described = {"model": configured.get("model", {})}  # by the tables, as they were called
+    return {**described, **settings_in({**configured, **runtime}), **flags}
 
 
 def command_to_resume(
@@ -216,7 +217,8 @@ def command_to_resume(
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    settings = settings_to_resume(run or folder, manifest, spec, settings_in(flags))
+    given = settings_in(arguments.with_tables_of(flags, spec.models))
+    settings = settings_to_resume(run or folder, manifest, spec, given)
     return ScoreCommand(
         spec=spec,
         settings=settings,

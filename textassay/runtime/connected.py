@@ -184,6 +184,9 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
         if self._provider is not None:
+            from textassay.runtime.batches.model import BatchAbilities
+
+            healthy = BatchAbilities(healthy, self._provider)
             if store is None or book is None:
                 return RefusingModel(healthy, _without_book(healthy.name))
             healthy = self._batched(healthy, backend, store, book, self._provider)
@@ -227,6 +230,17 @@ class ConnectedModel(AsyncResource, Wrapper):
             price=discounted(self.price, provider),
             fallback=self.settings.batch_fallback,
         )
+
+    def walked_in_batches(self, waves: Waves | None) -> Model:
+        """Return what stands in for the model in a dry run, if it is asked through batches."""
+        from textassay.runtime.backends.dry_run import DryRunModel
+        from textassay.runtime.batches.model import BatchAbilities
+        from textassay.runtime.batches.waves import WavesModel
+
+        assert self._provider is not None
+        walked = DryRunModel(self.backend, price=self.batch_price)
+        counted = walked if waves is None else WavesModel(walked, waves)
+        return BatchAbilities(counted, self._provider)
 
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
         """Return the backend as it answers through batches alone, without any other wrapper.
@@ -452,10 +466,7 @@ def _walked(model: Model, waves: Waves | None) -> Model:
         return DryRunModel(model, price=None)
     if not model.settings.batch:
         return DryRunModel(model.backend, price=model.price)
-    from textassay.runtime.batches.waves import WavesModel
-
-    walked = DryRunModel(model.backend, price=model.batch_price)
-    return walked if waves is None else WavesModel(walked, waves)
+    return model.walked_in_batches(waves)
 
 
 def ledger_of(model: Model) -> UsageTotal:

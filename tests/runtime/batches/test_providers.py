@@ -87,6 +87,7 @@ async def test_answers_refusals_and_usage_are_read(name: str, tmp_path: Path) ->
             assert answer.samples[0].text == f"answer to Rate text {number} from 1 to 5"
             assert answer.samples[0].finish_reason == "stop"
             assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (12, 3)
+            assert answer.usage.cost is None, "known to nobody who has not the price"
     assert len(server.batches) == 1
 
 

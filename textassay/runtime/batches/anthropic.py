@@ -16,7 +16,9 @@ import orjson
 
 from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.provider import (
+    GIVEN_TEXT,
     HALF_PRICE,
+    TOKEN_PROBABILITIES,
     UNREADABLE,
     BatchResult,
     BatchStatus,
@@ -63,6 +65,7 @@ class AnthropicBatches:
 
     name = "anthropic"
     discount = HALF_PRICE
+    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed"}
     limits = Limits(100_000, 250_000_000)
 
     def __init__(self, http: BatchHttp, model: str) -> None:
@@ -220,7 +223,8 @@ class AnthropicBatches:
                 )
             )
             completion = int(used.get("output_tokens") or 0)
-            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion)
+            # the cost is set by the budget, which knows the price
+            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=None)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise MalformedResponse(
                 f"the answer is not in the format of the API: {error}"

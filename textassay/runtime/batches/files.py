@@ -22,6 +22,7 @@ import orjson
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
+    GIVEN_TEXT,
     UNREADABLE,
     BatchResult,
     BatchStatus,
@@ -48,6 +49,7 @@ class FileBatches:
 
     name = "files"
     discount = 1.0  # whoever runs the file sells nothing
+    lacks = GIVEN_TEXT
     limits = Limits(50_000, 200_000_000)
 
     def __init__(self, folder: Path, model: str) -> None:

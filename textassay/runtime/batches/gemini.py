@@ -14,7 +14,9 @@ import orjson
 
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.provider import (
+    GIVEN_TEXT,
     HALF_PRICE,
+    TOKEN_PROBABILITIES,
     BatchResult,
     BatchStatus,
     Limits,
@@ -30,6 +32,8 @@ from textassay.runtime.messages import Usage
 from textassay.runtime.model import FinishReason, Request, Response, Sample
 
 PAGE = 100
+MAX_CANDIDATES = 8
+"""Samples of one request at most, by the documentation of Vertex AI."""
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
 _CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """HTTP statuses of the gRPC codes that errors of single requests carry."""
@@ -46,6 +50,7 @@ class GeminiBatches:
 
     name = "gemini"
     discount = HALF_PRICE
+    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES
     limits = Limits(50_000, 19_000_000)
 
     def __init__(self, http: BatchHttp, model: str) -> None:
@@ -65,7 +70,8 @@ class GeminiBatches:
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         config: dict[str, Any] = {"temperature": request.temperature}
         if request.n > 1:
-            config["candidateCount"] = request.n
+            # samples that are missing in an answer are asked for again, all at once
+            config["candidateCount"] = min(request.n, MAX_CANDIDATES)
         if request.top_p < 1:
             config["topP"] = request.top_p
         if request.max_tokens is not None:
@@ -162,7 +168,8 @@ class GeminiBatches:
             completion = int(used.get("candidatesTokenCount") or 0) + int(
                 used.get("thoughtsTokenCount") or 0
             )
-            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion)
+            # the cost is set by the budget, which knows the price
+            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=None)
             samples = tuple(
                 Sample(text=_text_of(c), finish_reason=_FINISH.get(c.get("finishReason"), "other"))
                 for c in payload.get("candidates") or []

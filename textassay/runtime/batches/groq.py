@@ -10,7 +10,13 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from textassay.runtime.batches.openai import OpenAIBatches, listed_in, own_of
-from textassay.runtime.batches.provider import BatchResult, BatchStatus, Prepared
+from textassay.runtime.batches.provider import (
+    GIVEN_TEXT,
+    TOKEN_PROBABILITIES,
+    BatchResult,
+    BatchStatus,
+    Prepared,
+)
 from textassay.runtime.errors import CapabilityError, parameter
 from textassay.runtime.model import Request
 
@@ -19,6 +25,7 @@ class GroqBatches(OpenAIBatches):
     """The batch API of Groq."""
 
     name = "groq"
+    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n"}
 
     def group(self, request: Request) -> str:
         """Return the endpoint; refuse what the API answers with an error."""

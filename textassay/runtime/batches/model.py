@@ -9,7 +9,15 @@ from textassay.runtime.batches.provider import BatchProvider
 from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.errors import ModelError
-from textassay.runtime.model import A, ChoicesRequest, ContinuationRequest, Model, Q, Wrapper
+from textassay.runtime.model import (
+    A,
+    Capabilities,
+    ChoicesRequest,
+    ContinuationRequest,
+    Model,
+    Q,
+    Wrapper,
+)
 
 Fallback = Literal["live", "none"]
 
@@ -19,6 +27,20 @@ def discounted(
 ) -> tuple[float, float] | None:
     """Return the price in batches of a provider."""
     return None if price is None else (price[0] * provider.discount, price[1] * provider.discount)
+
+
+class BatchAbilities(Wrapper):
+    """A model that can do what it can do in batches, so that methods refuse the rest at once."""
+
+    def __init__(self, wrapped: Model, provider: BatchProvider) -> None:
+        """Wrap a model that is asked through batches of the provider."""
+        super().__init__(wrapped)
+        self._lacks = dict.fromkeys(provider.lacks, False)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The wrapped model's, without those that no model has in these batches."""
+        return self.wrapped.capabilities.model_copy(update=self._lacks)
 
 
 class BatchedModel(Wrapper):

@@ -17,6 +17,7 @@ from textassay.runtime.backends import openai_format
 from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
+    GIVEN_TEXT,
     HALF_PRICE,
     BatchResult,
     BatchStatus,
@@ -52,6 +53,7 @@ class OpenAIBatches:
 
     name = "openai"
     discount = HALF_PRICE
+    lacks = GIVEN_TEXT
 
     def __init__(
         self,

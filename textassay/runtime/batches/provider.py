@@ -75,6 +75,11 @@ class Prepared:
 HALF_PRICE = 0.5
 
 
+GIVEN_TEXT = frozenset({"continuation"})
+"""What no batch API returns: the likelihood of a given text."""
+TOKEN_PROBABILITIES = frozenset({"logprobs", "choices"})
+
+
 class BatchProvider(Protocol):
     """A provider's batch API for one model."""
 
@@ -82,6 +87,8 @@ class BatchProvider(Protocol):
     limits: Limits
     discount: float
     """Price of a request in a batch, as a share of its price alone."""
+    lacks: frozenset[str]
+    """Capabilities that no model has in its batches, as `Capabilities` names them."""
 
     def group(self, request: Request) -> str:
         """Return what requests of one batch have in common, such as the endpoint.
