@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
+import random
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -254,29 +255,40 @@ def test_files_for_run_batch_are_written_and_read(data, run, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_killed_processes_find_their_batches(run, tmp_path):
-    """`kill -9` while the batch is prepared, submitted or under way; then resume."""
+    """`kill -9` in each state of two waves of batches, then resume: the scores of single calls, and
+    nothing is paid for twice."""
     data = write_examples(tmp_path / "data.jsonl", 40)
+    rng = random.Random(5)
 
-    def has_reached(process: subprocess.Popen[bytes], state: str) -> bool:
-        assert process.poll() is None
+    def states() -> list[str]:
         path = run / "batches.jsonl"
-        return path.exists() and state in path.read_text()
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line)["state"] for line in lines]
 
-    with batches_served(Faults(hold=True)) as server:
+    with batches_served() as server:
+        live = textassay(*flags(data, tmp_path / "live", server, method="g-eval"))
+        assert live.code == 0, live.err
         command = [sys.executable, "-c", MAIN]
-        first = [*command, *map(str, flags(data, run, server, "--batch", *QUICK))]
-        for arguments, reached in (
-            (first, "prepared"),
-            ([*command, "resume", str(run)], "submitted"),
-        ):
+        first = flags(data, run, server, "--batch", *QUICK, method="g-eval")
+        arguments, killed, code = [*command, *map(str, first)], 0, -1
+        while code != 0:
+            assert code < 0, "it was killed"
+            # at a random time after the next state
+            reached, seconds = len(states()) + 1, rng.uniform(0, 0.02)
             with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE) as process:
-                until(lambda: has_reached(process, reached), every=0.002)  # noqa: B023
-                process.send_signal(signal.SIGKILL)
-        server.faults.hold = False
-        done = textassay("resume", run)
-        assert done.code == 0, done.err
-        assert len(rows_of(run)) == 80
-        assert len(server.batches) == 1
+                until(
+                    lambda: process.poll() is not None or len(states()) >= reached,  # noqa: B023
+                    every=0.002,
+                )
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(seconds)
+                killed += process.poll() is None
+                process.kill()
+            code = process.returncode
+            arguments = [*command, "resume", str(run)]
+        assert killed >= 3
+        assert verdicts(run) == verdicts(tmp_path / "live")
+        assert len(server.batches) == 2
         assert set(server.billed.values()) == {1}
 
 

@@ -22,6 +22,7 @@ from textassay.runtime.batches.provider import FileUnread
 from textassay.runtime.batches.providers import open_provider
 from textassay.runtime.batches.queue import BatchQueue
 from textassay.runtime.calls.cache import Keys, encode_answer
+from textassay.runtime.connect import connect
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
@@ -139,9 +140,14 @@ async def test_a_file_that_is_never_read_stops_the_run(tmp_path):
 
 
 async def test_random_deaths_pay_for_nothing_twice(tmp_path):
-    """200 deaths before, after and between all states; every request was run exactly once."""
+    """200 deaths before, after and between all states; every request was run exactly once, and its
+    answer is that of a single call."""
     rng, deaths, round_number = random.Random(11), 0, 0
-    async with serve_batches() as server:
+    async with (
+        serve_batches() as server,
+        connect("direct/m", api_base=server.url, api_key_env=None) as model,
+    ):
+        live = [await model.generate(request) for request in asked(12)]
         while deaths < 200:
             round_number += 1
             folder = tmp_path / str(round_number)
@@ -156,9 +162,18 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
                     break
                 deaths += 1
             shown = await session(folder, server, requests)
-            assert all(answer.samples for answer in shown)
+            own = live[: len(requests)]
+            assert [answer.samples for answer in shown] == [answer.samples for answer in own]
             assert sum(server.billed.values()) - before == len(requests)
         assert len(server.batches) == round_number
+
+
+async def test_ten_thousand_judgments_are_one_batch(tmp_path):
+    async with serve_batches() as server:
+        shown = await session(tmp_path, server, asked(10_000))
+        assert all(isinstance(answer, Response) for answer in shown)
+        assert len(server.batches) == 1
+        assert set(server.billed.values()) == {1}
 
 
 async def answer_singly(tmp_path, requests):
