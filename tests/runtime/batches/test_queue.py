@@ -83,9 +83,18 @@ async def opened(
     name="direct/m",
     patience=QUICK,
     submit_only=False,
+    late=None,
 ):
-    """Open a queue for one process's life."""
+    """Open a queue for one process's life; `late` is awaited before a distant store's reply."""
     store = DyingStore(tmp_path / "answers")
+    if late is not None:
+
+        async def fetch(key):
+            value = store.get(key)
+            await late(store, key)
+            return value
+
+        store.fetch = fetch
     book = DyingBook(tmp_path)
     book.dies_at, book.dies_after = note or book.dies_at, after
     store.dies_at = put or store.dies_at
@@ -166,6 +175,57 @@ async def test_random_deaths_pay_for_nothing_twice(tmp_path):
             assert [answer.samples for answer in shown] == [answer.samples for answer in own]
             assert sum(server.billed.values()) - before == len(requests)
         assert len(server.batches) == round_number
+
+
+async def test_what_is_collected_while_a_distant_store_replies_is_not_asked_again(tmp_path):
+    """The reply tells what was kept when it was sent."""
+    requests, sent, released = asked(3), asyncio.Event(), asyncio.Event()
+
+    async def late(_store, key):
+        if resumed and key == keys[0] and not sent.is_set():
+            sent.set()
+            await released.wait()
+
+    keys = [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+    async with serve_batches(Faults(unavailable=1)) as server:
+        resumed = False
+        given_up = replace(QUICK, outage=0.0)
+        async with opened(tmp_path, server, patience=given_up, late=late) as queue:
+            shown = await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
+            assert {type(answer) for answer in shown} == {BatchUnfinished}
+            resumed = True
+            first = asyncio.create_task(queue.generate(requests[0]))
+            await sent.wait()
+            await queue.generate(requests[1])  # takes the batch up again, to its end
+            await queue.generate(requests[2])
+            released.set()
+            assert isinstance(await first, Response)
+        assert list(server.billed.values()) == [1] * 3
+        assert len(server.batches) == 1
+
+
+async def test_an_answer_kept_elsewhere_while_a_batch_is_dissolved_wakes_its_caller(tmp_path):
+    """Another process keeps it, once this one has looked for it and begins to wait."""
+    requests, reads = asked(3), []
+    keys = [Keys(ScriptedModel(["x"], name="direct/m").identity).compute(r) for r in requests]
+    waits = asyncio.Event()
+
+    async def late(store, key):
+        reads.append(key)
+        if reads == keys[:1]:  # the caller's own
+            answer = encode_answer(Response(samples=(Sample(text="of another process"),)))
+            await store.put(key, answer)
+            waits.set()
+        elif key == keys[2] and reads.count(key) == 1:  # the last that the batch looks for
+            await waits.wait()
+            await asyncio.sleep(0)
+
+    async with serve_batches() as server:
+        await session(tmp_path, server, requests, note=2, after=True)  # prepared, and no more
+        async with opened(tmp_path, server, late=late) as queue:
+            async with asyncio.timeout(20):
+                answer = await queue.generate(requests[0])
+        assert answer.samples[0].text == "of another process"
 
 
 async def test_ten_thousand_judgments_are_one_batch(tmp_path):

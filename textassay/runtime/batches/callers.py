@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from textassay.runtime.model import AnyResponse
 
@@ -12,7 +13,7 @@ class Callers:
     """Who waits for which answer, by the key of the request."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, asyncio.Future[AnyResponse]] = {}
+        self._waiting: dict[str, list[asyncio.Future[AnyResponse]]] = {}
 
     def __contains__(self, key: object) -> bool:
         """Return whether anybody waits for the answer to a request."""
@@ -22,29 +23,29 @@ class Callers:
         """Iterate over the keys as they are now; what is woken meanwhile does no harm."""
         return iter(list(self._waiting))
 
-    async def wait(self, key: str) -> AnyResponse:
-        """Return the answer to a request once there is one.
-
-        Raises:
-            Exception: Whatever the request failed with.
-        """
-        future = self._waiting.get(key)
-        if future is None:
-            future = self._waiting[key] = asyncio.get_running_loop().create_future()
+    @contextmanager
+    def waiting(self, key: str) -> Iterator[asyncio.Future[AnyResponse]]:
+        """Have a future for the answer to a request; what comes from now on is not missed."""
+        future: asyncio.Future[AnyResponse] = asyncio.get_running_loop().create_future()
+        # asyncio logs an exception that is never retrieved, and the caller may have left
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append(future)
         try:
-            return await future
+            yield future
         finally:
-            if self._waiting.get(key) is future:
+            waiting.remove(future)
+            if not waiting:
                 del self._waiting[key]
 
     def answer(self, key: str, answer: AnyResponse) -> None:
         """Wake who waits for the answer to a request, if anybody does."""
-        future = self._waiting.get(key)
-        if future is not None and not future.done():
-            future.set_result(answer)
+        for future in self._waiting.get(key, ()):
+            if not future.done():
+                future.set_result(answer)
 
     def fail(self, key: str, error: Exception) -> None:
         """Raise an error where the answer to a request is waited for, if it is."""
-        future = self._waiting.get(key)
-        if future is not None and not future.done():
-            future.set_exception(error)
+        for future in self._waiting.get(key, ()):
+            if not future.done():
+                future.set_exception(error)

@@ -117,7 +117,6 @@ class BatchQueue:
         )
         self._bytes: dict[tuple[str, int], int] = defaultdict(int)
         self._jobs: dict[BatchJob, asyncio.Task[None]] = {}
-        self._ended_jobs = 0
         self._reading = 0
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
@@ -185,21 +184,19 @@ class BatchQueue:
             raise self._was_closed()
         self._start()
         key = self._keys.get(request)
-        if (kept := await self._kept(key)) is not None:
-            return kept
-        if self._closed:  # meanwhile
-            raise self._was_closed()
-        if key not in self._under_way:
-            # Of two batches in the journal with the same request, a later session would submit
-            # both.
-            if (entry := self._given_up.get(key)) is not None:
-                self._resume(entry)
-            else:
-                self._enqueue(KeyedRequest(key, request), attempt=1)
         try:
-            return await self._callers.wait(key)
+            # before the store is read: an answer that is kept while a distant one replies is not
+            # missed, nor asked for again
+            with self._callers.waiting(key) as future:
+                kept = await self._kept(key)
+                if kept is not None:
+                    return kept
+                if not future.done():
+                    self._ensure_asked(key, request)
+                return await future
         finally:
-            self._withdraw(key)
+            if key not in self._callers:
+                self._withdraw(key)
 
     async def _kept(self, key: str) -> AnyResponse | None:
         """Return an answer that has come since the cache was asked.
@@ -208,14 +205,20 @@ class BatchQueue:
         """
         self._reading += 1
         try:
-            while True:
-                ended = self._ended_jobs
-                answer = await look_up(self._store, key)
-                # a batch that ended while a distant store was asked may have kept its answer then
-                if answer is not None or ended == self._ended_jobs:
-                    return answer
+            return await look_up(self._store, key)
         finally:
             self._reading -= 1
+
+    def _ensure_asked(self, key: str, request: Request | ChoicesRequest) -> None:
+        if self._closed:  # since the caller has begun to wait
+            raise self._was_closed()
+        if key in self._under_way:
+            return
+        # Of two batches in the journal with the same request, a later session would submit both.
+        if (entry := self._given_up.get(key)) is not None:
+            self._resume(entry)
+        else:
+            self._enqueue(KeyedRequest(key, request), attempt=1)
 
     def _start(self) -> None:
         """Resume the batches of earlier sessions."""
@@ -324,7 +327,6 @@ class BatchQueue:
                 self._callers.fail(key, reason)
         finally:
             del self._jobs[job]
-            self._ended_jobs += 1
             for key in job.requests:
                 # What was put into another batch meanwhile is still under way.
                 if self._under_way.get(key) == job.entry.tag:
