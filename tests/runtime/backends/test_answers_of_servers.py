@@ -6,8 +6,11 @@ what no server should send.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import gzip
 import json
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -52,6 +55,7 @@ BACKENDS = {
     "gemini": ("gemini/gemini-2.0-flash", LiteLLMModel),
 }
 OPENAI_LIKE = ("direct", "openai", "vllm")
+LOGIN = f"Basic {base64.b64encode(b'me:pass-word').decode()}"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -78,7 +82,7 @@ async def build() -> AsyncIterator[Callable[..., Model]]:
 
     def make(kind: str, url: str, **more: Any) -> Model:
         name, backend = BACKENDS[kind]
-        models.append(backend(name, api_base=url, api_key="sk-test-0123456789", **more))
+        models.append(backend(name, api_base=url, **{"api_key": "sk-test-0123456789", **more}))
         return models[-1]
 
     yield make
@@ -114,6 +118,62 @@ async def test_a_redirect_is_refused_on_every_path(kind, status, build):
             with pytest.raises(errors.ModelNotFound, match="redirects to"):
                 await build(kind, url).generate(ASK)
     assert asked == []
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+async def test_no_cookie_is_sent_back(kind, build):
+    """It would tie later requests to what earlier ones met."""
+    cookies = []
+
+    async def baking(request: web.Request) -> web.Response:
+        cookies.append(request.headers.get("Cookie"))
+        return web.json_response(CHAT, headers={"Set-Cookie": "session=1; Path=/"})
+
+    async with serving(baking) as url:
+        model = build(kind, url)
+        for _ in range(3):
+            with contextlib.suppress(errors.ModelError):  # some providers speak another format
+                await model.generate(ASK)
+    assert cookies == [None] * 3
+
+
+@pytest.mark.parametrize("kind", OPENAI_LIKE)
+async def test_a_user_in_the_address_is_sent_as_a_login(kind, build, monkeypatch):
+    """In place of a key, also where a library insists on one; errors do not show the password."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    logins = []
+
+    async def guarded(request: web.Request) -> web.Response:
+        logins.append(request.headers.get("Authorization"))
+        if len(logins) == 3:
+            return web.json_response({"error": "not for me:pass-word"}, status=403)
+        return web.json_response(CHAT)
+
+    async with serving(guarded) as url:
+        model = build(kind, url.replace("://", "://me:pass-word@"), api_key=None)
+        for _ in range(2):
+            assert (await model.generate(ASK)).samples[0].text == "4"
+        with pytest.raises(errors.AuthenticationFailed) as refused:
+            await model.generate(ASK)
+    assert logins == [LOGIN] * 3
+    assert "pass-word" not in "".join(traceback.format_exception(refused.value))
+
+
+@pytest.mark.parametrize("kind", OPENAI_LIKE)
+async def test_a_user_in_the_address_and_a_key_need_a_header_each(kind, build):
+    """Both as `Authorization` are refused before anything is sent; a key may have its own."""
+    with pytest.raises(errors.ConfigurationError, match=r"leave out one, or .*api_key_header"):
+        build(kind, "http://me:pass-word@127.0.0.1:1/v1")
+    sent = []
+
+    async def echo(request: web.Request) -> web.Response:
+        sent.append((request.headers.get("Authorization"), request.headers.get("X-Key")))
+        return web.json_response(CHAT)
+
+    async with serving(echo) as url:
+        address = url.replace("://", "://me:pass-word@")
+        await build(kind, address, endpoint=Endpoint(key_header="X-Key")).generate(ASK)
+    assert sent == [(LOGIN, "sk-test-0123456789")]
 
 
 @pytest.mark.parametrize("form", ["endless", "gzip bomb", "announced"])

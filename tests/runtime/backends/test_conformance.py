@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
+from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.model import (
@@ -354,7 +355,8 @@ async def test_a_prompt_beyond_the_context(connect, mock_server):
 
 async def test_identity_has_no_key(connect):
     """What goes into caches and manifests never holds a key or a password."""
-    model = connect("http://user:secret-password@127.0.0.1:8000/v1")
+    own_header = Endpoint(key_header="X-Key")
+    model = connect("http://user:secret-password@127.0.0.1:8000/v1", endpoint=own_header)
     assert KEY not in str(model.identity)
     assert "secret-password" not in str(model.identity)
     assert "127.0.0.1:8000" in str(model.identity)

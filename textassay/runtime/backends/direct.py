@@ -16,7 +16,7 @@ import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.endpoint import Endpoint, passwords_in, split_address
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
     choices_as_request,
@@ -97,7 +97,11 @@ class DirectModel:
         self._model = model or name.removeprefix("direct/")
         self._base, query = split_address(api_base)
         self._shown = http_errors.public_address(self._base)
-        self._secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
+        self._secrets = (
+            *((api_key,) if api_key else ()),
+            *passwords_in(api_base),
+            *endpoint.secrets,
+        )
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
         self._capabilities = capabilities

@@ -11,10 +11,10 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from textassay.runtime.environment import expand
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.settings import EndpointSettings, Settings
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
@@ -108,6 +108,32 @@ def split_address(api_base: str) -> tuple[str, dict[str, str]]:
     parts = urlsplit(api_base)
     address = parts._replace(query="", fragment="").geturl().rstrip("/")
     return address, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def has_login(address: str, *, key: bool) -> bool:
+    """Return whether an address holds a user and a password.
+
+    Args:
+        address: The server's address.
+        key: Whether an API key is sent as `Authorization`, where the login is sent, too.
+
+    Raises:
+        ConfigurationError: It holds a login, and there is a key.
+    """
+    login = urlsplit(address).username is not None
+    if login and key:
+        raise ConfigurationError(
+            f"the user in {parameter('api_base')} and the API key are both sent as"
+            f" `Authorization`: leave out one, or name the key's header with"
+            f" {parameter('api_key_header', 'NAME')}"
+        )
+    return login
+
+
+def passwords_in(address: str) -> tuple[str, ...]:
+    """Return what an address holds that must never be shown: its password, as written and read."""
+    written = urlsplit(address).password
+    return () if not written else (written, unquote(written))
 
 
 def proxy_for(address: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from typing import Any
 
 import httpx
 
@@ -67,3 +68,29 @@ class ClientTransport(httpx.AsyncBaseTransport):
         # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
         content = whole_characters(answer.body)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
+
+
+class PlainClient(httpx.AsyncClient):
+    """Hands requests to a transport as they are: no cookies, no login of its own, no hooks.
+
+    Cookies would tie later requests to what earlier ones met, and httpx spends more time on them
+    than on the rest of an answer.
+    """
+
+    def __init__(self, transport: ClientTransport) -> None:
+        """Ask through a transport that reads answers whole."""
+        super().__init__(transport=transport, follow_redirects=False, trust_env=False)
+        self._plain = transport
+
+    async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
+        """Send one request.
+
+        Raises:
+            RuntimeError: The client is closed.
+            ModelNotFound: The server redirects.
+            MalformedResponse: The answer is too long.
+            ReadTimeout: The time limit of the request is over.
+        """
+        if self.is_closed:
+            raise RuntimeError("the client is closed")
+        return await self._plain.handle_async_request(request)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.endpoint import Endpoint, has_login, passwords_in, split_address
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.litellm_errors import LiteLLMErrors
 from textassay.runtime.backends.openai_probabilities import (
@@ -129,17 +129,21 @@ class LiteLLMModel:
             price: US dollars per million prompt and completion tokens; by default from litellm's
                 table.
             endpoint: Further headers and query, certificates and proxy.
+
+        Raises:
+            ConfigurationError: The address holds a login, which the key's header is for.
         """
         endpoint = endpoint or Endpoint()
         self._name = name
         address, query = split_address(api_base) if api_base else ("", {})
         self._api_base = address or None
         self._key = api_key
-        secrets = (*((api_key,) if api_key else ()), *endpoint.secrets)
+        secrets = (*((api_key,) if api_key else ()), *passwords_in(address), *endpoint.secrets)
         self._errors = LiteLLMErrors(name, self._api_base, secrets)
         self._price = price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
-        self._own_key_header = bool(key)
+        login = has_login(address, key=bool(api_key) and not key)
+        self._own_key_header = bool(key) or login
         self._http = HttpClient(
             self._api_base or "https://",
             replace(endpoint, query={**query, **endpoint.query}),
@@ -389,8 +393,9 @@ class LiteLLMModel:
         )
 
     def _openai_client(self) -> Any:
-        import httpx
         import openai
+
+        from textassay.runtime.backends.httpx_transport import PlainClient
 
         address, key = self._providers_own
         base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
@@ -399,7 +404,7 @@ class LiteLLMModel:
             base_url=base or os.environ.get("OPENAI_API_BASE"),
             max_retries=0,
             timeout=None,
-            http_client=httpx.AsyncClient(transport=self._transport(), follow_redirects=False),
+            http_client=PlainClient(self._transport()),
         )
 
     def _http_handler(self) -> Any:

@@ -17,7 +17,7 @@ import orjson
 from aiohttp import hdrs
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, proxy_for, split_address
+from textassay.runtime.backends.endpoint import Endpoint, passwords_in, proxy_for, split_address
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
 from textassay.runtime.batches.provider import ResultsGone
 from textassay.runtime.errors import (
@@ -44,7 +44,7 @@ class BatchHttp:
         """Store how to ask; nothing is connected yet."""
         self.base, query = split_address(api_base)
         self._where = http_errors.public_address(self.base)
-        self._secrets = (key, *endpoint.secrets)
+        self._secrets = (key, *passwords_in(api_base), *endpoint.secrets)
         self._endpoint = replace(endpoint, query={**query, **endpoint.query})
         self._http = HttpClient(
             api_base,
