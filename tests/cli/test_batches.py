@@ -100,6 +100,36 @@ def test_submitting_only_stops_with_3_and_resume_collects(data, run):
         assert set(server.billed.values()) == {1}
 
 
+def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
+    """`--submit-only` stops the run once what is batched is submitted; the rest is asked as usual."""
+    config = tmp_path / "roles.toml"
+    config.write_text(
+        '[models.steps]\nmodel = "direct/mock"\n'
+        '[models.scorer]\nmodel = "direct/mock"\nbatch = true\n'
+    )
+    with batches_served(Faults(hold=True)) as server:
+        more = ("--config", config, "--temperature", "0", "--submit-only", *QUICK)
+        done = textassay(*flags(data, run, server, *more, method="g-eval"))
+        assert done.code == 3, done.err
+        assert "12 requests to direct/mock are submitted in 1 batch" in done.err
+        singly = server.counters.requests
+        assert singly == 2  # the steps of two aspects
+        server.faults.hold = False
+        done = textassay("resume", run)
+        assert done.code == 0, done.err
+        assert len(rows_of(run)) == 12
+        assert server.counters.requests == singly
+
+
+@pytest.mark.parametrize("given", [["--submit-only"], ["--batch-fallback", "live"]])
+def test_what_is_said_of_batches_needs_batches(data, run, server, given):
+    """It was ignored, and everything was asked singly at the full price."""
+    done = textassay(*flags(data, run, server, *given))
+    assert done.code == 2
+    assert f"{given[0]} needs --batch" in done.err
+    assert not run.exists()
+
+
 def test_waiting_for_room_is_reported(data, run):
     """It may take hours."""
     with batches_served(Faults(postponed=2)) as server:

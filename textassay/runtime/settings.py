@@ -251,7 +251,11 @@ class Settings(EndpointSettings):
             ValidationError: A setting of the role has a wrong value.
         """
         own = self.roles.get(role, {})
-        return type(self)(**{**self.model_dump(exclude={"roles"}), **own})
+        merged = {**self.model_dump(exclude={"roles"}), **own}
+        if not merged["batch"]:  # how to batch is said for the roles that do
+            for name in OF_BATCHES - own.keys():
+                del merged[name]
+        return type(self)(**merged)
 
     @model_validator(mode="after")
     def _roles_name_settings(self) -> Self:
@@ -316,14 +320,10 @@ class Settings(EndpointSettings):
     def _batches_are_kept(self) -> Self:
         if self.batch and self.no_cache:
             raise ValueError("`batch` needs a place for its answers: leave out `no_cache`")
-        if (
-            self.submit_only
-            and not self.batch
-            and not any("batch" in o for o in self.roles.values())
-        ):
-            raise ValueError("`submit_only` needs `batch`")
-        if self.batch_files is not None and not self.batch:
-            raise ValueError("`batch_files` needs `batch`")
+        if not self.batch and not any(own.get("batch") for own in self.roles.values()):
+            for name in sorted(OF_BATCHES):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"`{name}` needs `batch`")
         return self
 
 
@@ -370,6 +370,8 @@ def flag_of(name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
 """Settings that are flags of the command line."""
+OF_BATCHES = frozenset({"submit_only", "batch_fallback", "batch_files"})
+"""Settings that say what to do with batches, and are refused where there are none."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables: those of a config file, and those of local models as keys of
 `--set`."""
