@@ -101,7 +101,7 @@ def test_submitting_only_stops_with_3_and_resume_collects(data, run):
 
 
 def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
-    """`--submit-only` stops the run once what is batched is submitted; the rest is asked as usual."""
+    """`--submit-only` stops once what is batched is submitted; the rest is asked as usual."""
     config = tmp_path / "roles.toml"
     config.write_text(
         '[models.steps]\nmodel = "direct/mock"\n'

@@ -1,16 +1,18 @@
 """Workers in this process, which can be lost at a chosen moment, in place of a cluster.
 
-Their reports cross as bytes, as between machines.
+What they are sent and their reports cross as between machines.
 """
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import pack, unpack
+from textassay.cluster.packing import pack, pack_examples, unpack, unpack_examples
 from textassay.cluster.worker import Worker
 
 
@@ -39,7 +41,10 @@ class LocalWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         self.sent.append(instructions)
-        report = await self.worker.exchange(instructions)
+        examples = pickle.loads(pickle.dumps(pack_examples(instructions.examples)))
+        report = await self.worker.exchange(
+            replace(instructions, examples=unpack_examples(examples))
+        )
         # as when a node dies: what it had done since its last report reaches nobody
         if self._loses(self):
             await self.worker.stop()

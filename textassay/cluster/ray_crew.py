@@ -15,12 +15,19 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from textassay.cluster.crew import WorkerLost
 from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import pack, unpack
+from textassay.cluster.packing import (
+    PackedExample,
+    pack,
+    pack_examples,
+    unpack,
+    unpack_examples,
+)
 from textassay.cluster.worker import Worker
 from textassay.garbage import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
@@ -162,7 +169,9 @@ class RayWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `Worker.exchange`."""
-        return unpack(await self._call("exchange", instructions))
+        rest = replace(instructions, examples=[])
+        examples = pack_examples(instructions.examples)
+        return unpack(await self._call("exchange", rest, examples))
 
     async def stop(self) -> Report:
         """See `Worker.stop`."""
@@ -213,8 +222,9 @@ class Actor:
         """See `Worker.open`."""
         return await self._worker.open(job)
 
-    async def exchange(self, instructions: Instructions) -> bytes:
-        """See `Worker.exchange`."""
+    async def exchange(self, rest: Instructions, examples: list[PackedExample]) -> bytes:
+        """See `Worker.exchange`; the examples of the instructions come beside the rest of them."""
+        instructions = replace(rest, examples=unpack_examples(examples))
         return pack(await self._worker.exchange(instructions))
 
     async def stop(self) -> bytes:

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
@@ -136,6 +136,30 @@ CACHED = Usage(cached_calls=1)
 """What a request costs that was not asked of a model."""
 
 
+class Paid(Protocol):
+    """What has the counts and the cost of a `Usage`."""
+
+    @property
+    def calls(self) -> int:
+        """Requests that a model answered."""
+
+    @property
+    def cached_calls(self) -> int:
+        """Requests that were answered from the cache."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Prompt tokens of `calls`."""
+
+    @property
+    def completion_tokens(self) -> int:
+        """Sampled tokens of `calls`."""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars; `None` if the price is unknown."""
+
+
 class UsageTotal:
     """A running sum of usages."""
 
@@ -143,7 +167,7 @@ class UsageTotal:
         self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost: float | None = 0.0
 
-    def add(self, usage: Usage | UsageTotal) -> None:
+    def add(self, usage: Paid) -> None:
         """Count one more usage, or all of another ledger.
 
         An unknown cost makes the sum's cost unknown.

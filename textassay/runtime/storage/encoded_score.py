@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from textassay.runtime.messages import Outcome, Score, ScoreError, UsageTotal
+from textassay.runtime.messages import Outcome, Paid, Score, ScoreError
 from textassay.runtime.storage.json_text import decode
 
 
@@ -29,13 +29,9 @@ class EncodedScore(NamedTuple):
     cost: float | None
 
     @property
-    def usage(self) -> UsageTotal:
+    def usage(self) -> Paid:
         """What the score cost."""
-        usage = UsageTotal()
-        usage.calls, usage.cached_calls = self.calls, self.cached_calls
-        usage.prompt_tokens, usage.completion_tokens = self.prompt_tokens, self.completion_tokens
-        usage.cost = self.cost
-        return usage
+        return self
 
     @property
     def score(self) -> Score:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, get_args
 
-from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
+from textassay.runtime.messages import Outcome, Paid, Score, Usage, UsageTotal
 from textassay.runtime.storage.encoded_score import EncodedScore
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -177,7 +177,7 @@ class RunSummary:
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
-    def pay(self, usage: Usage | UsageTotal) -> None:
+    def pay(self, usage: Paid) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
