@@ -73,13 +73,13 @@ class ClientTransport(httpx.AsyncBaseTransport):
 class PlainClient(httpx.AsyncClient):
     """Hands requests to a transport as they are: no cookies, no login of its own, no hooks.
 
-    Cookies would tie later requests to what earlier ones met, and httpx spends more time on them
-    than on the rest of an answer.
+    Cookies would tie later requests to what earlier ones met, and looking for them is most of the
+    time that httpx adds to a call.
     """
 
     def __init__(self, transport: ClientTransport) -> None:
         """Ask through a transport that reads answers whole."""
-        super().__init__(transport=transport, follow_redirects=False, trust_env=False)
+        super().__init__(transport=transport, timeout=None, trust_env=False)
         self._plain = transport
 
     async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
