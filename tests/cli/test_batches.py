@@ -121,13 +121,18 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
         assert server.counters.requests == singly
 
 
-@pytest.mark.parametrize("given", [["--submit-only"], ["--batch-fallback", "live"]])
-def test_what_is_said_of_batches_needs_batches(data, run, server, given):
-    """It was ignored, and everything was asked singly at the full price."""
-    done = textassay(*flags(data, run, server, *given))
+@pytest.mark.parametrize("roles", ["", "[models.scoorer]\nbatch = true\n"])
+def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, roles):
+    """Everything would be asked singly, at the full price."""
+    config = tmp_path / "roles.toml"
+    config.write_text(roles)
+    done = textassay(
+        *flags(data, run, server, "--submit-only", "--config", config, method="g-eval")
+    )
     assert done.code == 2
-    assert f"{given[0]} needs --batch" in done.err
+    assert "--submit-only needs" in done.err
     assert not run.exists()
+    assert server.counters.requests == 0
 
 
 def test_waiting_for_room_is_reported(data, run):
@@ -338,8 +343,12 @@ def test_the_doctor_probes_batches():
         assert rows["batch n"] == rows["batch logprobs"] == "no"
 
 
-def test_fit_asks_through_batches_too(run, tmp_path):
+@pytest.mark.parametrize("by_role", [False, True])
+def test_fit_asks_through_batches_too(run, tmp_path, by_role):
     """A wave per layer and one for each decomposition; the evaluator is that of single calls."""
+    config = tmp_path / "roles.toml"
+    config.write_text('[models.scorer]\nmodel = "direct/mock"\nbatch = true\n')
+    how = ("--config", config) if by_role else ("--batch", "--batch-fallback", "live")
     data = tmp_path / "rated.jsonl"
     rows = [
         {"id": f"x{i}", "output": f"It rained {i} times.", "source": f"s{i}",
@@ -356,13 +365,14 @@ def test_fit_asks_through_batches_too(run, tmp_path):
         )  # fmt: skip
 
     with batches_served(Faults(hold=True)) as server:
-        done = fit(run, "--batch", "--submit-only", *QUICK)
+        done = fit(run, *how, "--submit-only", *QUICK)
         assert done.code == 3, done.err
         assert "24 requests to direct/mock are submitted in 1 batch" in done.err
         server.faults.hold = False
-        done = fit(run, "--batch", *QUICK)
+        done = fit(run, *how, *QUICK)
         assert done.code == 0, done.err
-        assert (len(server.batches), server.counters.requests) == (3, 0)
+        # two layers, and between them a decomposition, which another role asks for
+        assert (len(server.batches), server.counters.requests) == ((2, 1) if by_role else (3, 0))
         assert set(server.billed.values()) == {1}
         done = fit(tmp_path / "live")
         assert done.code == 0, done.err

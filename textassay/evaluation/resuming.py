@@ -19,7 +19,13 @@ from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
 from textassay.runtime.model import Model
-from textassay.runtime.settings import SHARED_BY_ROLES, EndpointSettings, Settings, is_redis
+from textassay.runtime.settings import (
+    OF_BATCHES,
+    SHARED_BY_ROLES,
+    EndpointSettings,
+    Settings,
+    is_redis,
+)
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.threads import in_thread
 
@@ -183,12 +189,13 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
     if not own:
         return settings
     # models that keep answers themselves, as those of `fit` do, keep their batches as well
-    own_batches = ("batch", "submit_only") if settings.no_cache else ()
+    own_batches = {"batch", *OF_BATCHES} if settings.no_cache else set()
+    unbatched = {name: Settings.model_fields[name].default for name in own_batches}
     first = next(iter(own.values()))
     if all(other == first for other in own.values()):
         of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
         kept = {name: getattr(settings, name) for name in of_the_run}
-        return first.model_copy(update={**kept, **dict.fromkeys(own_batches, False)})
+        return first.model_copy(update={**kept, **unbatched})
     requested = {
         role: {
             name: value
@@ -197,7 +204,7 @@ def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Se
         }
         for role, given in own.items()
     }
-    return settings.model_copy(update={"roles": {**settings.roles, **requested}})
+    return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})
 
 
 def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -46,6 +46,11 @@ class UsedRoles(Mapping[str, Model]):
     def __len__(self) -> int:
         return len(self._models)
 
+    @property
+    def used(self) -> set[str]:
+        """The roles that have a model for which something has asked."""
+        return self._used & self._models.keys()
+
     def warn_of_unused(self, method: str) -> None:
         """Log a warning for each role that is given and for which nothing asks."""
         known = ", ".join(sorted(self._used - {"", "tools"})) or "none"

@@ -322,7 +322,7 @@ class Settings(EndpointSettings):
             raise ValueError("`batch` needs a place for its answers: leave out `no_cache`")
         if not self.batch and not any(own.get("batch") for own in self.roles.values()):
             for name in sorted(OF_BATCHES):
-                if getattr(self, name) != type(self).model_fields[name].default:
+                if getattr(self, name):
                     raise ValueError(f"`{name}` needs `batch`")
         return self
 
@@ -370,8 +370,9 @@ def flag_of(name: str) -> Flag | None:
 
 FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
 """Settings that are flags of the command line."""
-OF_BATCHES = frozenset({"submit_only", "batch_fallback", "batch_files"})
-"""Settings that say what to do with batches, and are refused where there are none."""
+OF_BATCHES = frozenset({"submit_only", "batch_files"})
+"""Settings that are refused where there are no batches: what was meant to be submitted would be
+asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables: those of a config file, and those of local models as keys of
 `--set`."""

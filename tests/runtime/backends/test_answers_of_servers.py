@@ -24,7 +24,7 @@ from tests.work import grows_linearly
 from textassay.runtime import errors
 from textassay.runtime.backends import http_errors, openai_probabilities
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.backends.endpoint import Endpoint
+from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
 from textassay.runtime.model import (
     ChatMessage,
@@ -139,14 +139,14 @@ async def test_no_cookie_is_sent_back(kind, build):
 
 @pytest.mark.parametrize("kind", OPENAI_LIKE)
 async def test_a_user_in_the_address_is_sent_as_a_login(kind, build, monkeypatch):
-    """In place of a key, also where a library insists on one; errors do not show the password."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    """In place of a key, also where a library insists on one; no error shows the password."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
     logins = []
 
     async def guarded(request: web.Request) -> web.Response:
         logins.append(request.headers.get("Authorization"))
         if len(logins) == 3:
-            return web.json_response({"error": "not for me:pass-word"}, status=403)
+            return web.json_response({"error": f"me:pass-word, {LOGIN} is refused"}, status=403)
         return web.json_response(CHAT)
 
     async with serving(guarded) as url:
@@ -155,15 +155,24 @@ async def test_a_user_in_the_address_is_sent_as_a_login(kind, build, monkeypatch
             assert (await model.generate(ASK)).samples[0].text == "4"
         with pytest.raises(errors.AuthenticationFailed) as refused:
             await model.generate(ASK)
+    with pytest.raises((errors.ConnectionFailed, errors.NothingListening)) as gone:
+        await model.generate(ASK)
     assert logins == [LOGIN] * 3
-    assert "pass-word" not in "".join(traceback.format_exception(refused.value))
+    for caught in (refused, gone):
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "pass-word" not in shown
+        assert LOGIN.removeprefix("Basic ") not in shown
 
 
 @pytest.mark.parametrize("kind", OPENAI_LIKE)
 async def test_a_user_in_the_address_and_a_key_need_a_header_each(kind, build):
     """Both as `Authorization` are refused before anything is sent; a key may have its own."""
-    with pytest.raises(errors.ConfigurationError, match=r"leave out one, or .*api_key_header"):
-        build(kind, "http://me:pass-word@127.0.0.1:1/v1")
+    address = "http://me:pass-word@127.0.0.1:1/v1"
+    with pytest.raises(errors.ConfigurationError, match=r"header of its own .*api_key_header"):
+        build(kind, address)
+    other = Endpoint(headers={"authorization": "Negotiate"})
+    with pytest.raises(errors.ConfigurationError, match="another header of that name"):
+        build(kind, address, api_key=None, endpoint=other)
     sent = []
 
     async def echo(request: web.Request) -> web.Response:
@@ -174,6 +183,35 @@ async def test_a_user_in_the_address_and_a_key_need_a_header_each(kind, build):
         address = url.replace("://", "://me:pass-word@")
         await build(kind, address, endpoint=Endpoint(key_header="X-Key")).generate(ASK)
     assert sent == [(LOGIN, "sk-test-0123456789")]
+
+
+@pytest.mark.parametrize("kind", OPENAI_LIKE)
+async def test_a_short_password_does_not_change_what_an_error_is(kind, build):
+    """It is masked in what is shown, not in what is read."""
+    spent = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota."}}
+    async with serving(answering(spent, 429)) as url:
+        model = build(kind, url.replace("://", "://me:a@"), api_key=None)
+        with pytest.raises(errors.QuotaExhausted):
+            await model.generate(ASK)
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "login", "secrets"),
+    [
+        ("http://h/v1?a=b", "http://h/v1", None, ()),
+        ("http://@h:80/v1/", "http://h:80/v1", None, ()),
+        ("http://me:p%40ss@h/v1", "http://h/v1", "me:p@ss", ("p%40ss", "p@ss")),
+        ("http://a-token@h/v1", "http://h/v1", "a-token:", ("a-token",)),
+        ("http://\u00fc:\u4e2d@h", "http://h", "\u00fc:\u4e2d", ("\u4e2d",)),
+    ],
+)
+async def test_the_parts_of_an_address(given, url, login, secrets):
+    """A user and a password may be escaped, and are sent in UTF-8."""
+    read = read_address(given)
+    sent = "" if login is None else base64.b64encode(login.encode()).decode()
+    assert read.url == url
+    assert read.login == ({} if login is None else {"Authorization": f"Basic {sent}"})
+    assert set(read.secrets) == {*secrets, *filter(None, [sent])}
 
 
 @pytest.mark.parametrize("form", ["endless", "gzip bomb", "announced"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -85,6 +86,25 @@ async def test_a_redirect_on_the_same_server_keeps_the_key() -> None:
         with pytest.raises(RequestRefused, match="from address to address"):
             async for _ in http.lines("/round"):
                 pass
+
+
+async def test_a_user_in_the_address_is_sent_as_a_login_on_the_same_server() -> None:
+    """In place of a key of the environment, and to results elsewhere it is not sent."""
+    logins = []
+
+    async def serving(request: web.Request) -> web.StreamResponse:
+        logins.append(request.headers.get("Authorization"))
+        if request.path == "/files/1":
+            raise web.HTTPFound("/files/1/" if len(logins) == 1 else f"{other}/files/1/")
+        return web.Response(body=b"1")
+
+    async with listening(serving) as address, listening(serving) as other:
+        with_user = address.replace("://", "://me:pass-word@")
+        async with opened(with_user) as http:
+            for _ in range(2):
+                assert [line async for line in http.lines("/files/1")] == [1]
+    login = f"Basic {base64.b64encode(b'me:pass-word').decode()}"
+    assert logins == [login, login, login, None]
 
 
 async def test_a_line_that_is_too_long_is_told_apart_from_a_damaged_one() -> None:

@@ -405,6 +405,18 @@ async def test_the_address_is_found_where_single_calls_find_it(
             monkeypatch.setenv(variable, "http://127.0.0.1:1")
 
 
+async def test_a_user_in_the_address_replaces_a_key_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in single calls; a key that is given beside it is refused."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    address: dict[str, Any] = {"api_base": "http://me:pass-word@127.0.0.1:1/v1"}
+    provider = open_provider("openai/m", api_key=None, endpoint=Endpoint(), **address)
+    await provider.aclose()
+    with pytest.raises(ConfigurationError, match="a header of its own"):
+        open_provider("openai/m", api_key=KEY, endpoint=Endpoint(), **address)
+
+
 async def test_paths_in_batches_are_those_of_the_provider() -> None:
     """Azure's have no version."""
     (request,) = asked(1)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from textassay.runtime.backends.endpoint import endpoint_of, passwords_in
+from textassay.runtime.backends.endpoint import endpoint_of, read_address
 from textassay.runtime.backends.plugins import backend_points, open_plugin
 from textassay.runtime.calls.masking import known_secrets
 from textassay.runtime.environment import VARIABLE
@@ -141,7 +141,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
         named += VARIABLE.findall(text) if isinstance(text, str) else ()
     values = [os.environ.get(name, "") for name in named]
     # Also secrets that no setting names: a gateway may echo a key that litellm found by itself.
-    return known_secrets((*values, *passwords_in(settings.api_base or "")), os.environ)
+    return known_secrets((*values, *read_address(settings.api_base or "").secrets), os.environ)
 
 
 def api_key_of(settings: Settings) -> str | None:

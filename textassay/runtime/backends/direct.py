@@ -16,7 +16,7 @@ import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, passwords_in, split_address
+from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
     choices_as_request,
@@ -95,28 +95,29 @@ class DirectModel:
         endpoint = endpoint or Endpoint()
         self._name = name
         self._model = model or name.removeprefix("direct/")
-        self._base, query = split_address(api_base)
+        address = read_address(api_base)
+        self._base = address.url
         self._shown = http_errors.public_address(self._base)
         self._secrets = (
             *((api_key,) if api_key else ()),
-            *passwords_in(api_base),
+            *address.secrets,
             *endpoint.secrets,
         )
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
         self._capabilities = capabilities
         headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
+        bearer = endpoint.key_header is None
         if api_key:
-            bearer = endpoint.key_header is None
             # Azure and some gateways take the bare key in a header of another name.
             headers[endpoint.key_header or "Authorization"] = (
                 f"Bearer {api_key}" if bearer else api_key
             )
         self._http = HttpClient(
-            api_base,
-            replace(endpoint, query={**query, **endpoint.query}),
+            self._base,
+            replace(endpoint, query={**address.query, **endpoint.query}),
             name=name,
-            headers=headers,
+            headers=with_login(headers, address, endpoint, key=bearer and bool(api_key)),
             connections=connections,
         )
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import urllib.request
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from textassay.runtime.environment import expand
@@ -110,30 +112,60 @@ def split_address(api_base: str) -> tuple[str, dict[str, str]]:
     return address, dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
-def has_login(address: str, *, key: bool) -> bool:
-    """Return whether an address holds a user and a password.
+class ServerAddress(NamedTuple):
+    """The parts of an address as a user gives it."""
+
+    url: str
+    """Without user, password, query and fragment."""
+    query: Mapping[str, str]
+    login: Mapping[str, str]
+    """The header that user and password are sent as; empty if there are none."""
+    secrets: tuple[str, ...]
+    """What must never be shown: the password in each of its forms, or else the user."""
+
+
+def read_address(api_base: str) -> ServerAddress:
+    """Return the parts of an address."""
+    address, query = split_address(api_base)
+    parts = urlsplit(address)
+    written, _, host = parts.netloc.rpartition("@")
+    url = parts._replace(netloc=host).geturl()
+    user, _, password = written.partition(":")
+    if not user and not password:
+        return ServerAddress(url, query, {}, ())
+    sent = b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    secret = password or user  # some services take a token in place of a user
+    secrets = (sent, secret, unquote(secret))
+    return ServerAddress(url, query, {"Authorization": f"Basic {sent}"}, secrets)
+
+
+def with_login(
+    headers: Mapping[str, str], address: ServerAddress, endpoint: Endpoint, *, key: bool
+) -> dict[str, str]:
+    """Return headers with those of the login in an address, if it has one.
 
     Args:
+        headers: What is sent with every request.
         address: The server's address.
-        key: Whether an API key is sent as `Authorization`, where the login is sent, too.
+        endpoint: How it is reached.
+        key: Whether there is an API key without a header of its own.
 
     Raises:
-        ConfigurationError: It holds a login, and there is a key.
+        ConfigurationError: Something else goes into the same header.
     """
-    login = urlsplit(address).username is not None
-    if login and key:
+    if not address.login:
+        return dict(headers)
+    if key:
         raise ConfigurationError(
-            f"the user in {parameter('api_base')} and the API key are both sent as"
-            f" `Authorization`: leave out one, or name the key's header with"
-            f" {parameter('api_key_header', 'NAME')}"
+            f"the user in {parameter('api_base')} is sent as `Authorization`; an API key beside it"
+            f" needs a header of its own ({parameter('api_key_header', 'NAME')})"
         )
-    return login
-
-
-def passwords_in(address: str) -> tuple[str, ...]:
-    """Return what an address holds that must never be shown: its password, as written and read."""
-    written = urlsplit(address).password
-    return () if not written else (written, unquote(written))
+    if any(name.lower() == "authorization" for name in (*headers, *endpoint.headers)):
+        raise ConfigurationError(
+            f"the user in {parameter('api_base')} is sent as `Authorization`, and there is another"
+            " header of that name: leave out one"
+        )
+    return {**headers, **address.login}
 
 
 def proxy_for(address: str) -> str | None:

@@ -17,7 +17,7 @@ from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.endpoint import Endpoint, has_login, proxy_for
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for
 from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, parameter
 
 LARGE = 1 << 20
@@ -67,14 +67,10 @@ class HttpClient:
             name: The model's name, for messages.
             headers: Headers of every request; those of the endpoint are added.
             connections: Most connections at once; 0 for no limit.
-
-        Raises:
-            ConfigurationError: Address and headers both say who asks.
         """
         self._where = http_errors.public_address(address)
         self._address, self._endpoint, self._name = address, endpoint, name
         self._headers = {**headers, **endpoint.headers}
-        has_login(address, key=any(name.lower() == "authorization" for name in self._headers))
         self._connections = connections
         self._proxy: str | None = None
         self._patterns: dict[tuple[object, ...], _Pattern] = {}

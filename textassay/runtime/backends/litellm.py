@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, has_login, passwords_in, split_address
+from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.litellm_errors import LiteLLMErrors
 from textassay.runtime.backends.openai_probabilities import (
@@ -131,24 +131,24 @@ class LiteLLMModel:
             endpoint: Further headers and query, certificates and proxy.
 
         Raises:
-            ConfigurationError: The address holds a login, which the key's header is for.
+            ConfigurationError: The address has a login, whose header is taken.
         """
         endpoint = endpoint or Endpoint()
         self._name = name
-        address, query = split_address(api_base) if api_base else ("", {})
-        self._api_base = address or None
+        address = read_address(api_base or "")
+        self._api_base = address.url or None
         self._key = api_key
-        secrets = (*((api_key,) if api_key else ()), *passwords_in(address), *endpoint.secrets)
+        secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self._errors = LiteLLMErrors(name, self._api_base, secrets)
         self._price = price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
-        login = has_login(address, key=bool(api_key) and not key)
-        self._own_key_header = bool(key) or login
+        self._has_login = bool(address.login)
+        self._own_key_header = bool(key) or self._has_login
         self._http = HttpClient(
             self._api_base or "https://",
-            replace(endpoint, query={**query, **endpoint.query}),
+            replace(endpoint, query={**address.query, **endpoint.query}),
             name=name,
-            headers=key,
+            headers=with_login(key, address, endpoint, key=bool(api_key) and not key),
         )
         self._handler: Any = None
         self._openai: Any = None
@@ -360,9 +360,11 @@ class LiteLLMModel:
 
         OpenAI's client wants one also for servers that want none.
         """
-        own_server = (
-            self._api_base is not None and self._model_and_provider[1] in _OWN_PROMPT_PROVIDERS
-        )
+        provider = self._model_and_provider[1]
+        if self._has_login:  # which is sent instead, so that even a key of the environment is not
+            is_openai = provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)
+            return "none" if is_openai else None
+        own_server = self._api_base is not None and provider in _OWN_PROMPT_PROVIDERS
         return "none" if own_server and not os.environ.get("OPENAI_API_KEY") else None
 
     def _client(self, *, plain: bool) -> Any:

@@ -76,7 +76,8 @@ class LiteLLMErrors:
             .partition("Traceback (most recent call last)")[0]
             .rstrip()
         )
-        text = self.scrub(_LITELLM_WORDS.sub("", words))
+        words = _LITELLM_WORDS.sub("", words)
+        text = self.scrub(words)
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text)
         if isinstance(error, exceptions.Timeout):
@@ -90,11 +91,10 @@ class LiteLLMErrors:
             return MalformedResponse(f"{self._name}: {http_errors.quote(text)}")
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         error_body = _body(error)
-        body_text = (
-            orjson.dumps({"error": error_body}, default=str) if error_body is not None else text
-        )
+        read = words if error_body is None else orjson.dumps({"error": error_body}, default=str)
+        # not scrubbed yet: a short password may be part of the words that tell errors apart
         typed = http_errors.from_status(
-            status, known, self._scrub_bytes(body_text), where=self._name, secret=self._secrets
+            status, known, read[:MAX_MESSAGE_LENGTH], where=self._name, secret=self._known_secrets()
         )
         if type(typed) is RequestRefused:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -146,13 +146,13 @@ class LiteLLMErrors:
 
     def scrub(self, text: str) -> str:
         """Return `text` without our key, or any that litellm may have found in the environment."""
-        secrets = [
+        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], self._known_secrets())
+
+    def _known_secrets(self) -> list[str]:
+        found = [
             v for name, v in os.environ.items() if len(v) >= 12 and _SECRET_VARIABLE.search(name)
         ]
-        return http_errors.scrub(text[:MAX_MESSAGE_LENGTH], [*self._secrets, *secrets])
-
-    def _scrub_bytes(self, text: str | bytes) -> str:
-        return self.scrub(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
+        return [*self._secrets, *found]
 
 
 def _body(error: BaseException) -> Mapping[str, Any] | None:

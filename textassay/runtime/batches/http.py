@@ -17,7 +17,7 @@ import orjson
 from aiohttp import hdrs
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.backends.endpoint import Endpoint, passwords_in, proxy_for, split_address
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
 from textassay.runtime.batches.provider import ResultsGone
 from textassay.runtime.errors import (
@@ -41,16 +41,23 @@ class BatchHttp:
     def __init__(
         self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
     ) -> None:
-        """Store how to ask; nothing is connected yet."""
-        self.base, query = split_address(api_base)
+        """Store how to ask; nothing is connected yet.
+
+        Raises:
+            ConfigurationError: The address has a login, whose header is taken.
+        """
+        address = read_address(api_base)
+        self.base = address.url
         self._where = http_errors.public_address(self.base)
-        self._secrets = (key, *passwords_in(api_base), *endpoint.secrets)
-        self._endpoint = replace(endpoint, query={**query, **endpoint.query})
+        self._secrets = (key, *address.secrets, *endpoint.secrets)
+        self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
+        headers = {"User-Agent": f"textassay/{__version__}", **headers}
+        is_bearer = bool(key) and "Authorization" in headers
         self._http = HttpClient(
-            api_base,
+            self.base,
             self._endpoint,
             name=name,
-            headers={"User-Agent": f"textassay/{__version__}", **headers},
+            headers=with_login(headers, address, endpoint, key=is_bearer),
         )
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from textassay.runtime.backends.endpoint import Endpoint, split_address
+from textassay.runtime.backends.endpoint import Endpoint, read_address, split_address
 from textassay.runtime.batches.anthropic import AnthropicBatches
 from textassay.runtime.batches.files import FileBatches
 from textassay.runtime.batches.gemini import GeminiBatches
@@ -102,7 +102,8 @@ def open_provider(
     if base is None:
         raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
     base = batch_address(provider, base, endpoint)
-    key = api_key or _first_set(KEYS.get(provider, ())) or ""
+    login = read_address(base).login  # as with single calls, in place of what the environment has
+    key = api_key or ("" if login else _first_set(KEYS.get(provider, ())) or "")
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     elif provider == "gemini":

@@ -31,7 +31,7 @@ class EncodedScore(NamedTuple):
     @property
     def usage(self) -> Paid:
         """What the score cost."""
-        return self
+        return self  # has the same fields, and an object for each score would take longer
 
     @property
     def score(self) -> Score:
