@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from itertools import chain, cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -446,6 +447,45 @@ async def test_every_process_has_a_part_of_the_calls(
         finished.set()
         await asyncio.gather(*tasks)
         assert max(in_flight) <= concurrency
+
+
+@pytest.mark.asyncio
+async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: RedisServer) -> None:
+    """Until the reply that takes some away has arrived, all of them may be in use."""
+    answered = asyncio.Event()
+
+    class Distant(RedisQuota):
+        async def exchange(self, *args: Any, **more: Any) -> Share:
+            share = await super().exchange(*args, **more)
+            await answered.wait()
+            return share
+
+    limits: dict[str, Any] = {"rpm": None, "tpm": None, "concurrency": 4}
+    async with AsyncExitStack() as stack:
+        found = []
+        for kind in (Distant, RedisQuota):
+            limiter = SharedLimiter(kind(redis.url, "judge", **limits), adaptive=False, **limits)
+            answered.set()
+            await limiter.open()
+            stack.push_async_callback(limiter.aclose)
+            answered.clear()
+            found.append(limiter)
+        one, other = found
+        finished, released = asyncio.Event(), asyncio.Event()
+        waiting = asyncio.create_task(hold(other, 2, finished))
+        await asyncio.sleep(
+            3 * BEAT
+        )  # Redis has told `one` by now that half of them are the other's
+        holding = asyncio.create_task(hold(one, 4, released))
+        await eventually(lambda: one.state.in_flight == 4)
+        await asyncio.sleep(2 * BEAT)
+        assert other.state.in_flight == 0
+        answered.set()
+        released.set()
+        await holding
+        await eventually(lambda: other.state.in_flight == 2)
+        finished.set()
+        await waiting
 
 
 @pytest.mark.asyncio

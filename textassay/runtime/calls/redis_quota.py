@@ -224,7 +224,7 @@ class RedisQuota:
 
         Args:
             tokens: Tokens of each request.
-            busy: Calls in flight.
+            busy: Calls that are in flight, or may be before the reply is here.
             requested: Calls in flight and calls that wait.
             correction: Tokens to add to what was reserved earlier; negative to give back.
             pause: Seconds for which no process may send a request.

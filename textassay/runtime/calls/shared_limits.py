@@ -119,6 +119,8 @@ class SharedLimiter(Limiter):
         self._last_reserved = -math.inf
         self._last_taken = (-math.inf, 0.0)
         self._share = 0
+        self._is_unconfirmed = False
+        """Whether Redis is to hear that a smaller share is kept to."""
         self._processes = 1
         self._stale = usable_for(rpm, 1)
         self._correction = 0.0
@@ -276,7 +278,9 @@ class SharedLimiter(Limiter):
         # what came meanwhile could not ask again
         now = self._now()
         is_ready = not (self._apart or self._reserved) and self._paused_until <= now
-        if is_ready and (self._unreported_until > now or self._weights_to_reserve()):
+        if self._is_unconfirmed or (
+            is_ready and (self._unreported_until > now or self._weights_to_reserve())
+        ):
             self._ask()
 
     async def _beat(self) -> None:
@@ -312,10 +316,12 @@ class SharedLimiter(Limiter):
             correction, self._correction = self._correction, 0.0
             pause_until, self._unreported_until = self._unreported_until, -math.inf
             began = self._now()
+            self._is_unconfirmed = False
             try:
                 share = await self._quota.exchange(
                     tokens,
-                    busy=self._in_flight,
+                    # all that may be in flight until the answer is here
+                    busy=max(self._in_flight, self._share),
                     requested=self._in_flight + len(self._waiting),
                     correction=correction,
                     pause=max(0.0, pause_until - began),
@@ -347,7 +353,11 @@ class SharedLimiter(Limiter):
             return
         if self._apart:
             self._come_together()
+        # the others get what is given up once Redis has heard that nothing goes by the old share
+        self._is_unconfirmed = share.in_flight < self._share
         self._share, self._processes = share.in_flight, share.processes
+        if self._is_unconfirmed:
+            self._ask()
         self._stale = usable_for(self.rpm, share.processes)
         if share.concurrency < self.concurrency and not self._is_capped:
             self._is_capped = True
