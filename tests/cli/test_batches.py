@@ -121,7 +121,14 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
         assert server.counters.requests == singly
 
 
-@pytest.mark.parametrize("roles", ["", "[models.scoorer]\nbatch = true\n"])
+@pytest.mark.parametrize(
+    "roles",
+    [
+        "",
+        "[models.scoorer]\nbatch = true\n",
+        "batch = true\n[models.scorer]\nbatch = false\n[models.steps]\nbatch = false\n",
+    ],
+)
 def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, roles):
     """Everything would be asked singly, at the full price."""
     config = tmp_path / "roles.toml"

@@ -115,6 +115,23 @@ def batched_of(models: Mapping[str, Model]) -> list[ConnectedModel]:
     return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
 
 
+def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
+    """Refuse to stop once all is submitted if nothing is: all would be asked singly.
+
+    Args:
+        settings: Those of the run.
+        models: The models that the method asks, by role.
+
+    Raises:
+        ConfigurationError: None of them is asked through batches.
+    """
+    if settings.submit_only and not batched_of(models):
+        raise ConfigurationError(
+            f"{parameter('submit_only', 'True', typed='')} needs a role that is asked in batches,"
+            " and this run has none"
+        )
+
+
 async def open_book(
     batched: Sequence[ConnectedModel], folder: Path, stack: AsyncExitStack
 ) -> BatchBook | None:

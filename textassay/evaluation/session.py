@@ -19,6 +19,7 @@ from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import (
     SessionModel,
     batched_of,
+    check_submit_only,
     open_book,
     open_models,
     open_store,
@@ -33,7 +34,6 @@ from textassay.methods.method import AsksInTurn, ChecksData, Method
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -199,17 +199,12 @@ async def open_session(
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
-        batched = batched_of(given)
-        # a method that was given has asked for its models elsewhere
-        in_batches = is_given or batched_of({role: given[role] for role in roles.used})
-        if settings.submit_only and not in_batches:
-            raise ConfigurationError(
-                f"{parameter('submit_only', 'True', typed='')} needs a role that is asked in"
-                " batches, and this run has none"
-            )
+        if not is_given:  # a method that was given has asked for its models elsewhere
+            check_submit_only(settings, {role: given[role] for role in roles.used})
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_answers(data, settings, folder, stack, read_only=dry)
+        batched = batched_of(given)
         # a method that was given asks models of its own, with a journal of their own
         book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
         waves = _waves_to_count(batched, dry=dry)
