@@ -97,12 +97,7 @@ class DirectModel:
         self._model = model or name.removeprefix("direct/")
         address = read_address(api_base)
         self._base = address.url
-        self._shown = http_errors.public_address(self._base)
-        self._secrets = (
-            *((api_key,) if api_key else ()),
-            *address.secrets,
-            *endpoint.secrets,
-        )
+        self._secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
         self._capabilities = capabilities
@@ -129,7 +124,7 @@ class DirectModel:
     @property
     def identity(self) -> Mapping[str, Any]:
         """Model and address."""
-        return {"backend": "openai-compatible", "model": self._model, "api_base": self._shown}
+        return {"backend": "openai-compatible", "model": self._model, "api_base": self._base}
 
     @property
     def capabilities(self) -> Capabilities:
@@ -182,7 +177,7 @@ class DirectModel:
         """
         if request.prompt is None:
             raise CapabilityError(
-                f"{self._shown} can score the likelihood of a text only after a plain prompt, not a"
+                f"{self._base} can score the likelihood of a text only after a plain prompt, not a"
                 " chat"
             )
         # Sent as one text, since the server tokenizes it as a whole; where the continuation begins
@@ -224,7 +219,7 @@ class DirectModel:
 
     async def _post(self, path: str, body: Json) -> Any:
         """Send a body and return the parsed answer."""
-        where, secrets = self._shown, self._secrets
+        where, secrets = self._base, self._secrets
         try:
             status, headers, raw = await self._http.send(
                 "POST", self._base + path, orjson.dumps(body)
@@ -241,7 +236,7 @@ class DirectModel:
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        named = type(error)(f"{self._shown}: {http_errors.scrub(quoted(error), self._secrets)}")
+        named = type(error)(f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}")
         if isinstance(error, ModelError) and isinstance(named, ModelError):
             named.usage = error.usage
         raise named from error

@@ -16,7 +16,6 @@ from aiohttp import hdrs
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
-from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
 from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, parameter
 
@@ -62,13 +61,13 @@ class HttpClient:
         """Store how to ask; nothing is connected yet.
 
         Args:
-            address: The server's address, for messages and for the proxy that it needs.
+            address: The server's address without a login, for messages and for the proxy that it
+                needs.
             endpoint: How the server is reached.
             name: The model's name, for messages.
             headers: Headers of every request; those of the endpoint are added.
             connections: Most connections at once; 0 for no limit.
         """
-        self._where = http_errors.public_address(address)
         self._address, self._endpoint, self._name = address, endpoint, name
         self._headers = {**headers, **endpoint.headers}
         self._connections = connections
@@ -196,7 +195,7 @@ class HttpClient:
 
     def _too_long(self) -> AnswerTooLong:
         return AnswerTooLong(
-            f"{self._where} answered with more than {self._endpoint.max_bytes} bytes "
+            f"{self._address} answered with more than {self._endpoint.max_bytes} bytes "
             f"({parameter('max_answer_bytes', 'BYTES')})"
         )
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends import openai_format
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.litellm_errors import LiteLLMErrors
@@ -143,7 +143,8 @@ class LiteLLMModel:
         self._price = price
         key = {endpoint.key_header: api_key} if endpoint.key_header and api_key else {}
         self._has_login = bool(address.login)
-        self._own_key_header = bool(key) or self._has_login
+        self._authorizes = bool(key or address.login)
+        """Whether our client sends who asks, in place of the library's `Authorization`."""
         self._http = HttpClient(
             self._api_base or "https://",
             replace(endpoint, query={**address.query, **endpoint.query}),
@@ -162,8 +163,7 @@ class LiteLLMModel:
     @property
     def identity(self) -> Mapping[str, Any]:
         """Name and, if one was given, address."""
-        address = http_errors.public_address(self._api_base) if self._api_base else None
-        return {"backend": "litellm", "model": self._name, "api_base": address}
+        return {"backend": "litellm", "model": self._name, "api_base": self._api_base}
 
     @functools.cached_property
     def price(self) -> tuple[float, float] | None:
@@ -417,8 +417,8 @@ class LiteLLMModel:
     def _transport(self) -> Any:
         from textassay.runtime.backends.httpx_transport import ClientTransport
 
-        # a key that has a header of its own is sent nowhere else
-        left_out = ("authorization",) if self._own_key_header else ()
+        # a key that has a header of its own is sent nowhere else, nor is one beside a login
+        left_out = ("authorization",) if self._authorizes else ()
         return ClientTransport(self._http, where=self._name, left_out=left_out)
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:

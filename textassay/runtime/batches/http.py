@@ -48,7 +48,6 @@ class BatchHttp:
         """
         address = read_address(api_base)
         self.base = address.url
-        self._where = http_errors.public_address(self.base)
         self._secrets = (key, *address.secrets, *endpoint.secrets)
         self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
         headers = {"User-Agent": f"textassay/{__version__}", **headers}
@@ -72,7 +71,7 @@ class BatchHttp:
             raise self._failed(error) from error
         if not 200 <= status < 300:
             raise self._refused(status, headers, raw)
-        return openai_format.parse_json(raw, where=self._where, secret=self._secrets)
+        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
 
     async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
         """Upload a file as a form and return the parsed answer.
@@ -98,7 +97,7 @@ class BatchHttp:
                 raise self._failed(error) from error
         if not 200 <= answer.status < 300:
             raise self._refused(answer.status, answer.headers, raw)
-        return openai_format.parse_json(raw, where=self._where, secret=self._secrets)
+        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
         """Yield the JSON values of a file of lines as they come; `None` for a line that is none.
@@ -112,7 +111,7 @@ class BatchHttp:
         try:
             async with self._download(self.base + path) as answer:
                 if answer.status in GONE:
-                    raise ResultsGone(f"{self._where} has deleted the results ({path})")
+                    raise ResultsGone(f"{self.base} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
                     raise self._refused(answer.status, answer.headers, await answer.read())
                 async for piece in answer.content.iter_any():
@@ -125,7 +124,7 @@ class BatchHttp:
                     # Bounds memory: the file may be of any length, a single line may not.
                     if len(rest) > self._endpoint.max_bytes:
                         raise AnswerTooLong(
-                            f"{self._where} sent a line of more than {self._endpoint.max_bytes} "
+                            f"{self.base} sent a line of more than {self._endpoint.max_bytes} "
                             f"bytes ({parameter('max_answer_bytes', 'BYTES')})"
                         )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -159,15 +158,13 @@ class BatchHttp:
                     # the query is in the address that the server leads to, if it is wanted there
                     url, params = urljoin(str(answer.url), place), None
                 if own[0] == "https" and _origin(url)[0] != "https":
-                    raise RequestRefused(
-                        f"{self._where} leads to results at an address without TLS"
-                    )
-        raise RequestRefused(f"{self._where} leads from address to address for the results")
+                    raise RequestRefused(f"{self.base} leads to results at an address without TLS")
+        raise RequestRefused(f"{self.base} leads from address to address for the results")
 
     def row_error(self, status: int, body: Any) -> ModelError:
         """Return the error that a line with a status other than 200 stands for."""
         return http_errors.from_status(
-            status, {}, orjson.dumps(body), where=self._where, secret=self._secrets
+            status, {}, orjson.dumps(body), where=self.base, secret=self._secrets
         )
 
     async def aclose(self) -> None:
@@ -182,12 +179,10 @@ class BatchHttp:
             return None
 
     def _failed(self, error: BaseException) -> ModelError:
-        return http_errors.from_exception(error, where=self._where, secret=self._secrets)
+        return http_errors.from_exception(error, where=self.base, secret=self._secrets)
 
     def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
-        return http_errors.from_status(
-            status, headers, raw, where=self._where, secret=self._secrets
-        )
+        return http_errors.from_status(status, headers, raw, where=self.base, secret=self._secrets)
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
