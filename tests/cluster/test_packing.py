@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import HANGS_AFTER
 from textassay.cluster.packing import pack_examples, unpack_examples
 from textassay.evaluation.feed import FedExample
 from textassay.runtime.messages import Example
@@ -46,3 +50,33 @@ def test_an_example_of_another_class_keeps_it():
     (arrived,) = unpack_examples(pickle.loads(pickle.dumps(pack_examples(handed))))
     assert type(arrived.example) is OwnExample
     assert arrived == handed[0]
+
+
+def test_classes_that_only_this_program_has_reach_a_worker():
+    """As Ray pickles them, in an example's fields and as an example's own class."""
+    cloudpickle = pytest.importorskip("ray.cloudpickle", reason="Ray is not installed")
+
+    class Note:
+        text = "c"
+
+    class Local(Example):
+        note: str = ""
+
+    handed = [
+        FedExample(Example(id="a", output="b", meta={"note": Note()})),
+        FedExample(Local(id="d", output="e", note="f")),
+    ]
+    program = (
+        "import pickle, sys\n"
+        "from textassay.cluster.packing import unpack_examples\n"
+        "one, two = unpack_examples(pickle.load(sys.stdin.buffer))\n"
+        "print(one.example.meta['note'].text, type(two.example).__name__, two.example.note)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=cloudpickle.dumps(pack_examples(handed)),
+        capture_output=True,
+        check=True,
+        timeout=HANGS_AFTER,
+    )
+    assert done.stdout.split() == [b"c", b"Local", b"f"]
