@@ -163,6 +163,9 @@ def _is_sound_usage(usage: Any) -> bool:
         and _is_count(usage.cached_calls)
         and _is_count(usage.prompt_tokens)
         and _is_count(usage.completion_tokens)
+        and _is_count(usage.reasoning_tokens)
+        and _is_count(usage.cached_prompt_tokens)
+        and _is_count(usage.cache_write_tokens)
         and (usage.cost is None or _is_number(usage.cost, math.inf))
     )
 

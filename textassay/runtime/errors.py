@@ -40,7 +40,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from textassay.runtime.messages import Usage
@@ -258,8 +259,37 @@ class AnswerTooLong(MalformedResponse):
     """An answer of more bytes than `max_answer_bytes`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a server objects to in a request, as far as its error says so.
+
+    Attributes:
+        kind: `drop`: it does not take the parameter, or this value of it; `rename`: it takes it
+            under another name (`instead`); `range`: it takes numbers up to, or from, `limit`;
+            `effort`: it takes other levels of effort (`values`), or none; `thinking`: it takes
+            another way to set thinking; `role`: it takes no messages with a system role; `prefill`:
+            the chat must end with the user's message; `room`: the thought took all of the tokens
+            that the answer could have; `api`: it serves the model at `instead` only, such as
+            `/v1/responses`.
+        parameter: Name of the parameter in the OpenAI API, such as `top_logprobs`; of the effort,
+            whatever its name, `reasoning_effort`.
+        limit: The nearest number that it takes, for `range`.
+        values: What it takes instead, for `effort`.
+        instead: Another name, for `rename`, or path, for `api`.
+    """
+
+    kind: Literal["drop", "rename", "range", "effort", "thinking", "role", "prefill", "room", "api"]
+    parameter: str
+    limit: float | None = None
+    values: tuple[str, ...] = ()
+    instead: str | None = None
+
+
 class RequestRefused(ModelError):
     """The server refuses this very request; asking again will not help."""
+
+    refusal: Refusal | None = None
+    """What the server objects to, if it names a parameter: the request may be sent without it."""
 
 
 class ContextTooLong(RequestRefused):

@@ -108,9 +108,16 @@ class Usage(Message):
     """Requests that were answered from the cache, or by sharing an equal request in flight; they
     cost nothing."""
     prompt_tokens: int = Field(default=0, ge=0)
-    """Prompt tokens of `calls`."""
+    """Prompt tokens of `calls`, those that the provider had cached included."""
     completion_tokens: int = Field(default=0, ge=0)
-    """Sampled tokens of `calls`, over all samples."""
+    """Sampled tokens of `calls`, over all samples, thoughts included."""
+    reasoning_tokens: int = Field(default=0, ge=0)
+    """Tokens of thoughts, a part of `completion_tokens`; 0 where the provider does not report
+    them."""
+    cached_prompt_tokens: int = Field(default=0, ge=0)
+    """Tokens that the provider read from its own cache of prompts, a part of `prompt_tokens`."""
+    cache_write_tokens: int = Field(default=0, ge=0)
+    """Tokens that the provider wrote to its own cache of prompts, a part of `prompt_tokens`."""
     cost: float | None = Field(default=0.0, ge=0)
     """US dollars for `calls`; `None` if the price is unknown."""
 
@@ -125,6 +132,9 @@ class Usage(Message):
             cached_calls=self.cached_calls + other.cached_calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens + other.cached_prompt_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
             cost=None if self.cost is None or other.cost is None else self.cost + other.cost,
         )
 
@@ -156,6 +166,18 @@ class Paid(Protocol):
         """Sampled tokens of `calls`."""
 
     @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of thoughts."""
+
+    @property
+    def cached_prompt_tokens(self) -> int:
+        """Tokens that the provider read from its own cache."""
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Tokens that the provider wrote to its own cache."""
+
+    @property
     def cost(self) -> float | None:
         """US dollars; `None` if the price is unknown."""
 
@@ -165,6 +187,7 @@ class UsageTotal:
 
     def __init__(self) -> None:
         self.calls = self.cached_calls = self.prompt_tokens = self.completion_tokens = 0
+        self.reasoning_tokens = self.cached_prompt_tokens = self.cache_write_tokens = 0
         self.cost: float | None = 0.0
 
     def add(self, usage: Paid) -> None:
@@ -179,6 +202,9 @@ class UsageTotal:
         self.cached_calls += usage.cached_calls
         self.prompt_tokens += usage.prompt_tokens
         self.completion_tokens += usage.completion_tokens
+        self.reasoning_tokens += usage.reasoning_tokens
+        self.cached_prompt_tokens += usage.cached_prompt_tokens
+        self.cache_write_tokens += usage.cache_write_tokens
         self.cost = None if self.cost is None or usage.cost is None else self.cost + usage.cost
 
     def equals(self, usage: Usage) -> bool:
@@ -188,6 +214,9 @@ class UsageTotal:
             and self.cached_calls == usage.cached_calls
             and self.prompt_tokens == usage.prompt_tokens
             and self.completion_tokens == usage.completion_tokens
+            and self.reasoning_tokens == usage.reasoning_tokens
+            and self.cached_prompt_tokens == usage.cached_prompt_tokens
+            and self.cache_write_tokens == usage.cache_write_tokens
             and self.cost == usage.cost
         )
 
@@ -199,6 +228,9 @@ class UsageTotal:
             cached_calls=self.cached_calls,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
+            reasoning_tokens=self.reasoning_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens,
+            cache_write_tokens=self.cache_write_tokens,
             cost=self.cost,
         )
 

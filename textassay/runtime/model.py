@@ -22,6 +22,8 @@ from textassay.runtime.messages import NO_USAGE, Message, Usage
 
 Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers; `none` switches thinking off."""
 
 
 class ChatMessage(Message):
@@ -43,6 +45,23 @@ class Prompted(Message):
     the prompt.
 
     Only a local model that was opened with `truncate="source"` cuts anything."""
+    temperature: float | None = Field(default=0.0, ge=0)
+    """Sampling temperature; `None` leaves it to the model, and nothing is sent."""
+    effort: Effort | None = None
+    """How much the model is to think; `None` leaves it to the model, and nothing is sent."""
+    thinking_tokens: int | None = Field(default=None, ge=0)
+    """Most tokens of a thought, for families that take a number instead of `effort`."""
+    extra: Json = Field(default_factory=dict)
+    """Further fields for the provider, sent as they are."""
+    required: tuple[str, ...] = ()
+    """Fields that a server may not refuse: what the user typed, and what the meaning of the answer
+    rests on. Others are left out if the server does not take them. Never sent and not part of the
+    cache key."""
+    thought_allowance: int = Field(default=0, ge=0)
+    """How many of `max_tokens` are there for thoughts: limits and budgets do not reserve them in
+    full. Never sent and not part of the cache key."""
+    cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    """Under which name the server takes `max_tokens`. Not part of the cache key."""
 
     @model_validator(mode="after")
     def _one_of_the_two(self) -> Self:
@@ -66,10 +85,9 @@ class Request(Prompted):
     draw: int = Field(default=0, ge=0)
     """Which repeat of an otherwise equal request this is, so that a repeat is not answered from the
     cache: two samples of one prompt differ in nothing else."""
-    temperature: float = Field(default=0.0, ge=0)
     top_p: float = Field(default=1.0, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
-    """Longest answer, in tokens; `None` leaves it to the model."""
+    """Longest answer, in tokens, thoughts included; `None` leaves it to the model."""
     seed: int | None = None
     """Seed of the sampling; a request with `draw` d is sent with `seed + d`."""
     stop: tuple[str, ...] = ()
@@ -79,8 +97,6 @@ class Request(Prompted):
     log-probabilities."""
     json_schema: Json | None = None
     """JSON schema that the answer must satisfy."""
-    extra: Json = Field(default_factory=dict)
-    """Further fields for the provider, sent as they are."""
     dry_run_answer: str = ""
     """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the
     cache key."""
@@ -99,9 +115,21 @@ class Sample(Message):
     """One sampled answer."""
 
     text: str
+    """The answer, without the thought before it."""
     finish_reason: FinishReason = "stop"
     logprobs: tuple[TokenLogprob, ...] | None = None
-    """One entry a sampled token; `None` if none were asked for or the server sends none."""
+    """One entry a sampled token of `text`; `None` if none were asked for or the server sends
+    none."""
+    thought: str | None = None
+    """What the model thought before it answered, as far as the server shows it; bounded."""
+    from_thought: bool = False
+    """Whether `text` is JSON that satisfies the schema and stood where thoughts stand, beside an
+    empty answer: some servers bind the thought to the schema."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the model came to its limit of tokens before it answered anything."""
+        return self.finish_reason == "length" and not self.text.strip()
 
 
 class Response(Message):
@@ -121,6 +149,8 @@ class ChoicesRequest(Prompted):
 
     choices: dict[str, tuple[str, ...]] = Field(min_length=1)
     """Surface forms by label, such as `{"yes": ("yes", "Yes"), "no": ("no", "No")}`."""
+    alternatives: int = Field(default=20, ge=1, le=20)
+    """Likeliest tokens among which choices are looked for, if the model is a server."""
 
 
 class ChoicesResponse(Message):
@@ -185,6 +215,8 @@ class Capabilities(Message):
     """Log-probabilities of given choices."""
     continuation: bool | None = None
     """Log-probability of a given continuation."""
+    thinks: bool | None = None
+    """Whether it thinks before it answers."""
     context_length: int | None = None
     """Longest prompt and answer together, in tokens."""
 

@@ -49,6 +49,10 @@ CHANGES = [
     {"n": 2},
     {"draw": 1},
     {"temperature": 0.5},
+    {"temperature": None},
+    {"effort": "low"},
+    {"effort": "none"},
+    {"thinking_tokens": 0},
     {"top_p": 0.5},
     {"max_tokens": 8},
     {"seed": 0},
@@ -62,6 +66,12 @@ CHANGES = [
     {"truncatable": "Rate"},
     {"truncatable": "it"},
 ]
+NOT_SENT: dict[str, object] = {
+    "dry_run_answer": "4",
+    "required": ("temperature",),
+    "thought_allowance": 4096,
+    "cap_field": "max_completion_tokens",
+}
 
 
 def test_every_field_that_changes_the_answer_changes_the_key():
@@ -76,16 +86,17 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     keys = {request_key(IDENTITY, request) for request in [*requests, *others]}
     assert len(keys) == len(requests) + len(others)
     assert request_key({**IDENTITY, "model": "n"}, ASKED) not in keys
-    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | {
-        "dry_run_answer"
-    }
+    assert set(Request.model_fields) == {name for change in CHANGES for name in change} | set(
+        NOT_SENT
+    )
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():
-    """The answer of dry runs, and the order in which dicts were filled, are no part of the key."""
-    assert request_key(IDENTITY, ASKED) == request_key(
-        IDENTITY, ASKED.model_copy(update={"dry_run_answer": "4"})
-    )
+    """Fields that are not sent, and the order in which dicts were filled, are no part of it."""
+    for name, value in NOT_SENT.items():
+        assert request_key(IDENTITY, ASKED) == request_key(
+            IDENTITY, ASKED.model_copy(update={name: value})
+        )
     one = ASKED.model_copy(update={"extra": {"a": 1, "b": {"c": 2, "d": 3}}})
     two = ASKED.model_copy(update={"extra": {"b": {"d": 3, "c": 2}, "a": 1}})
     assert request_key(IDENTITY, one) == request_key(dict(reversed(IDENTITY.items())), two)

@@ -141,7 +141,8 @@ def test_a_line_has_the_fixed_fields_in_their_order():
         b'{"id":"e1","aspect":"coherence","value":4.0,"outcome":"scored","scale":[1.0,5.0],"how":"sampled",'
         b'"samples":3,"spread":null,"mass":null,"explanation":null,'
         b'"evidence":[{"text":"q","yes":true}],"usage":{"calls":0,"cached_calls":0,'
-        b'"prompt_tokens":0,"completion_tokens":0,"cost":0.0},"error":null,"signature":""}'
+        b'"prompt_tokens":0,"completion_tokens":0,"reasoning_tokens":0,"cached_prompt_tokens":0,'
+        b'"cache_write_tokens":0,"cost":0.0},"error":null,"signature":""}'
     )
     failed = json.loads(score_row(unscored("e1", "error", "TimedOut")))
     assert list(failed) == FIELDS
@@ -170,6 +171,9 @@ def test_the_summary_counts_the_last_line_and_pays_for_all(tmp_path):
             "cached_calls": 6,
             "prompt_tokens": 30,
             "completion_tokens": 9,
+            "reasoning_tokens": 0,
+            "cached_prompt_tokens": 0,
+            "cache_write_tokens": 0,
             "cost": math.fsum([0.1] * 3),
         },
     }

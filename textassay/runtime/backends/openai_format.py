@@ -96,13 +96,15 @@ def sampling_fields(request: Request) -> Json:
 
     Defaults are left out.
     """
-    body: Json = {"temperature": request.temperature}
+    body: Json = {}
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
     if request.n > 1:
         body["n"] = request.n
     if request.top_p < 1:
         body["top_p"] = request.top_p
     if request.max_tokens is not None:
-        body["max_tokens"] = request.max_tokens
+        body[request.cap_field] = request.max_tokens
     if request.seed is not None:
         # The same seed would give each further draw the text of the first.
         body["seed"] = request.seed + request.draw

@@ -21,22 +21,22 @@ from textassay.runtime.errors import (
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
+    Prompted,
     Request,
     Response,
     TokenLogprob,
 )
 
-TOP_ALTERNATIVES = 20
-"""Alternatives asked for to read the probabilities of choices: the most that servers give."""
 AMBIGUOUS_PROBABILITY = 0.01
 """From which probability on a token that begins an unreported choice makes the reading
 ambiguous."""
 
 
 def choices_as_request(request: ChoicesRequest) -> Request:
-    """Return the request for one token whose alternatives hold the choices."""
+    """Return the request for one token, behind a thought, whose alternatives hold the choices."""
+    shared = {name: getattr(request, name) for name in Prompted.model_fields}
     return Request(
-        messages=request.messages, prompt=request.prompt, max_tokens=1, logprobs=TOP_ALTERNATIVES
+        **shared, max_tokens=1 + request.thought_allowance, logprobs=request.alternatives
     )
 
 

@@ -92,7 +92,6 @@ class AnthropicBatches:
         params: dict[str, Any] = {
             "model": self._model,
             "max_tokens": request.max_tokens or DEFAULT_MAX_TOKENS,
-            "temperature": request.temperature,
             "messages": [
                 {"role": m.role, "content": m.content}
                 for m in request.messages
@@ -101,6 +100,8 @@ class AnthropicBatches:
         }
         if system:
             params["system"] = system
+        if request.temperature is not None:
+            params["temperature"] = request.temperature
         if request.top_p < 1:
             params["top_p"] = request.top_p
         if request.stop:

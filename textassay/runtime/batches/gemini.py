@@ -68,7 +68,9 @@ class GeminiBatches:
     def encode(self, key: str, request: Request) -> bytes:
         """Return one entry of the batch."""
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
-        config: dict[str, Any] = {"temperature": request.temperature}
+        config: dict[str, Any] = {}
+        if request.temperature is not None:
+            config["temperature"] = request.temperature
         if request.n > 1:
             # samples that are missing in an answer are asked for again, all at once
             config["candidateCount"] = min(request.n, MAX_CANDIDATES)

@@ -39,6 +39,17 @@ from textassay.runtime.storage.json_text import decode, encode
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
 
+_NOT_SENT = ("dry_run_answer", "required", "thought_allowance", "cap_field")
+_ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
+"""Fields that requests did not have when key format 1 was fixed: part of a key only if set."""
+_ADDED_TO_SCORING: dict[str, Any] = {
+    **_ADDED,
+    "temperature": 0.0,
+    "alternatives": 20,
+    "extra": {},
+}
+"""The same for requests that score given text."""
+
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""
 
@@ -82,12 +93,17 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     # adding one, would make every answer that was paid for unknown.
     fields = vars(request).copy()
     truncatable = fields.pop("truncatable")
-    fields.pop("dry_run_answer", None)
+    for name in _NOT_SENT:
+        fields.pop(name, None)
+    is_sampled = isinstance(request, Request)
+    for name, default in _ADDED.items() if is_sampled else _ADDED_TO_SCORING.items():
+        if fields.get(name, default) == default:
+            fields.pop(name, None)
     fields["key"] = KEY_FORMAT
     # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
     fields["kind"] = (
         "generate"
-        if isinstance(request, Request)
+        if is_sampled
         else "choices"
         if isinstance(request, ChoicesRequest)
         else "continuation"

@@ -26,6 +26,9 @@ class EncodedScore(NamedTuple):
     cached_calls: int
     prompt_tokens: int
     completion_tokens: int
+    reasoning_tokens: int
+    cached_prompt_tokens: int
+    cache_write_tokens: int
     cost: float | None
 
     @property

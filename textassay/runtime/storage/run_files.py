@@ -55,6 +55,9 @@ def encoded(score: Score) -> EncodedScore:
         cached_calls=usage.cached_calls,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cached_prompt_tokens=usage.cached_prompt_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
         cost=usage.cost,
     )
 

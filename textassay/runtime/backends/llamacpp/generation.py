@@ -123,7 +123,7 @@ class Generation:
             if self._gbnf is not None:
                 self._grammars.append(Grammar(self._weights, self._gbnf))
             sampler = Sampler(
-                temperature=self._request.temperature,
+                temperature=1.0 if self._request.temperature is None else self._request.temperature,
                 top_p=self._request.top_p,
                 seed=None if self._seed is None else (self._seed, number),
                 grammar=self._grammars[-1] if self._gbnf is not None else None,
