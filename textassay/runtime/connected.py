@@ -3,7 +3,7 @@
 The backend that a name stands for, and the wrappers around it in their one order.
 
     draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
-    keep -> deadline -> mask -> backend
+    keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
@@ -21,6 +21,7 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
+from textassay.runtime.backends.thoughts import WithoutThoughts
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
@@ -204,6 +205,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
+        backend = WithoutThoughts(backend)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
         timed: Model = DeadlineModel(

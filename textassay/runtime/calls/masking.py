@@ -85,7 +85,7 @@ class MaskedModel(Wrapper):
         return self._pattern.sub(MASK, text)
 
     def _shows(self, sample: Sample) -> bool:
-        if self._pattern.search(sample.text):
+        if self._pattern.search(sample.text) or self._pattern.search(sample.thought or ""):
             return True
         # A tokenizer cuts a key into pieces, none of which is the key: the joined text is searched,
         # too.
@@ -98,6 +98,8 @@ class MaskedModel(Wrapper):
 
     def _masked_sample(self, sample: Sample) -> Sample:
         update: dict[str, object] = {"text": self._masked(sample.text)}
+        if sample.thought is not None:
+            update["thought"] = self._masked(sample.thought)
         if sample.logprobs is not None:
             update["logprobs"] = self._masked_tokens(sample.logprobs)
         return sample.model_copy(update=update)
