@@ -2,8 +2,8 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
-    keep -> deadline -> mask -> backend
+    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> health -> retry -> budget ->
+    limit -> keep -> deadline -> mask -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
@@ -21,13 +21,15 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
+from textassay.runtime.calls.adaptation import Adaptation, Sampling
+from textassay.runtime.calls.adapting import AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
-from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.masking import MaskedModel, WithoutThoughts
 from textassay.runtime.calls.refusing import RefusingModel
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
@@ -130,6 +132,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             )
         ]
         self._provider = self._open_provider() if settings.batch else None
+        self.adaptation = self._new_adaptation()
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
@@ -192,7 +195,19 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = self._batched(healthy, backend, store, book, self._provider)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(healthy, store, keep=False, batched=self._provider is not None)
+        return with_cache(
+            healthy,
+            store,
+            keep=False,
+            batched=self._provider is not None,
+            adaptation=self.adaptation,
+        )
+
+    def _new_adaptation(self) -> Adaptation:
+        sampling = Sampling(
+            **{name: getattr(self.settings, name) for name in Sampling.model_fields}
+        )
+        return Adaptation(self.backend, sampling, in_batches=self.settings.batch)
 
     def _kept(
         self,
@@ -206,8 +221,9 @@ class ConnectedModel(AsyncResource, Wrapper):
             backend = WithIdentity(backend, identity)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
+        shown = backend if settings.keep_thoughts else WithoutThoughts(backend)
         timed: Model = DeadlineModel(
-            MaskedModel(backend, secrets) if secrets else backend,
+            MaskedModel(shown, secrets) if secrets else shown,
             timeout=None if self._is_local else settings.timeout,
         )
         return timed if store is None else StoringModel(timed, store, timed.identity)
@@ -390,21 +406,28 @@ class ConnectedModel(AsyncResource, Wrapper):
 
 
 def with_cache(
-    core: Model, store: AnswerStore | None, *, keep: bool = True, batched: bool = False
+    core: Model,
+    store: AnswerStore | None,
+    *,
+    keep: bool = True,
+    batched: bool = False,
+    adaptation: Adaptation | None = None,
 ) -> Model:
-    """Put single-flight, cache, meter and the splitting of draws around a model.
+    """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
 
     Args:
         core: The model.
         store: Where answers are looked up and kept; `None` for nowhere.
         keep: Whether new answers are kept; those of a dry run are not real.
         batched: Whether the model is asked through batches, whose rows cannot be taken back.
+        adaptation: How requests are adapted to the model; by default nothing is known of it.
     """
     # Inside of the cache: whoever misses at the same time joins one request, and its answer is
     # stored once.
     inner: Model = SharedModel(core, store, in_task=batched)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
+    inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     return outer if WATCH.observer is None else WATCH.observer.model(outer)
@@ -451,7 +474,11 @@ def with_store(
     if dry:
         walked = _walked(model, waves)
         return with_cache(
-            walked if identity is None else WithIdentity(walked, identity), store, keep=False
+            walked if identity is None else WithIdentity(walked, identity),
+            store,
+            keep=False,
+            # one of its own: what a dry run "answers" teaches nothing
+            adaptation=model._new_adaptation() if isinstance(model, ConnectedModel) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)

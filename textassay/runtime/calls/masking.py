@@ -117,5 +117,17 @@ class MaskedModel(Wrapper):
         return tuple(masked)
 
 
+class WithoutThoughts(Wrapper):
+    """Leaves out what a model thought before it answered."""
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer, without thoughts."""
+        response = await call(request)
+        if not isinstance(response, Response) or not any(s.thought for s in response.samples):
+            return response
+        samples = [sample.model_copy(update={"thought": None}) for sample in response.samples]
+        return response.model_copy(update={"samples": tuple(samples)})
+
+
 def _others(token: TokenLogprob) -> Iterable[str]:
     return (text for text, _ in token.top)
