@@ -259,8 +259,8 @@ def from_error_payload(
         return from_status(code, {}, body, where=where, secret=secret)
     if read_refusal(200, body) is not None:
         return from_status(400, {}, body, where=where, secret=secret)
-    said = quote(read_error(body).message, secret)
-    return MalformedResponse(f"{where} returned an error with a success status: {said}")
+    message = quote(read_error(body).message, secret)
+    return MalformedResponse(f"{where} returned an error with a success status: {message}")
 
 
 def from_exception(error: BaseException, *, where: str, secret: Secret = None) -> ModelError:

@@ -139,8 +139,8 @@ class _Mention(NamedTuple):
     """Whether it is quoted, or stands before `=` or `:`."""
 
 
-class _Said(NamedTuple):
-    """What a server said, and which names are in it."""
+class _Fault(NamedTuple):
+    """What a server says, and which names are in it."""
 
     text: str
     param: str | None
@@ -177,17 +177,17 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
         return _api(text)
     if _is_other_fault(error, text):
         return None
-    said = _Said(text, _known(error.param) if error.param else None, _mentions(text))
-    if not said.names and (found := _api(text)):
+    fault = _Fault(text, _known(error.param) if error.param else None, _mentions(text))
+    if not fault.names and (found := _api(text)):
         return found
     return (
-        _messages(said)
-        or _effort(said)
-        or _thinking(said)
-        or _room(said)
-        or _range(said)
-        or _rename(said)
-        or _drop(said)
+        _messages(fault)
+        or _effort(fault)
+        or _thinking(fault)
+        or _room(fault)
+        or _range(fault)
+        or _rename(fault)
+        or _drop(fault)
         or (_drop_unknown(text, error.codes) if status != 403 else None)
     )
 
@@ -333,15 +333,15 @@ _PREFILL = lazy_pattern(
 )
 
 
-def _messages(said: _Said) -> Refusal | None:
+def _messages(fault: _Fault) -> Refusal | None:
     """Return the refusal of a role, or of an answer that is begun for the model."""
-    if said.main not in (None, _ROLE_FIELD) and said.param != "messages":
+    if fault.main not in (None, _ROLE_FIELD) and fault.param != "messages":
         return None
-    if _PREFILL.search(said.text):
+    if _PREFILL.search(fault.text):
         return Refusal("prefill", "messages")
-    if _ROLE_FIELD in said.names or "must alternate" in said.text:
+    if _ROLE_FIELD in fault.names or "must alternate" in fault.text:
         return Refusal("role", "messages")
-    if _ROLE.search(said.text) and _DENIAL.search(said.text):
+    if _ROLE.search(fault.text) and _DENIAL.search(fault.text):
         return Refusal("role", "messages")
     return None
 
@@ -385,9 +385,9 @@ _ALWAYS = lazy_pattern(
 )
 
 
-def _effort(said: _Said) -> Refusal | None:
+def _effort(fault: _Fault) -> Refusal | None:
     """Return the refusal of a level of effort, or of no thinking at all."""
-    text, main = said.text, said.main
+    text, main = fault.text, fault.main
     # a budget of 0 switches thinking off, as the effort `none` does
     is_zero = 0 in _numbers(text)
     if main == "thinking_budget":
@@ -424,15 +424,15 @@ def _offered_levels(text: str) -> tuple[str, ...]:
     return tuple(level for level in LEVELS if level in offered - refused)
 
 
-def _thinking(said: _Said) -> Refusal | None:
+def _thinking(fault: _Fault) -> Refusal | None:
     """Return the refusal of a way to set thinking, with the ways that the message suggests."""
-    if said.main != "thinking.type":
+    if fault.main != "thinking.type":
         return None
     suggested = [
         match[1]
-        for mention in said.mentions
+        for mention in fault.mentions
         if mention.is_aside
-        and (match := re.match(r"thinking\.type\.(\w+)", said.text[mention.start :]))
+        and (match := re.match(r"thinking\.type\.(\w+)", fault.text[mention.start :]))
     ]
     return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(suggested)))
 
@@ -487,21 +487,21 @@ _SPENT = lazy_pattern(
 )
 
 
-def _room(said: _Said) -> Refusal | None:
+def _room(fault: _Fault) -> Refusal | None:
     """Return the refusal of a cap that the thought used up, or that is below its budget."""
-    cap = next((name for name in said.names if name in _CAPS), None)
-    if cap is None or said.main not in (*_CAPS, _BUDGET):
+    cap = next((name for name in fault.names if name in _CAPS), None)
+    if cap is None or fault.main not in (*_CAPS, _BUDGET):
         return None
-    is_spent = _SPENT.search(said.text) is not None and not _is_bounded(said.text)
-    return Refusal("room", cap) if is_spent or _BUDGET in said.names else None
+    is_spent = _SPENT.search(fault.text) is not None and not _is_bounded(fault.text)
+    return Refusal("room", cap) if is_spent or _BUDGET in fault.names else None
 
 
-def _range(said: _Said) -> Refusal | None:
+def _range(fault: _Fault) -> Refusal | None:
     """Return the refusal of a number that is too large or too small."""
-    name = said.main
+    name = fault.main
     if name is None or name in (*_FORMATS, *_EFFORT, "tool_choice"):
         return None
-    limit = _limit(said.text, is_integer=name not in _FLOATS)
+    limit = _limit(fault.text, is_integer=name not in _FLOATS)
     return None if limit is None else Refusal("range", name, limit=limit)
 
 
@@ -569,32 +569,32 @@ _UNKNOWN_NAME = lazy_pattern(
 _NOT_A_PARAMETER = frozenset({"litellm.drop_params", "drop_params", "failed_generation"})
 
 
-def _rename(said: _Said) -> Refusal | None:
+def _rename(fault: _Fault) -> Refusal | None:
     """Return the refusal of a name beside another for the same thing."""
     for family in _SAME:
-        same = [name for name in said.names if name in family]
-        if said.main in family and len(same) == 2 and not re.search(r"\bboth\b", said.text):
+        same = [name for name in fault.names if name in family]
+        if fault.main in family and len(same) == 2 and not re.search(r"\bboth\b", fault.text):
             old, new = same
             if (
                 new == "max_tokens"
-                and not said.param
-                and not any(m.is_aside for m in said.mentions)
+                and not fault.param
+                and not any(m.is_aside for m in fault.mentions)
             ):
                 old, new = new, old  # the older name is the refused one, if nothing else tells
             return Refusal("rename", old, instead=new)
     return None
 
 
-def _drop(said: _Said) -> Refusal | None:
+def _drop(fault: _Fault) -> Refusal | None:
     """Return the refusal of a parameter altogether."""
-    names = [name for name in said.names if name not in _NOT_DROPPED]
-    if not names or _MISSING.search(said.text):
+    names = [name for name in fault.names if name not in _NOT_DROPPED]
+    if not names or _MISSING.search(fault.text):
         return None
     # only one of the two is taken, or neither: then the other is refused next
-    if said.param is None and {"temperature", "top_p"} <= set(names[:2]):
+    if fault.param is None and {"temperature", "top_p"} <= set(names[:2]):
         return Refusal("drop", "top_p")
-    first = next((mention for mention in said.mentions if mention.name == names[0]), None)
-    if first is not None and said.param != first.name and not _DENIAL.search(said.text):
+    first = next((mention for mention in fault.mentions if mention.name == names[0]), None)
+    if first is not None and fault.param != first.name and not _DENIAL.search(fault.text):
         is_marked = first.is_marked or first.start == 0
         if first.name in _ENGLISH or not is_marked:
             return None  # a word of a text that is quoted
