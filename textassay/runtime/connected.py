@@ -3,7 +3,7 @@
 The backend that a name stands for, and the wrappers around it in their one order.
 
     draws -> meter -> adapt -> cache -> single-flight -> [batch] -> health -> retry -> budget ->
-    limit -> keep -> deadline -> mask -> backend
+    limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
@@ -21,6 +21,7 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
+from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.adapting import AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
@@ -29,7 +30,7 @@ from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
-from textassay.runtime.calls.masking import MaskedModel, WithoutThoughts
+from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.refusing import RefusingModel
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
@@ -219,11 +220,11 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
+        backend = SplitThoughts(backend, keep=settings.keep_thoughts)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
-        shown = backend if settings.keep_thoughts else WithoutThoughts(backend)
         timed: Model = DeadlineModel(
-            MaskedModel(shown, secrets) if secrets else shown,
+            MaskedModel(backend, secrets) if secrets else backend,
             timeout=None if self._is_local else settings.timeout,
         )
         return timed if store is None else StoringModel(timed, store, timed.identity)

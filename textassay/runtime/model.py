@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
@@ -111,6 +111,14 @@ class TokenLogprob(Message):
     logprob: float = Field(le=1e-6)
     top: tuple[tuple[str, float], ...] = ()
     """The likeliest tokens at this place with their log-probabilities, likeliest first."""
+
+
+def is_distribution(tokens: Iterable[TokenLogprob]) -> bool:
+    """Return whether any of these tokens has alternatives, if several were asked for.
+
+    The newest models return the likeliest token alone, whatever its probability.
+    """
+    return any(len(token.top) > 1 for token in tokens)
 
 
 class Sample(Message):

@@ -46,10 +46,12 @@ async def test_no_text_token_or_alternative_shows_a_key(before, after, cuts):
         TokenLogprob(token=text[a:b], logprob=-0.5, top=((text[a:b], -0.5), (KEY, -2.0)))
         for a, b in itertools.pairwise(places)
     )
-    reply = Response(samples=(Sample(text=text, logprobs=tokens),), model=f"judge {KEY}")
+    reply = Response(
+        samples=(Sample(text=text, logprobs=tokens, thought=f"about {KEY}"),), model=f"judge {KEY}"
+    )
     answer = await MaskedModel(ScriptedModel([reply]), [KEY]).generate(ASK)
     (sample,) = answer.samples
-    assert sample.text == before + MASK + after
+    assert (sample.text, sample.thought) == (before + MASK + after, f"about {MASK}")
     assert answer.model == f"judge {MASK}"
     assert len(sample.logprobs) == len(tokens)
     assert [token.logprob for token in sample.logprobs] == [-0.5] * len(tokens)

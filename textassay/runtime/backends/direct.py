@@ -23,6 +23,7 @@ from textassay.runtime.backends.openai_probabilities import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -195,7 +196,7 @@ class DirectModel:
             tokens = read_continuation(payload, request.prompt, request.continuation)
         except (MalformedResponse, CapabilityError, RequestRefused) as error:
             self._name_server(error)
-        usage = openai_format.read_usage(payload, self.price)
+        usage = read_usage(payload, self.price)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def _echoed(self, body: Json) -> Any:

@@ -27,6 +27,7 @@ from textassay.runtime.backends.openai_probabilities import (
     read_choices,
     read_continuation,
 )
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -303,7 +304,7 @@ class LiteLLMModel:
             tokens = read_continuation(payload, request.prompt, request.continuation)
         except (MalformedResponse, RequestRefused, CapabilityError) as error:
             self._name_model(error, cost)
-        usage = _with_cost(openai_format.read_usage(payload, self._price), cost)
+        usage = _with_cost(read_usage(payload, self._price), cost)
         return ContinuationResponse(tokens=tokens, usage=usage, model=payload.get("model"))
 
     async def aclose(self) -> None:

@@ -14,6 +14,13 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.thoughts import (
+    answer_tokens,
+    read_answer,
+    read_parts,
+    thought_beside,
+)
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -30,9 +37,6 @@ from textassay.runtime.model import (
     Sample,
     TokenLogprob,
 )
-
-MAX_TOKENS = 10_000_000
-"""Counts of tokens above this are no counts: more than any request can have."""
 
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
 # pairs of surrogates come first, and what is left of "\\ud..." is half of one
@@ -51,11 +55,13 @@ SAMPLES_INSTEAD = (
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 
-_sample_of, _response_of, _usage_of = maker(Sample), maker(Response), maker(Usage)
+_response_of = maker(Response)
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
     "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
     "content_filter": "filtered",
 }
 
@@ -121,6 +127,16 @@ def sampling_fields(request: Request) -> Json:
     return body | request.extra
 
 
+def merged(body: Json, extra: Json) -> Json:
+    """Return a body with further fields; where both have an object, with the fields of both."""
+    both = {
+        name: body[name] | value
+        for name, value in extra.items()
+        if isinstance(value, dict) and isinstance(body.get(name), dict)
+    }
+    return body | extra | both
+
+
 def prompt_fields(request: Prompted) -> Json:
     """Return the field that holds the chat or the prompt."""
     if request.prompt is not None:
@@ -133,46 +149,7 @@ def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) -> Usage:
-    """Return what an answer cost.
-
-    If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
-
-    Args:
-        payload: The answer.
-        price: US dollars per million prompt and completion tokens, if known.
-    """
-    counts = payload.get("usage") if _is_object(payload) else None
-    if not _is_object(counts):
-        return Usage(calls=1, cost=None)
-    prompt, completion = (
-        _count(counts.get("prompt_tokens")),
-        _count(counts.get("completion_tokens")),
-    )
-    if prompt is None or completion is None:
-        return Usage(calls=1, cost=None)
-    cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
-    return _usage_of(
-        {"calls": 1, "prompt_tokens": prompt, "completion_tokens": completion, "cost": cost}
-    )
-
-
-def _count(value: Any) -> int | None:
-    """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
-    if type(value) is int and 0 <= value <= MAX_TOKENS:  # nearly always
-        return value
-    if value is None:
-        return 0
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 <= value <= MAX_TOKENS
-    ):
-        return None
-    return int(value)
-
-
-def read_response(payload: Any, request: Request, price: tuple[float, float] | None) -> Response:
+def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
     Raises:
@@ -194,7 +171,7 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
     if not choices or not isinstance(choices, list | Sequence):
         raise MalformedResponse("the answer has no choices")
     try:
-        read = [_sample(choice, request) for choice in choices[: request.n]]
+        read = [_sample(choice, request, usage) for choice in choices[: request.n]]
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
@@ -204,29 +181,33 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
         raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
 
 
-def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
+def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample | None:
     """Return one sample, or `None` if it has no text."""
     reason = choice.get("finish_reason")
-    text = choice["message"].get("content") if request.messages else choice.get("text")
-    if text is None and reason == "length":
-        text = ""  # all of the allowance went into hidden reasoning: an answer, if an empty one
-    if text is None or (not text and reason == "content_filter"):
+    message = choice["message"] if request.messages else choice
+    text, thought = read_parts(message.get("content" if request.messages else "text"))
+    if not text and (reason == "content_filter" or _refusal_in(message)):
         return None
-    logprobs = (
-        None
-        if request.logprobs is None
-        else read_logprobs(choice.get("logprobs"), bool(request.messages), text)
-    )
-    finish = _FINISH.get(reason, "other")
-    return _sample_of({"text": text, "finish_reason": finish, "logprobs": logprobs})
+    thought = thought_beside(message) if thought is None else thought
+    answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
+    if answer is None:
+        return None
+    if request.logprobs is None or answer.from_thought:
+        return answer.sample()
+    given, is_chat = choice.get("logprobs"), bool(request.messages)
+    has_thought = answer.thought is not None or answer.text != text
+    # Without any thought, these are tokens that show no text, such as a part of a character.
+    if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
+        return answer.sample(())
+    return answer.sample(read_logprobs(given, is_chat, answer.text, follow_thought=has_thought))
+
+
+def _refusal_in(message: Mapping[str, Any]) -> Any:
+    return message.get("refusal") or (message.get("provider_specific_fields") or {}).get("refusal")
 
 
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:
-    messages = [c.get("message") or {} for c in choices]
-    refusals = [
-        m.get("refusal") or (m.get("provider_specific_fields") or {}).get("refusal")
-        for m in messages
-    ]
+    refusals = [_refusal_in(choice.get("message") or {}) for choice in choices]
     if any(refusals):
         refusal = " ".join(str(next(r for r in refusals if r)).split())[:200]
         return ContentRefused(f"the model declined to answer: {refusal!a}")
@@ -237,7 +218,9 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
     )
 
 
-def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob, ...]:
+def read_logprobs(
+    given: Any, chat: bool, text: str = "?", *, follow_thought: bool = False
+) -> tuple[TokenLogprob, ...]:
     """Return the tokens of one choice with their log-probabilities.
 
     Args:
@@ -245,9 +228,10 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
         chat: Whether the request was a chat; a completion may still be answered in the format of
             chats.
         text: The choice's text; without text there need not be tokens.
+        follow_thought: Whether tokens of a thought may stand before those of the text.
 
     Raises:
-        CapabilityError: There are none.
+        CapabilityError: There are none, or those of the text cannot be told from a thought's.
     """
     tokens = None
     if isinstance(given, Mapping):
@@ -258,6 +242,9 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
         if given is not None and not text:
             return ()
         raise CapabilityError(NO_LOGPROBS)
+    part = slice(None)
+    if follow_thought:
+        part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
     if chat:
         return tuple(
             TokenLogprob(
@@ -265,7 +252,7 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
                 logprob=checked_logprob(t["logprob"]),
                 top=_likeliest((a["token"], a["logprob"]) for a in t.get("top_logprobs") or ()),
             )
-            for t in tokens
+            for t in tokens[part]
         )
     top = given.get("top_logprobs") or [None] * len(tokens)
     return tuple(
@@ -274,7 +261,9 @@ def read_logprobs(given: Any, chat: bool, text: str = "?") -> tuple[TokenLogprob
             logprob=checked_logprob(logprob),
             top=_likeliest((alternatives or {}).items()),
         )
-        for token, logprob, alternatives in zip(tokens, given["token_logprobs"], top, strict=True)
+        for token, logprob, alternatives in zip(
+            tokens[part], given["token_logprobs"][part], top[part], strict=True
+        )
     )
 
 

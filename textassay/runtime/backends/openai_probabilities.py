@@ -9,11 +9,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from textassay.runtime.backends.openai_format import NO_LOGPROBS, checked_logprob
+from textassay.runtime.backends.openai_format import (
+    NO_LOGPROBS,
+    SAMPLES_INSTEAD,
+    checked_logprob,
+)
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     MalformedResponse,
+    Refusal,
     RequestRefused,
     option,
     parameter,
@@ -25,6 +30,12 @@ from textassay.runtime.model import (
     Request,
     Response,
     TokenLogprob,
+    is_distribution,
+)
+
+NO_DISTRIBUTION = (
+    "the model returned the likeliest token alone, without alternatives, which tells no "
+    f"probabilities; {SAMPLES_INSTEAD}"
 )
 
 AMBIGUOUS_PROBABILITY = 0.01
@@ -41,18 +52,25 @@ def choices_as_request(request: ChoicesRequest) -> Request:
 
 
 def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse:
-    """Return the probabilities of choices from the alternatives of the first token.
+    """Return the probabilities of choices from the alternatives of the answer's first token.
 
     A surface form is found as it is or after one space, as tokenizers write words.
 
     Raises:
         ConfigurationError: Two labels share a surface form.
-        CapabilityError: The alternatives are missing, or the model needs several tokens for a
-            choice.
+        CapabilityError: The alternatives are missing or cut to one, or the model needs several
+            tokens for a choice.
+        RequestRefused: The answer was cut while the model thought.
     """
-    tokens = response.samples[0].logprobs
+    labels = _labels_by_form(request.choices)
+    sample = response.samples[0]
+    if sample.is_unfinished and not sample.logprobs:
+        raise _unfinished(response)
+    tokens = sample.logprobs
     if not tokens or not tokens[0].top:
         raise CapabilityError(NO_LOGPROBS)
+    if request.alternatives > 1 and not is_distribution(tokens):
+        raise CapabilityError(NO_DISTRIBUTION)
     first = tokens[0]
     top = (
         first.top
@@ -60,7 +78,6 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         if any(token == first.token for token, _ in first.top)
         else (*first.top, (first.token, first.logprob))
     )
-    labels = _labels_by_form(request.choices)
     by_label: dict[str, list[float]] = {}
     for token, logprob in top:
         label = labels.get(_bare(token))
@@ -73,6 +90,15 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         label: _log_sum(by_label[label]) if label in by_label else None for label in request.choices
     }
     return ChoicesResponse(logprobs=summed, usage=response.usage, model=response.model)
+
+
+def _unfinished(response: Response) -> RequestRefused:
+    error = RequestRefused(
+        "the model came to its limit of tokens before it answered: its thought took all of them"
+    )
+    error.refusal = Refusal("room", "max_tokens")
+    error.usage = response.usage
+    return error
 
 
 def _labels_by_form(choices: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

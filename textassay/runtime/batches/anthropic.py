@@ -14,6 +14,9 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.backends.openai_format import merged
+from textassay.runtime.backends.thoughts import read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.provider import (
     GIVEN_TEXT,
@@ -34,8 +37,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     parameter,
 )
-from textassay.runtime.messages import Usage
-from textassay.runtime.model import FinishReason, Request, Response, Sample
+from textassay.runtime.model import FinishReason, Request, Response
 
 DEFAULT_MAX_TOKENS = 4096
 """Longest answer if a request sets none: the API wants a number, and litellm sends this one."""
@@ -56,6 +58,7 @@ _FINISH: dict[str | None, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "refusal": "filtered",
 }
 
@@ -89,9 +92,10 @@ class AnthropicBatches:
         """Return one entry of the batch."""
         # This API takes the system prompt beside the messages, and refuses that role among them.
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        room = DEFAULT_MAX_TOKENS + (request.thinking_tokens or 0)
         params: dict[str, Any] = {
             "model": self._model,
-            "max_tokens": request.max_tokens or DEFAULT_MAX_TOKENS,
+            "max_tokens": request.max_tokens or room,
             "messages": [
                 {"role": m.role, "content": m.content}
                 for m in request.messages
@@ -106,12 +110,18 @@ class AnthropicBatches:
             params["top_p"] = request.top_p
         if request.stop:
             params["stop_sequences"] = list(request.stop)
+        output: dict[str, Any] = {}
         if request.json_schema is not None:
             # models without structured outputs refuse it, which is the row's error
-            params["output_config"] = {
-                "format": {"type": "json_schema", "schema": request.json_schema}
-            }
-        return orjson.dumps({"custom_id": key, "params": params | request.extra})
+            output["format"] = {"type": "json_schema", "schema": request.json_schema}
+        if request.effort not in (None, "none"):
+            # there is no level below this one
+            output["effort"] = "low" if request.effort == "minimal" else request.effort
+        if output:
+            params["output_config"] = output
+        if (thinking := _thinking_of(request)) is not None:
+            params["thinking"] = thinking
+        return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
     async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
         """Start the batch."""
@@ -210,36 +220,37 @@ class AnthropicBatches:
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
+        usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
-            text = "".join(b["text"] for b in payload["content"] if b.get("type") == "text")
-            # Tokens read from or written to the provider's prompt cache are not among
-            # `input_tokens`.
-            reason, used = payload.get("stop_reason"), payload.get("usage") or {}
-            prompt = sum(
-                int(used.get(name) or 0)
-                for name in (
-                    "input_tokens",
-                    "cache_creation_input_tokens",
-                    "cache_read_input_tokens",
-                )
-            )
-            completion = int(used.get("output_tokens") or 0)
-            # the cost is set by the budget, which knows the price
-            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=None)
+            reason = payload.get("stop_reason")
+            finish = _FINISH.get(reason, "other")
+            text, thought = read_parts(payload["content"])
+            if not text and reason == "refusal":
+                raise ContentRefused("the model declined to answer")
+            answer = read_answer(text, thought, finish, request, usage)
+            if answer is None:
+                raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
+            return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise MalformedResponse(
-                f"the answer is not in the format of the API: {error}"
-            ) from error
-        if not text and reason == "refusal":
-            refused = ContentRefused("the model declined to answer")
-            refused.usage = usage
-            raise refused
-        sample = Sample(text=text, finish_reason=_FINISH.get(reason, "other"))
-        return Response(samples=(sample,), usage=usage, model=payload.get("model"))
+            malformed = MalformedResponse(f"the answer is not in the format of the API: {error}")
+            malformed.usage = usage
+            raise malformed from error
+        except (ContentRefused, MalformedResponse) as error:
+            error.usage = usage
+            raise
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
+
+
+def _thinking_of(request: Request) -> dict[str, Any] | None:
+    """Return how the model is to think, `None` to leave that to it."""
+    if request.effort == "none" or request.thinking_tokens == 0:
+        return {"type": "disabled"}
+    if request.thinking_tokens is not None:
+        return {"type": "enabled", "budget_tokens": request.thinking_tokens}
+    return None if request.effort is None else {"type": "adaptive"}
 
 
 def _counts(entry: Mapping[str, Any]) -> list[int]:

@@ -7,11 +7,15 @@ which request it belongs to.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from textassay.runtime.backends.openai_format import merged
+from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.provider import (
     GIVEN_TEXT,
@@ -29,7 +33,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
 )
 from textassay.runtime.messages import Usage
-from textassay.runtime.model import FinishReason, Request, Response, Sample
+from textassay.runtime.model import Effort, FinishReason, Request, Response
 
 PAGE = 100
 MAX_CANDIDATES = 8
@@ -43,6 +47,21 @@ _FINISH: dict[str | None, FinishReason] = {
     "SAFETY": "filtered",
     "PROHIBITED_CONTENT": "filtered",
 }
+
+_TAKES_BUDGETS = re.compile(r"gemini-(?:1|2)[.-]")
+"""Models that take a number of tokens to think, in place of a level."""
+_BUDGETS: dict[Effort, int] = {
+    "none": 0,
+    "minimal": 512,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 24576,
+    "max": 24576,
+}
+"""What Gemini's endpoint for OpenAI's format makes of the efforts, and 24,576 above that."""
+_LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
+"""The nearest levels for efforts that are none."""
 
 
 class GeminiBatches:
@@ -85,6 +104,8 @@ class GeminiBatches:
         if request.json_schema is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = request.json_schema
+        if (thinking := self._thinking_of(request)) is not None:
+            config["thinkingConfig"] = thinking
         body: dict[str, Any] = {
             "contents": [
                 {
@@ -98,7 +119,17 @@ class GeminiBatches:
         }
         if system:
             body["systemInstruction"] = {"parts": [{"text": system}]}
-        return orjson.dumps({"request": body | request.extra, "metadata": {"key": key}})
+        return orjson.dumps({"request": merged(body, request.extra), "metadata": {"key": key}})
+
+    def _thinking_of(self, request: Request) -> dict[str, Any] | None:
+        """Return how the model is to think, `None` to leave that to it."""
+        if request.thinking_tokens is not None:
+            return {"thinkingBudget": request.thinking_tokens}
+        if request.effort is None:
+            return None
+        if _TAKES_BUDGETS.search(self._model):
+            return {"thinkingBudget": _BUDGETS[request.effort]}
+        return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
     async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
         """Start the batch."""
@@ -163,24 +194,14 @@ class GeminiBatches:
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that an entry holds."""
+        usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
         try:
-            used = payload.get("usageMetadata") or {}
-            prompt = int(used.get("promptTokenCount") or 0)
-            # Thinking is billed as output, and counted apart.
-            completion = int(used.get("candidatesTokenCount") or 0) + int(
-                used.get("thoughtsTokenCount") or 0
-            )
-            # the cost is set by the budget, which knows the price
-            usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=None)
-            samples = tuple(
-                Sample(text=_text_of(c), finish_reason=_FINISH.get(c.get("finishReason"), "other"))
-                for c in payload.get("candidates") or []
-                if _text_of(c) or c.get("finishReason") == "MAX_TOKENS"
-            )
+            answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
+            samples = tuple(answer.sample() for answer in answers if answer is not None)
         except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise MalformedResponse(
-                f"the answer is not in the format of the API: {error}"
-            ) from error
+            malformed = MalformedResponse(f"the answer is not in the format of the API: {error}")
+            malformed.usage = usage
+            raise malformed from error
         if not samples:
             why = (payload.get("promptFeedback") or {}).get("blockReason")
             refused = ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")
@@ -212,10 +233,11 @@ def _with_keys(
             yield key, entry
 
 
-def _text_of(candidate: Mapping[str, Any]) -> str:
-    parts = (candidate.get("content") or {}).get("parts") or []
-    # Parts marked `thought` are the model's reasoning, not its answer.
-    return "".join(part.get("text", "") for part in parts if not part.get("thought"))
+def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> Answer | None:
+    """Return what a candidate says, `None` if it has no text."""
+    text, thought = read_parts((candidate.get("content") or {}).get("parts"))
+    finish = _FINISH.get(candidate.get("finishReason"), "other")
+    return read_answer(text or None, thought, finish, request, usage)
 
 
 def _name_of(answer: Any) -> str:

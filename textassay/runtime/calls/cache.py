@@ -201,10 +201,23 @@ def encode_answer(response: AnyResponse) -> bytes:
         # What the lines below give for it, in a third of the time: each answer is encoded once.
         fields = vars(response).copy()
         del fields["usage"]
-        return encode({"kind": "generate", "answer": fields}, default=vars)
+        return encode({"kind": "generate", "answer": fields}, default=_stored)
     kind = next(kind for kind, answer in _ANSWERS.items() if isinstance(response, answer))
     answer = response.__pydantic_serializer__.to_python(response, exclude={"usage"})
+    if kind == "generate":
+        answer["samples"] = [_without_defaults(sample) for sample in answer["samples"]]
     return encode({"kind": kind, "answer": answer})
+
+
+def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
+    return _without_defaults(vars(part)) if type(part) is Sample else vars(part)
+
+
+def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a sample as they are stored; nothing is stored of a missing thought."""
+    if sample["thought"] is None and not sample["from_thought"]:
+        return {name: sample[name] for name in ("text", "finish_reason", "logprobs")}
+    return sample
 
 
 def _is_bare(response: Response) -> bool:

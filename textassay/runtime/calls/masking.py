@@ -85,7 +85,7 @@ class MaskedModel(Wrapper):
         return self._pattern.sub(MASK, text)
 
     def _shows(self, sample: Sample) -> bool:
-        if self._pattern.search(sample.text):
+        if self._pattern.search(sample.text) or self._pattern.search(sample.thought or ""):
             return True
         # A tokenizer cuts a key into pieces, none of which is the key: the joined text is searched,
         # too.
@@ -98,6 +98,8 @@ class MaskedModel(Wrapper):
 
     def _masked_sample(self, sample: Sample) -> Sample:
         update: dict[str, object] = {"text": self._masked(sample.text)}
+        if sample.thought is not None:
+            update["thought"] = self._masked(sample.thought)
         if sample.logprobs is not None:
             update["logprobs"] = self._masked_tokens(sample.logprobs)
         return sample.model_copy(update=update)
@@ -115,18 +117,6 @@ class MaskedModel(Wrapper):
             update = {"token": MASK, "top": ()} if inside else {"top": top}
             masked.append(token.model_copy(update=update))
         return tuple(masked)
-
-
-class WithoutThoughts(Wrapper):
-    """Leaves out what a model thought before it answered."""
-
-    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer, without thoughts."""
-        response = await call(request)
-        if not isinstance(response, Response) or not any(s.thought for s in response.samples):
-            return response
-        samples = [sample.model_copy(update={"thought": None}) for sample in response.samples]
-        return response.model_copy(update={"samples": tuple(samples)})
 
 
 def _others(token: TokenLogprob) -> Iterable[str]:

@@ -1,0 +1,347 @@
+"""Takes what a model thought off its answer, wherever the thought stands.
+
+Servers put it into fields of their own, into parts of the content, or into the text between tags.
+Text splits by these rules:
+
+- All up to the last closing tag that no opening tag belongs to is thought: some templates open the
+  tag themselves, and thoughts may quote the tag that ends them.
+- A closed block is thought wherever it stands.
+- Where only a tag that is never closed stands before the answer, there is no answer: it was cut
+  while the model thought. Behind an answer, such a tag is a part of it.
+- A tag that stands in the prompt counts only at the beginning or end of a line of the answer:
+  judges quote the texts that they judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import orjson
+
+from textassay.runtime.errors import CapabilityError
+from textassay.runtime.messages import Usage, maker
+from textassay.runtime.model import (
+    A,
+    FinishReason,
+    Json,
+    Model,
+    Prompted,
+    Q,
+    Request,
+    Response,
+    Sample,
+    TokenLogprob,
+    Wrapper,
+)
+
+MAX_THOUGHT = 20_000
+"""Characters of a thought that are kept; the middle of a longer one is left out."""
+
+NOT_ALIGNED = (
+    "the log-probabilities of this model cover what it thought, and those of its answer cannot be "
+    "told apart from them"
+)
+
+_NAMES = r"(?:seed:)?think(?:ing)?|thought"
+_TAG = re.compile(
+    rf"(?P<open><(?:{_NAMES})>|\[THINK\]|◁think▷)|</(?:{_NAMES})>|\[/THINK\]|◁/think▷",
+    re.IGNORECASE,
+)
+_HINTS = ("hink", "HINK", "hought", "<|channel|>", "assistantfinal")
+"""One of these stands in every text that holds a tag, and is found faster."""
+# <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>
+_FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
+_CHANNEL = re.compile(r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b")
+_MARK = re.compile(r"<\|[a-z]{1,20}\|>")
+# analysisThe user wants ...assistantfinal4: the same where the server leaves special tokens out
+_BARE_CHANNEL = re.compile(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
+_END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
+
+_sample_of = maker(Sample)
+
+
+def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
+    """Return the thought in a text, `None` if there is none, and the answer without it.
+
+    Args:
+        text: What the model wrote.
+        prompt: What it was asked, whose tags the answer may quote.
+    """
+    if not any(hint in text for hint in _HINTS):
+        return None, text
+    thought, answer = _split_channels(text)
+    if thought is not None:
+        return thought, answer
+    tags = list(_TAG.finditer(text))
+    if tags and prompt is not None:
+        known = prompt.text.lower()
+        tags = [tag for tag in tags if tag[0].lower() not in known or _is_at_edge(tag)]
+    return _split_at(tags, text) if tags else (None, text)
+
+
+def _split_at(tags: Sequence[re.Match[str]], text: str) -> tuple[str | None, str]:
+    start, opened = 0, -1
+    blocks: list[tuple[int, int]] = []
+    for tag in tags:
+        if tag["open"]:
+            opened = tag.start() if opened < 0 else opened
+        elif opened < 0:
+            start, blocks = tag.end(), []
+        else:
+            blocks.append((opened, tag.end()))
+            opened = -1
+    if opened >= 0 and not _outside(text[:opened], start, blocks).strip():
+        blocks.append((opened, len(text)))
+    if not start and not blocks:
+        return None, text
+    thoughts = (text[first:last] for first, last in [(0, start), *blocks])
+    thought = "\n".join(_TAG.sub("", part).strip() for part in thoughts)
+    return thought.strip(), _outside(text, start, blocks).lstrip()
+
+
+def _outside(text: str, start: int, blocks: Iterable[tuple[int, int]]) -> str:
+    """Return the text from `start` on without the blocks."""
+    parts = []
+    for first, last in blocks:
+        parts.append(text[start:first])
+        start = last
+    return "".join([*parts, text[start:]])
+
+
+def _is_at_edge(tag: re.Match[str]) -> bool:
+    """Whether a tag begins or ends a line."""
+    before = tag.string[: tag.start()].rpartition("\n")[2]
+    after = tag.string[tag.end() :].partition("\n")[0]
+    return not before.strip() or not after.strip()
+
+
+def _split_channels(text: str) -> tuple[str | None, str]:
+    """Split what gpt-oss writes, if the server shows it as it is."""
+    if "<|channel|>" in text:
+        finals = list(_FINAL.finditer(text))
+        if finals:
+            answer = _MARK.split(text[finals[-1].end() :], 1)[0]
+            return _MARK.sub(" ", text[: finals[-1].start()]).strip(), answer.lstrip()
+        if _CHANNEL.match(text):
+            return _MARK.sub(" ", text).strip(), ""
+    bare = _BARE_CHANNEL.match(text)
+    return (None, text) if bare is None else (bare["thought"].strip(), text[bare.end() :].lstrip())
+
+
+def bounded(thought: str) -> str:
+    """Return a thought with its middle left out if it is longer than `MAX_THOUGHT`."""
+    if len(thought) <= MAX_THOUGHT:
+        return thought
+    mark = f"\n[... {len(thought) - MAX_THOUGHT:,} characters or more left out ...]\n"
+    half = (MAX_THOUGHT - len(mark)) // 2
+    return thought[:half] + mark + thought[-half:]
+
+
+def satisfies(text: str, schema: Json) -> bool:
+    """Whether a text is JSON as a whole, and satisfies a schema."""
+    # imported here: few answers need it
+    from jsonschema.exceptions import SchemaError, ValidationError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    try:
+        # a registry of its own, for the default one would fetch what a schema refers to
+        validator_for(schema)(schema, registry=Registry()).validate(orjson.loads(text))
+    except (ValueError, ValidationError, SchemaError, Unresolvable):
+        return False
+    return True
+
+
+class Answer(NamedTuple):
+    """What a model said, apart from its log-probabilities."""
+
+    text: str
+    thought: str | None
+    finish: FinishReason
+    from_thought: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the model came to its limit of tokens before it answered anything."""
+        return self.finish == "length" and not self.text
+
+    def sample(self, logprobs: tuple[TokenLogprob, ...] | None = None) -> Sample:
+        """Return it as a sample with the log-probabilities of its tokens."""
+        return _sample_of(
+            {
+                "text": self.text,
+                "finish_reason": self.finish,
+                "logprobs": logprobs,
+                "thought": self.thought,
+                "from_thought": self.from_thought,
+            }
+        )
+
+
+def read_answer(
+    text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
+) -> Answer | None:
+    """Return what an answer says without its thought, or `None` if it has no text.
+
+    Args:
+        text: The answer's text, which may hold a thought.
+        thought: The thought as it stands beside the text: `None` if there is none, empty if it is
+            not shown.
+        finish: Why the answer ended.
+        request: What was asked.
+        usage: What was counted: thoughts may be counted and not shown.
+    """
+    inside, answer = split_thought(text, request) if text else (None, "")
+    has_thought = thought is not None or inside is not None
+    if inside:
+        thought = f"{thought}\n{inside}" if thought else inside
+    if has_thought:
+        answer = answer.lstrip()
+    kept = bounded(thought) if thought else None
+    if answer.strip() or finish not in ("stop", "length"):
+        return None if text is None else Answer(answer, kept, finish)
+    schema = request.json_schema if isinstance(request, Request) else None
+    # Some servers bind the thought, in place of the answer, to the schema.
+    if schema is not None and thought and satisfies(thought, schema):
+        return Answer(thought.strip(), None, finish, from_thought=True)
+    if finish == "length" or has_thought or usage.reasoning_tokens:
+        return Answer("", kept, "length")
+    return None if text is None else Answer(answer, None, finish)
+
+
+def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
+    """Return where the tokens of an answer stand among those of thought and answer.
+
+    Raises:
+        CapabilityError: That cannot be told.
+    """
+    stripped = answer.strip()
+    last = len(tokens) if stripped else 0
+    while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
+        last -= 1
+    length = 0
+    for first in reversed(range(last)):
+        length += len(tokens[first])
+        if length < len(stripped):
+            continue
+        joined = "".join(tokens[first:last]).strip()
+        if joined == stripped:
+            return slice(first, last)
+        if len(joined) >= len(stripped):
+            break
+    # Tokens that are parts of characters do not join to the text: then the tag tells.
+    return _behind_tag(tokens, last) if stripped else slice(0, 0)
+
+
+def _behind_tag(tokens: Sequence[str], last: int) -> slice:
+    joined = "".join(tokens)
+    ends = [tag.end() for tag in _TAG.finditer(joined) if not tag["open"]]
+    ends += [mark.end() for mark in _FINAL.finditer(joined)]
+    starts = accumulate(map(len, tokens), initial=0)
+    behind = (
+        index
+        for index, start in zip(range(last), starts, strict=False)
+        if ends and start >= max(ends) and tokens[index].strip()
+    )
+    first = next(behind, None)
+    if first is None:
+        raise CapabilityError(NOT_ALIGNED)
+    return slice(first, last)
+
+
+class SplitThoughts(Wrapper):
+    """Takes thoughts off the answers of models that leave them in the text."""
+
+    def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
+        """Wrap a model; with `keep=False` thoughts are forgotten."""
+        super().__init__(wrapped)
+        self._keep = keep
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer with the thought of every sample apart from its text.
+
+        Raises:
+            CapabilityError: Log-probabilities of the answer cannot be told from the thought's.
+            ModelError: The wrapped model could not be asked.
+        """
+        response = await call(request)
+        if not isinstance(response, Response):
+            return response
+        samples = tuple(
+            _without_thought(sample, request, response.usage) for sample in response.samples
+        )
+        if not self._keep:
+            samples = tuple(sample.model_copy(update={"thought": None}) for sample in samples)
+        changed = any(new is not old for new, old in zip(samples, response.samples, strict=True))
+        return response.model_copy(update={"samples": samples}) if changed else response
+
+
+def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
+    if sample.thought is not None or split_thought(sample.text, request)[0] is None:
+        return sample
+    answer = read_answer(sample.text, None, sample.finish_reason, request, usage)
+    assert answer is not None  # there is a text
+    logprobs = sample.logprobs
+    if logprobs is not None:
+        logprobs = logprobs[answer_tokens([token.token for token in logprobs], answer.text)]
+    return answer.sample(logprobs)
+
+
+def read_parts(content: Any) -> tuple[str | None, str | None]:
+    """Return the text and the thought in an answer's content, each `None` if there is none.
+
+    Args:
+        content: A text, or parts of any API, which are told apart by their types.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if content is None or type(content) is str:
+        return content, None
+    if isinstance(content, str | bytes | Mapping) or not isinstance(content, Sequence):
+        raise TypeError(f"the content is a {type(content).__name__}")
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif part.get("thought") is True or part.get("type") in _THOUGHTS:
+            thoughts.append(_thought_in(part))
+        elif part.get("type", "text") in _TEXTS and "text" in part:
+            texts.append(part["text"])
+    thought = "\n".join(filter(None, thoughts)) if thoughts else None
+    return ("".join(texts) if texts else None), thought
+
+
+_TEXTS = ("text", "output_text")
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
+_FIELDS = (
+    "reasoning",
+    "reasoning_content",
+    "thinking",
+    "reasoning_details",
+    "thinking_blocks",
+)
+"""Fields of a message that servers put a thought into, in order; several may hold the same one."""
+_INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "content")
+
+
+def thought_beside(message: Mapping[str, Any]) -> str | None:
+    """Return the thought in a field of its own beside a message's content, if there is one."""
+    return next(filter(None, (_thought_in(message.get(name)) for name in _FIELDS)), None)
+
+
+def _thought_in(value: Any, depth: int = 4) -> str:
+    """Return the text of a thought, which may lie in parts of parts."""
+    if not value or isinstance(value, str):
+        return value or ""
+    if isinstance(value, Mapping) and depth:
+        inner = (_thought_in(value.get(name), depth - 1) for name in _INNER)
+        return next(filter(None, inner), "")
+    if isinstance(value, list | tuple) and depth:
+        return "\n".join(filter(None, (_thought_in(part, depth - 1) for part in value)))
+    return ""
