@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
+from textassay.runtime.calls.adapting import adaptation_of
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage, maker
 from textassay.runtime.model import (
@@ -79,6 +80,7 @@ class Ask:
         seed: Seed of the sampling.
         max_tokens: Longest answer in tokens; one that is cut off gets `MORE_ROOM` times as many.
         profile: How this model is asked if it does not follow the papers' prompts.
+        required: What the user typed of the sampling: a server that refuses it stops the run.
     """
 
     model: Model
@@ -90,6 +92,7 @@ class Ask:
     seed: int | None = None
     max_tokens: int = 512
     profile: Profile = NO_PROFILE
+    required: tuple[str, ...] = ()
 
     @cached_property
     def template(self) -> PromptTemplate:
@@ -154,6 +157,7 @@ class Ask:
             "temperature": self.temperature,
             "max_tokens": room,
             "seed": self.seed,
+            "required": self.required,
             "logprobs": logprobs,
             "json_schema": json_schema,
             "dry_run_answer": dry_run_answer,
@@ -231,7 +235,9 @@ class Ask:
             CapabilityError: The model does not return log-probabilities of choices.
             ModelError: The model could not be asked.
         """
-        request = ChoicesRequest(**self._request_fields(prompt), choices=dict(choices))
+        request = ChoicesRequest(
+            **self._request_fields(prompt), required=self.required, choices=dict(choices)
+        )
         return await scoring(self.model, "choices").choices(request)
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
@@ -262,6 +268,7 @@ class Ask:
                 f"prompt:{prompt_digest}",
                 f"layout:{self.layout}",
                 *parts,
+                *_settings_facts(self.model),
                 f"v:{__version__}",
             ]
         )
@@ -271,6 +278,12 @@ class Ask:
         """The facts about the sampling that signatures hold."""
         seed = "-" if self.seed is None else self.seed
         return {"n": self.n, "temp": f"{self.temperature:g}", "seed": seed}
+
+
+def _settings_facts(model: Model) -> list[str]:
+    """Return what the settings of a model add to every request, such as its effort."""
+    adaptation = adaptation_of(model)
+    return [] if adaptation is None else [f"{k}:{v}" for k, v in adaptation.asked.items()]
 
 
 def _server_limit(response: Response, room: int) -> int | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
@@ -91,6 +92,25 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
             )
         by_role[role] = name
     return by_role
+
+
+def extra(given: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Read `KEY=JSON` items, or the table that a TOML file has in their place.
+
+    Raises:
+        ConfigurationError: A value is not JSON.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    fields = {}
+    for key, value in pairs([given] if isinstance(given, str) else given, "--extra").items():
+        try:
+            fields[key] = json.loads(value)
+        except ValueError as error:
+            raise ConfigurationError(
+                f'--extra {key} takes JSON, such as 3, true, "text" or {{"a": 1}}, not {value!r}'
+            ) from error
+    return fields
 
 
 def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
@@ -227,6 +247,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "aspects": names,
     "features": names,
     "tools": tools,
+    "extra": extra,
     "price": price,
 }
 """How values are read that are more than one word, on the command line and in a file."""

@@ -148,7 +148,7 @@ def setting(name: str) -> Any:
     # type, default and help come from `Settings`, so a new setting gets its flag without a second
     # description that could differ
     kind = _word(field.annotation)
-    shown = "" if field.default in (None, False) else f" (default: {field.default})"
+    shown = "" if field.default in (None, False, {}) else f" (default: {field.default})"
     option = typer.Option(
         f"--{name.replace('_', '-')}",
         *([flag.short] if flag.short else []),
@@ -156,6 +156,8 @@ def setting(name: str) -> Any:
         help=_first_sentence(field.description or "").removesuffix(".") + shown + ".",
         rich_help_panel=flag.panel,
     )
+    if get_origin(field.annotation) is dict:
+        return Annotated[list[str] | None, option]
     return Annotated[kind if kind is bool else kind | None, option]
 
 

@@ -30,7 +30,7 @@ from textassay.methods.method import Method
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.errors import AgentExited, BudgetReached, ModelError
+from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -229,9 +229,22 @@ class EvaluationEngine:
             return assignment.example, []
         timing = {"started": started, "seconds": round((time.monotonic() - began) * 1e6) / 1e6}
         scores = complete(result, assignment, ledger.usages, self._method, timing)
+        if suffix := self._signature_suffix():
+            scores = [
+                score.model_copy(update={"signature": score.signature + suffix}) for score in scores
+            ]
         if self._adjust is not None:
             scores = [self._adjust(score) for score in scores]
         return assignment.example, scores
+
+    def _signature_suffix(self) -> str:
+        """Return how what was sent differs from what the method's signature says."""
+        several = len(self._models) > 1
+        return "".join(
+            f"|{model.name} {difference}" if several else f"|{difference}"
+            for model in self._models
+            for difference in model.adaptation.differences
+        )
 
     async def _journal(self, judged: list[_Judged]) -> None:
         """Write scores, then count them: what a caller sees is on disk."""
@@ -339,7 +352,8 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
     return Score(
         id=example.id,
         aspect=aspect.label,
-        outcome="error",
+        # a thought that took all tokens is an answer, if not a usable one
+        outcome="invalid" if failure.type == AnswerUnfinished.__name__ else "error",
         scale=None if method.how == "loglikelihood" else aspect.scale,
         how=method.how,
         error=ScoreError(type=failure.type, message=f"{failure.node}: {failure.message}"),
@@ -365,6 +379,9 @@ def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Sco
         cached_calls=max(0, total.cached_calls - claimed.cached_calls),
         prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
         completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
+        reasoning_tokens=max(0, total.reasoning_tokens - claimed.reasoning_tokens),
+        cached_prompt_tokens=max(0, total.cached_prompt_tokens - claimed.cached_prompt_tokens),
+        cache_write_tokens=max(0, total.cache_write_tokens - claimed.cache_write_tokens),
         cost=(
             None
             if total.cost is None or claimed.cost is None

@@ -184,6 +184,7 @@ class RatingMethod(PromptMethod):
             n=options.n,
             temperature=options.effective_temperature,
             seed=options.seed,
+            required=options.explicit_sampling,
             # the room of the method rather than of the model: a judge that rambles is cut off
             # early
             max_tokens=options.max_tokens or cls.room,

@@ -182,6 +182,11 @@ class RatingOptions(PromptOptions):
         return 0.0 if self.n == 1 else 1.0
 
     @property
+    def explicit_sampling(self) -> tuple[str, ...]:
+        """What the user set of the sampling, which is never left out in silence."""
+        return tuple(name for name in ("temperature", "seed") if getattr(self, name) is not None)
+
+    @property
     def how(self) -> Literal["text", "sampled"]:
         """How a value is obtained without log-probabilities."""
         return "text" if self.n == 1 else "sampled"

@@ -2,8 +2,8 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> cache -> single-flight -> [batch] -> health -> retry -> budget -> limit ->
-    keep -> deadline -> mask -> thoughts -> backend
+    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> health -> retry -> budget ->
+    limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
@@ -21,7 +21,9 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
 from textassay.runtime.backends.plugins import checked_model
-from textassay.runtime.backends.thoughts import WithoutThoughts
+from textassay.runtime.backends.thoughts import SplitThoughts
+from textassay.runtime.calls.adaptation import Adaptation, Sampling
+from textassay.runtime.calls.adapting import AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
@@ -131,6 +133,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             )
         ]
         self._provider = self._open_provider() if settings.batch else None
+        self.adaptation = self._new_adaptation()
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
@@ -193,7 +196,19 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = self._batched(healthy, backend, store, book, self._provider)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(healthy, store, keep=False, batched=self._provider is not None)
+        return with_cache(
+            healthy,
+            store,
+            keep=False,
+            batched=self._provider is not None,
+            adaptation=self.adaptation,
+        )
+
+    def _new_adaptation(self) -> Adaptation:
+        sampling = Sampling(
+            **{name: getattr(self.settings, name) for name in Sampling.model_fields}
+        )
+        return Adaptation(self.backend, sampling, in_batches=self.settings.batch)
 
     def _kept(
         self,
@@ -205,7 +220,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
-        backend = WithoutThoughts(backend)
+        backend = SplitThoughts(backend, keep=settings.keep_thoughts)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
         timed: Model = DeadlineModel(
@@ -392,21 +407,28 @@ class ConnectedModel(AsyncResource, Wrapper):
 
 
 def with_cache(
-    core: Model, store: AnswerStore | None, *, keep: bool = True, batched: bool = False
+    core: Model,
+    store: AnswerStore | None,
+    *,
+    keep: bool = True,
+    batched: bool = False,
+    adaptation: Adaptation | None = None,
 ) -> Model:
-    """Put single-flight, cache, meter and the splitting of draws around a model.
+    """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
 
     Args:
         core: The model.
         store: Where answers are looked up and kept; `None` for nowhere.
         keep: Whether new answers are kept; those of a dry run are not real.
         batched: Whether the model is asked through batches, whose rows cannot be taken back.
+        adaptation: How requests are adapted to the model; by default nothing is known of it.
     """
     # Inside of the cache: whoever misses at the same time joins one request, and its answer is
     # stored once.
     inner: Model = SharedModel(core, store, in_task=batched)
     if store is not None:
         inner = CachedModel(inner, store, keep=keep)
+    inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
     return outer if WATCH.observer is None else WATCH.observer.model(outer)
@@ -453,7 +475,11 @@ def with_store(
     if dry:
         walked = _walked(model, waves)
         return with_cache(
-            walked if identity is None else WithIdentity(walked, identity), store, keep=False
+            walked if identity is None else WithIdentity(walked, identity),
+            store,
+            keep=False,
+            # one of its own: what a dry run "answers" teaches nothing
+            adaptation=model._new_adaptation() if isinstance(model, ConnectedModel) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)

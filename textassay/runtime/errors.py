@@ -18,6 +18,7 @@
     |   |   |-- TimedOut          no answer within the time limit of one attempt
     |   |   `-- MalformedResponse a 200 whose body is not a usable answer
     |   |       `-- AnswerTooLong longer than `max_answer_bytes`
+    |   |-- AnswerUnfinished      a thought used all tokens; paid for, `invalid` rather than `error`
     |   |-- RequestRefused        this request, not every request: never retried
     |   |   |-- ContextTooLong    the prompt does not fit the model's context
     |   |   `-- ContentRefused    the provider's filter refused it
@@ -257,6 +258,10 @@ class MalformedResponse(TransientError):
 
 class AnswerTooLong(MalformedResponse):
     """An answer of more bytes than `max_answer_bytes`."""
+
+
+class AnswerUnfinished(ModelError):
+    """The model used all tokens that it was given before it answered anything."""
 
 
 @dataclass(frozen=True, slots=True)

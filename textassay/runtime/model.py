@@ -60,6 +60,8 @@ class Prompted(Message):
     thought_allowance: int = Field(default=0, ge=0)
     """How many of `max_tokens` are there for thoughts: limits and budgets do not reserve them in
     full. Never sent and not part of the cache key."""
+    thinking_fields: tuple[str, ...] = ()
+    """Fields of the body that carry `effort` and `thinking_tokens`. Not part of the cache key."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """Under which name the server takes `max_tokens`. Not part of the cache key."""
 
@@ -150,6 +152,11 @@ class Response(Message):
     """The model as the server names it."""
     truncated_tokens: int = Field(default=0, ge=0)
     """Tokens of the source that were left out, if truncation was asked for."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether no sample holds anything of an answer."""
+        return all(sample.is_unfinished for sample in self.samples)
 
 
 class ChoicesRequest(Prompted):

@@ -27,6 +27,7 @@ from pydantic import (
 
 from textassay.runtime.described import DescribedMessage
 from textassay.runtime.messages import Message
+from textassay.runtime.model import Effort
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -49,7 +50,8 @@ class Flag:
     """A one-letter form, such as `-c`."""
 
 
-SERVER, LIMITS, CACHE, BATCHES = "Server", "Limits and budget", "Cache", "Batches"
+JUDGING, SERVER, LIMITS = "Judging", "Server", "Limits and budget"
+CACHE, BATCHES = "Cache", "Batches"
 
 
 class LocalSettings(DescribedMessage):
@@ -179,6 +181,21 @@ class Settings(EndpointSettings):
     """Maximum requests per minute."""
     tpm: Annotated[Positive | None, Flag(LIMITS, "N")] = None
     """Maximum tokens per minute, prompt and answer together."""
+    effort: Annotated[Effort | None, Flag(JUDGING, "LEVEL")] = None
+    """How much the model thinks before it answers: none, minimal, low, medium, high, xhigh or max.
+    By default what the provider does."""
+    thinking_tokens: int | None = Field(default=None, ge=0)
+    """Maximum tokens of a thought, for models that take a number instead of `effort`."""
+    extra: Annotated[dict[str, Any], Flag(SERVER, "KEY=JSON")] = {}
+    """Further field of the body of every request; may repeat."""
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature of the model of one role."""
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    """Nucleus sampling: the share of the likeliest tokens that is sampled from."""
+    seed: int | None = None
+    """Seed of the sampling of the model of one role."""
+    keep_thoughts: bool = True
+    """Whether the thoughts of models are kept with their answers."""
     attempts: int = Field(default=6, ge=1)
     """Maximum attempts per call."""
     timeout: Positive = 120.0
@@ -376,7 +393,11 @@ asked singly, at the full price. Others only say how to batch."""
 TABLES = ("headers", "query", "endpoints", "local", "transformers", "roles")
 """Settings that are tables: those of a config file, and those of local models as keys of
 `--set`."""
-SETTABLE = tuple(name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES))
+OF_ROLES = ("temperature", "seed")
+"""Settings of single roles: for all of them, they are options of a method."""
+SETTABLE = tuple(
+    name for name in Settings.model_fields if name not in (*FLAGGED, *TABLES, *OF_ROLES)
+)
 """Settings that `--set` reaches, beside those of local models."""
 LOADING: dict[str, type[Message]] = {"local": LocalSettings, "transformers": TransformersSettings}
 """Tables of settings of how a model is loaded, whose keys `--set` takes as they are."""
@@ -386,7 +407,11 @@ LOADED = tuple(key for fields in LOADING.values() for key in fields.model_fields
 
 def settings_in(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the flags and keys of a config file that are run-time settings."""
-    return {name: flags[name] for name in Settings.model_fields if flags.get(name) is not None}
+    return {
+        name: flags[name]
+        for name in Settings.model_fields
+        if name not in OF_ROLES and flags.get(name) is not None
+    }
 
 
 def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

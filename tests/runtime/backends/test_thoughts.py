@@ -21,7 +21,7 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.backends.thoughts import (
     MAX_THOUGHT,
     NOT_ALIGNED,
-    WithoutThoughts,
+    SplitThoughts,
     answer_tokens,
     bounded,
     split_thought,
@@ -492,7 +492,7 @@ async def test_thoughts_in_the_text_of_any_model_are_taken_off() -> None:
         Sample(text="<think>so 3", finish_reason="length"),
         Sample(text="4 </think>", thought="taken off before"),
     ]
-    model = WithoutThoughts(ScriptedModel(replies))
+    model = SplitThoughts(ScriptedModel(replies))
     split, cut, whole = [(await model.generate(ASK)).samples for _ in replies]
     assert split == (Sample(text="4", thought="2?", logprobs=logprobs[4:]), Sample(text="5"))
     assert cut[0].is_unfinished

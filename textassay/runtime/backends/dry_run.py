@@ -24,14 +24,17 @@ from textassay.runtime.model import (
 
 Price = tuple[float, float]
 ASSUMED_ANSWER_TOKENS = 256
+ASSUMED_THOUGHT_TOKENS = 600
+"""Tokens of a thought, which cannot be known before: about the middle of published counts for short
+judgments at medium effort."""
 
 
 class DryRunModel:
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
-    sample if a request sets none). Its identity is the real model's, so that answers which are
-    in the cache already are not counted.
+    sample if a request sets none), with `ASSUMED_THOUGHT_TOKENS` for a model that thinks. Its
+    identity is the real model's, so that answers which are in the cache already are not counted.
     """
 
     def __init__(self, real: Model, *, price: Price | None = None) -> None:
@@ -72,7 +75,9 @@ class DryRunModel:
         sample = Sample(
             text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
-        bound = request.n * (request.max_tokens or ASSUMED_ANSWER_TOKENS)
+        answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
+        thought = ASSUMED_THOUGHT_TOKENS if request.thought_allowance else 0
+        bound = request.n * (answer + thought)
         return Response(samples=(sample,) * request.n, usage=self._usage(request.text, bound))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:

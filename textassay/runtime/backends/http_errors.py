@@ -1,8 +1,8 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses, the error bodies that servers of the OpenAI kind send, and low-level network
-exceptions. Knows nothing of requests. What a server said is quoted in part only, made printable,
-and freed of the API key.
+Knows HTTP statuses and low-level network exceptions; `error_bodies.py` reads the bodies, and
+`refusals.py` what a server objects to. Knows nothing of requests. What a server said is quoted in
+part only, made printable, and freed of the API key.
 """
 
 from __future__ import annotations
@@ -22,6 +22,16 @@ import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
+from textassay.runtime.backends.error_bodies import (
+    CONTEXT,
+    FILTER,
+    NO_KEY,
+    NO_MODEL,
+    QUOTA_CODE,
+    QUOTA_TEXT,
+    read_error,
+)
+from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConnectionFailed,
@@ -46,48 +56,9 @@ Secret = str | Sequence[str] | None
 MAY_BE_TEXT = (400, 403, 422)
 """Statuses by which firewalls and filters turn single texts away, and that quote them."""
 
-SEARCHED_CHARACTERS = 8192
-"""Longest beginning of what a server said that is searched for what it means."""
-
 QUOTED_CHARACTERS = 300
 """Longest quotation of a server in a message."""
 
-# insufficient_quota (OpenAI, with status 429), billing_hard_limit_reached, 1113 (Zhipu: in arrears)
-_QUOTA_CODE = lazy_pattern(
-    r"insufficient_(quota|balance|funds|credits?)|billing_(hard_limit_reached|not_active)|^1113$",
-    re.I,
-)
-# You exceeded your current quota, please check your plan and billing details.
-# Your credit balance is too low to access the API.   Insufficient Balance
-_QUOTA_TEXT = lazy_pattern(
-    r"(current|monthly|usage) quota|credit balance is too low|insufficient"
-    r" (balance|funds|credits?|quota)"
-    r"|out of credits|(spending|billing) (hard )?limit|billing details",
-    re.I,
-)
-# This model's maximum context length is 8192 tokens.   prompt is too long: 210000 tokens
-# The input token count (40000) exceeds the maximum number of tokens allowed
-_CONTEXT = lazy_pattern(
-    r"context[ _-]?(length|window|size)|(prompt|input|request) (is|was) too long|too many (input"
-    r" |prompt )?tokens"
-    r"|max(imum)?[ _]model[ _]len|exceed\w{0,8} the (maximum|max|limit)[^.]{0,40}tokens|input token"
-    r" count",
-    re.I,
-)
-# content_filter, ResponsibleAIPolicyViolation (Azure)   rejected by our safety system   flagged
-_FILTER = lazy_pattern(
-    r"content[ _]?(filter|polic(y|ies)|management polic)|responsibleaipolicy|safety"
-    r" (system|filter)|flagged|moderation",
-    re.I,
-)
-# The model `gpt-9` does not exist   model "x" not found, try pulling it first (Ollama)
-_NO_MODEL = lazy_pattern(
-    r"model_not_found|model\b.{0,120}(does not exist|not found|is not available)|unknown model"
-    r"|invalid model name|server is pinned to",
-    re.I | re.S,
-)
-# LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
-_NO_KEY = lazy_pattern(r"no_db_connection|no connected db", re.I)
 # what a server raised because of a field that it does not take, and passed on as a fault of its own
 _BAD_FIELD = lazy_pattern(
     r"validation ?error|unexpected (keyword )?argument|json_?schema|response_format", re.I
@@ -212,26 +183,32 @@ def from_status(
 def _of_status(
     status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret
 ) -> ModelError:
-    detail, codes = _read(body)
+    detail, codes, _ = read_error(body)
     wait = retry_after(headers, detail)
     message = f"{where} answered {status}" + (
         f": {quote(detail, secret)}" if detail.strip() else " with an empty body"
     )
     both = f"{codes} {detail}"
     # From here on order matters. An empty account comes as 429 like a rate limit, and waiting does
-    # not fill it; a filter comes as 400 or 403 like a bad request or a bad key.
+    # not fill it; a parameter is refused with any status, and by words such as "moderation"; a
+    # filter comes as 400 or 403 like a bad request or a bad key.
     if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
         return QuotaExhausted(message)
-    if status in (400, 403, 422) and _FILTER.search(both):
+    refusal = read_refusal(status, body)
+    if refusal is not None:
+        refused = RequestRefused(message)
+        refused.refusal = refusal
+        return refused
+    if status in (400, 403, 422) and FILTER.search(both):
         return ContentRefused(message)
-    if status in (401, 403) or (status == 400 and _NO_KEY.search(both)):
+    if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
         return AuthenticationFailed(
             f"{message} (check the key: {parameter('api_key_env')} names the variable that "
             f"holds it)"
         )
     if 300 <= status < 400:
         return _redirected(where, headers, secret)
-    if status == 404 or (status == 400 and _NO_MODEL.search(both)):
+    if status == 404 or (status == 400 and NO_MODEL.search(both)):
         return ModelNotFound(
             f"{message} (check the model's name, and that {parameter('api_base')} ends in /v1)"
         )
@@ -243,7 +220,7 @@ def _of_status(
             if _TOO_LARGE.search(detail)
             else RateLimited(message, retry_after=wait)
         )
-    if status in (400, 413, 422) and _CONTEXT.search(both):
+    if status in (400, 413, 422) and CONTEXT.search(both):
         return ContextTooLong(message)
     # Retrying would fail for ever: the server's own code cannot take this request.
     if status == 500 and _BAD_FIELD.search(both):
@@ -266,40 +243,9 @@ def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
 
     The message's wording counts only if the server does not ask to wait.
     """
-    if status == 402 or any(_QUOTA_CODE.search(code) for code in codes.split()):
+    if status == 402 or any(QUOTA_CODE.search(code) for code in codes.split()):
         return True
-    return wait is None and _QUOTA_TEXT.search(message) is not None
-
-
-def _read(body: bytes | str) -> tuple[str, str]:
-    """Return the message of an error body and its codes and types, joined by spaces, each cut."""
-    message, codes = _read_whole(body)
-    return message[:SEARCHED_CHARACTERS], codes[:SEARCHED_CHARACTERS]
-
-
-def _read_whole(body: bytes | str) -> tuple[str, str]:
-    try:
-        payload: Any = orjson.loads(body)
-    except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return body.decode("utf-8", "replace") if isinstance(body, bytes) else body, ""
-    # Google's API wraps an error in a list of one.
-    if isinstance(payload, list) and payload:
-        payload = payload[0]
-    if not isinstance(payload, dict):
-        return str(payload), ""
-    error = payload.get("error", payload)
-    if not isinstance(error, dict):
-        return str(error), str(payload.get("error_type") or "")
-    inner = error.get("innererror")
-    layers = [error, inner if isinstance(inner, dict) else {}]
-    codes = [
-        str(layer[k])
-        for layer in layers
-        for k in ("code", "type", "status")
-        if layer.get(k) is not None
-    ]
-    message = error.get("message") or error.get("detail") or payload.get("detail")
-    return message if isinstance(message, str) else str(message or payload), " ".join(codes)
+    return wait is None and QUOTA_TEXT.search(message) is not None
 
 
 def from_error_payload(
@@ -311,9 +257,10 @@ def from_error_payload(
     body = orjson.dumps(payload)
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, {}, body, where=where, secret=secret)
-    return MalformedResponse(
-        f"{where} returned an error with a success status: {quote(_read(body)[0], secret)}"
-    )
+    if read_refusal(200, body) is not None:
+        return from_status(400, {}, body, where=where, secret=secret)
+    message = quote(read_error(body).message, secret)
+    return MalformedResponse(f"{where} returned an error with a success status: {message}")
 
 
 def from_exception(error: BaseException, *, where: str, secret: Secret = None) -> ModelError:

@@ -27,6 +27,7 @@ from textassay.runtime.model import (
     A,
     FinishReason,
     Json,
+    Model,
     Prompted,
     Q,
     Request,
@@ -252,8 +253,13 @@ def _behind_tag(tokens: Sequence[str], last: int) -> slice:
     return slice(first, last)
 
 
-class WithoutThoughts(Wrapper):
+class SplitThoughts(Wrapper):
     """Takes thoughts off the answers of models that leave them in the text."""
+
+    def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
+        """Wrap a model; with `keep=False` thoughts are forgotten."""
+        super().__init__(wrapped)
+        self._keep = keep
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer with the thought of every sample apart from its text.
@@ -268,6 +274,8 @@ class WithoutThoughts(Wrapper):
         samples = tuple(
             _without_thought(sample, request, response.usage) for sample in response.samples
         )
+        if not self._keep:
+            samples = tuple(sample.model_copy(update={"thought": None}) for sample in samples)
         changed = any(new is not old for new, old in zip(samples, response.samples, strict=True))
         return response.model_copy(update={"samples": samples}) if changed else response
 

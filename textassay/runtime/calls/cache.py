@@ -39,7 +39,7 @@ from textassay.runtime.storage.json_text import decode, encode
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
 
-_NOT_SENT = ("dry_run_answer", "required", "thought_allowance", "cap_field")
+_NOT_SENT = ("dry_run_answer", "required", "thought_allowance", "thinking_fields", "cap_field")
 _ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
 """Fields that requests did not have when key format 1 was fixed: part of a key only if set."""
 _ADDED_TO_SCORING: dict[str, Any] = {
@@ -99,6 +99,10 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     for name, default in _ADDED.items() if is_sampled else _ADDED_TO_SCORING.items():
         if fields.get(name, default) == default:
             fields.pop(name, None)
+    if is_sampled and request.thought_allowance:
+        # An answer that came to its end is the same however much longer its thought might have
+        # been, and others are not kept.
+        fields["max_tokens"] -= request.thought_allowance
     fields["key"] = KEY_FORMAT
     # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
     fields["kind"] = (
@@ -302,6 +306,9 @@ class StoringModel(Wrapper):
         if self._full is not None:
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
+        # asked for again, with more tokens, under the same key
+        if isinstance(response, Response) and response.is_unfinished:
+            return response
         try:
             await self.store.put(self._keys.get(request), encode_answer(response))
         except StorageError as error:
@@ -361,6 +368,6 @@ class CachedModel(Wrapper):
         self._hits_in_a_row = 0
         self._keys.keep(request, key)
         response = await call(request)
-        if self._keep:
+        if self._keep and not (isinstance(response, Response) and response.is_unfinished):
             await self.store.put(key, encode_answer(response))
         return response

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textassay.runtime.errors import (
+    AnswerUnfinished,
     ConnectionFailed,
     FatalModelError,
     MalformedResponse,
@@ -106,6 +107,11 @@ class HealthModel(Wrapper):
             try:
                 answer = await call(request)
             except ModelError as error:
+                # The server answers: the request is adapted to what it says and sent again.
+                if isinstance(error, AnswerUnfinished) or (
+                    isinstance(error, RequestRefused) and error.refusal is not None
+                ):
+                    raise
                 if isinstance(error, FatalModelError):
                     raise await self._own_refusal(error, request, answered_before) from error
                 down = isinstance(error, NothingListening) or health.answered == answered_before

@@ -1,0 +1,513 @@
+"""Which parameter a server refuses, read from what 70 errors of real servers say, and reworded."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.benchmark_data import benchmark
+from textassay.runtime.backends.error_bodies import read_error
+from textassay.runtime.backends.refusals import read_refusal
+from textassay.runtime.errors import Refusal
+
+QUOTES = ("'{}'", '"{}"', "`{}`", "{}")
+
+# What the errors of the file say beyond kind and parameter.
+DETAILS: dict[str, dict[str, Any]] = {
+    "F01": {"instead": "max_completion_tokens"},
+    "F05": {"limit": 5},
+    "F07": {"limit": 8},
+    "F09": {"values": ("none", "low", "medium", "high", "xhigh")},
+    "F17": {"values": ("low", "medium", "high", "xhigh", "max")},
+    "F23": {"limit": 16},
+    "F25": {"values": ("low", "medium", "high")},
+    "F34": {"limit": 1024},
+    "F35": {"values": ("adaptive",)},
+    "F36": {"values": ("adaptive",)},
+    "F38": {"values": ("low", "medium", "high", "max")},
+    "F42": {"values": ("low", "medium", "high")},  # "high or below"
+    "F61": {"limit": 8192},
+    "F67": {"values": ("none", "default")},
+    "F69b": {"instead": "max_completion_tokens"},
+    "F73": {"values": ("none", "low", "medium", "high")},
+    "F80": {"limit": 4096},
+    "F81": {"limit": 131072},
+    "F82": {"limit": 12288},
+    "F83": {"instead": "max_completion_tokens"},
+    "F84": {"instead": "max_completion_tokens"},
+}
+
+# The names, levels and numbers that an error quotes, as it writes them, where they are not the
+# parameter's own name.
+QUOTED: dict[str, dict[str, str]] = {
+    "F05": {"sent": "21", "limit": "5"},
+    "F07": {"sent": "64", "limit": "8"},
+    "F09": {"level": "max"},
+    "F17": {"name": "reasoning.effort", "level": "none"},
+    "F23": {"sent": "15", "limit": "16"},
+    "F25": {"level": "none"},
+    "F34": {"name": "thinking.enabled.budget_tokens", "sent": "512", "limit": "1024"},
+    "F35": {"name": "thinking.type.enabled", "other": "thinking.type.adaptive"},
+    "F36": {"name": "thinking.type.disabled", "other": "thinking.type.adaptive"},
+    "F38": {"name": "effort level", "level": "xhigh"},
+    "F42": {"name": "output_config.effort", "level": "xhigh"},
+    "F50a": {"name": "Budget"},
+    "F50b": {"name": "thinking_budget"},
+    "F50c": {"name": "Thinking level"},
+    "F51a": {"name": "Logprobs"},
+    "F51c": {"name": "Penalty"},
+    "F61": {"sent": "9000", "limit": "8192"},
+    "F62": {"name": "Reasoning prompt mode"},
+    "F63": {"name": "reasoningEffort"},
+    "F64": {"name": "presencePenalty"},
+    "F65": {"level": "none"},
+    "F67": {"level": "low"},
+    "F71b": {"level": "pro"},
+    "F73": {"name": "reasoning value", "level": "x"},
+    "F74": {"name": "think value", "level": "medium"},
+    "F80": {"sent": "6000", "limit": "4096"},
+    "F81": {"sent": "1048576", "limit": "131072"},
+    "F82": {"sent": "32000", "limit": "12288"},
+}
+
+DROPPED = (
+    "Unsupported parameter: {name} is not supported with this model.",
+    "{name} is not available for this model",
+    "This model does not accept {name}.",
+    "The parameter {name} cannot be used here.",
+    "We no longer take {name} for this model; remove it",
+    "{name}: not permitted",
+    "Unrecognized request argument supplied: {name}",
+    "For this model, please omit {name}.",
+    "{name} has been deprecated for reasoning models",
+    "You are not allowed to request {name} from this model",
+    "Remove {name} from your request and try again",
+    "json: unknown field {name}",
+    "Setting {name} is forbidden while the model reasons",
+    "The model gpt-6 rejects {name}",
+    "Extra inputs are not permitted: {name}",
+    "model o9 doesn't support {name}; please retry without it",
+    "Request contains {name}, which this deployment does not allow",
+    "{name} is not enabled for models/gemini-9",
+    "When reasoning is on, {name} must not be given.",
+    "With reasoning models {name} is a fixed setting",
+)
+RENAMED = (
+    "Unsupported parameter: {name} is not supported with this model. Use {other} instead.",
+    "Use {other} instead of {name} with this model.",
+    "{name} was renamed to {other}",
+    "{name} is deprecated in favor of {other}",
+    "Please send {other}, not {name}",
+    "{other} should be used instead: {name} is unknown to this model",
+    "This model wants {other} in place of {name}",
+    "unknown field {name}, did you mean {other}?",
+    "{name} is no longer accepted; {other} is",
+    "{other} replaces {name}",
+)
+TOO_LARGE = (
+    "Invalid {name}: integer above maximum value. Expected a value <= {limit}, got {sent} instead.",
+    "{name} is too large: {sent}. This model supports at most {limit}, you provided {sent}.",
+    "Invalid {name} value, the valid range of {name} is [1, {limit}]",
+    "{name} must be less than or equal to {limit}.",
+    "{name}: {sent} > {limit}, which is the maximum allowed number",
+    "{name} cannot be greater than {limit}",
+    "At most {limit} for {name}, {sent} were asked for",
+    "{name} exceeds the limit of {limit}",
+    "The maximum of {name} is {limit}",
+    "value of {name} ({sent}) is above {limit}",
+    "{name} has to lie between 1 and {limit}",
+    "{limit} is the largest {name} for this model: {sent} is too high",
+    "{name}={sent} is over the maximum, {limit}",
+    "you sent {name} {sent}, the model takes up to {limit}",
+    "The value {sent} of {name} is larger than {limit}",
+    "{name} may be {limit} at the very most",
+)
+TOO_SMALL = (
+    "Invalid {name}: integer below minimum value. Expected a value >= {limit}, got {sent} instead.",
+    "{name} must be at least {limit}",
+    "{name}: Input should be greater than or equal to {limit}",
+    "{name} too small: {sent}, the minimum is {limit}",
+    "{name} cannot be less than {limit}",
+    "{sent} is below the minimum of {limit} for {name}",
+    "use {limit} or more for {name}, {sent} is not enough",
+)
+LEVELS = (
+    "Unsupported value: {name} does not support {level} with this model. Supported are: {levels}.",
+    "{name} must be one of {levels}",
+    "invalid {name} value: {level} (must be {levels})",
+    "This model does not support {name} {level}. Supported: {levels}.",
+    "{name} {level} is not supported. Choose {levels}",
+    "Allowed values of {name}: {levels} (got {level})",
+    "With this model {name} cannot be {level}; it takes {levels}",
+    "{levels} are the levels of {name} that this model has, not {level}",
+    "{level} as {name} is unsupported by this model ({levels} are supported)",
+)
+NO_LEVELS = (
+    "This model does not support {name} value {level}",
+    "unsupported {name} value {level}",
+    "{level} is not a value of {name}",
+)
+ALWAYS = (
+    "{name} 0 is invalid. This model only works in thinking mode.",
+    "Unable to submit request because the model does not support setting {name} to 0.",
+    "Reasoning is mandatory for this endpoint and cannot be disabled.",
+    "This endpoint requires reasoning; it cannot be turned off",
+)
+SPENT = (
+    "Could not finish the message because {name} or model output limit was reached.",
+    "The answer was not finished: {name} reached. Try again with a higher one.",
+    "Raise {name}: the model ran out of tokens before it answered",
+    "No output before {name} was exhausted",
+)
+BELOW_BUDGET = ("{name} must be greater than {other}.", "{other} has to be smaller than {name}")
+THINKING = (
+    '{name} is not supported for this model. Use {other} and "output_config.effort" instead.',
+    'For this model use {other} with "output_config.effort": {name} is refused',
+    "{name} was removed. Switch to {other}.",
+)
+ROLES = (
+    "Unsupported value: {name} does not support 'system' with this model.",
+    "system is not allowed as {name}",
+    "{name}: unexpected system",
+)
+PREFILLS = (
+    "This model does not support assistant message prefill.",
+    "The last message must come from the user",
+    "Conversations that end with an assistant message are not allowed",
+)
+
+
+def rows(*, refused: bool) -> list[dict[str, Any]]:
+    errors_of_servers = benchmark("provider-answers/errors.jsonl")
+    return [row for row in errors_of_servers if (row["kind"] is not None) == refused]
+
+
+def expected(row: dict[str, Any]) -> Refusal:
+    return Refusal(row["kind"], row["parameter"], **DETAILS.get(row["id"], {}))
+
+
+def test_the_quoted_errors_are_all_read():
+    """Kind, parameter, and what stands beside them; five are about something else."""
+    found = {r["id"]: read_refusal(r["status"], json.dumps(r["body"])) for r in rows(refused=True)}
+    assert found == {row["id"]: expected(row) for row in rows(refused=True)}
+    for row in rows(refused=False):
+        assert read_refusal(row["status"], json.dumps(row["body"])) is None
+    assert len(rows(refused=True)) + len(rows(refused=False)) == 70
+
+
+def templates(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return other sentences for one of the errors."""
+    details = DETAILS.get(row["id"], {})
+    match row["kind"]:
+        case "rename":
+            return RENAMED
+        case "range":
+            words = QUOTED[row["id"]]
+            return TOO_LARGE if int(words["sent"]) > int(words["limit"]) else TOO_SMALL
+        case "effort" if details:
+            return LEVELS
+        case "effort":
+            return NO_LEVELS if "level" in QUOTED.get(row["id"], {}) else ALWAYS
+        case "room":
+            return BELOW_BUDGET if row["id"] == "F33" else SPENT
+        case "thinking":
+            return THINKING if details else ("{name} is not supported", "no {name} on this model")
+        case "role":
+            return ROLES
+        case "prefill":
+            return PREFILLS
+    return DROPPED
+
+
+def rewordings(row: dict[str, Any]) -> list[str]:
+    """Return what another server would say for the same fault, its names and numbers kept."""
+    others = {"rename": "max_completion_tokens", "room": "thinking.budget_tokens"}
+    name = {"thinking": "adaptive thinking", "role": "messages[0].role"}.get(row["kind"])
+    words = {
+        "name": name or row["parameter"],
+        "other": others.get(row["kind"], ""),
+        **QUOTED.get(row["id"], {}),
+    }
+    said = []
+    for template, quote in itertools.product(templates(row), QUOTES):
+        quoted = {
+            key: quote.format(word) if key in ("name", "other", "level") else word
+            for key, word in words.items()
+        }
+        values = [quote.format(v) for v in DETAILS.get(row["id"], {}).get("values", ())]
+        said.append(template.format(**quoted, levels=", ".join(values)))
+    return said
+
+
+def with_message(body: Any, text: str) -> Any:
+    """Return a body that says something else in the same place."""
+    if isinstance(body, list):
+        return [with_message(body[0], text)]
+    error = body.get("error", body)
+    if isinstance(error, str):
+        return {**body, "error": text}
+    if "detail" in error:
+        return {"detail": [{**error["detail"][0], "msg": text}]}
+    raw = error.get("metadata", {}).get("raw")
+    if raw is not None:
+        inner = json.dumps(with_message(json.loads(raw), text))
+        error = {**error, "metadata": {**error["metadata"], "raw": inner}}
+    elif " " in (error.get("param") or ""):
+        error = {**error, "param": text}
+    else:
+        error = {**error, "message": text}
+    return {**body, "error": error} if "error" in body else error
+
+
+def test_no_rewording_loses_a_refusal():
+    """Names, levels and numbers are kept; words, their order and quotation marks are not."""
+    lost = []
+    count = 0
+    for row in rows(refused=True):
+        for text in rewordings(row):
+            count += 1
+            found = read_refusal(row["status"], json.dumps(with_message(row["body"], text)))
+            if found != expected(row):
+                lost.append((row["id"], text, found))
+    assert lost == []
+    assert count > 1000
+
+
+def wrapped(row: dict[str, Any]) -> dict[str, Any]:
+    """Return one error as gateways pass it on."""
+    body, message = row["body"], read_error(json.dumps(row["body"])).message
+    upstream = json.dumps(body)
+    meta = {"raw": upstream, "provider_name": "Azure"}
+    return {
+        "list": [body],
+        "openrouter": {"error": {"message": "Provider returned error", "metadata": meta}},
+        "string": {"code": "invalid-argument", "error": message},
+        "flat": {"object": "error", "message": message, "code": 400},
+        "bedrock": {"message": f"The model returned the following errors: {message}"},
+        "litellm": {"error": {"message": f"litellm.BadRequestError: XException - {message}"}},
+        "proxy": {"error": {"message": f"litellm.BadRequestError: XException - {upstream}"}},
+        "quoted": {"error": {"message": f"[openai/gpt-5.4] [400]: {upstream} (reset after 30s)"}},
+        "python": {"error": {"message": f"Error code: 400 - {body!r}"}},
+        "text": message,
+    }
+
+
+def test_every_wrapping_is_opened():
+    """The refusal is the same, however often it was passed on."""
+    lost = [
+        (row["id"], how, found)
+        for row in rows(refused=True)
+        for how, body in wrapped(row).items()
+        if (found := read_refusal(400, body if how == "text" else json.dumps(body)))
+        != expected(row)
+    ]
+    assert lost == []
+
+
+FURTHER = [
+    # other servers' words, and those that litellm uses before it sends anything
+    ("The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled.", "top_logprobs"),
+    ("openai does not support parameters: ['n', 'logprobs'], for model=o9. To drop these", "n"),
+    ("gpt-5 models don't support temperature=0.0. Only temperature=1 is supported.", "temperature"),
+    ("O-series models don't support temperature=0.5. Only temperature=1 is", "temperature"),
+    (
+        "gpt-6 doesn't support temperature=0 while reasoning is active. Only temperature=1 is "
+        "supported unless reasoning_effort resolves to 'none'",
+        "temperature",
+    ),
+    (
+        "gpt-6 only supports logprobs, top_p, top_logprobs when reasoning_effort is 'none', "
+        "either set explicitly or declared. Current reasoning_effort='medium'.",
+        "logprobs",
+    ),
+    ("Setting `seed` is not supported by x, m. To drop it from the call, set", "seed"),
+    ("This response_format type is unavailable now", "response_format"),
+    ("'response_format.type' must be 'json_schema' or 'text'", "response_format"),
+    (
+        "Invalid schema for response_format 'x': In context=(), 'additionalProperties' is required",
+        "response_format",
+    ),
+    ("JSON mode is not enabled for models/gemma-3-27b-it", "response_format"),
+    ("Unknown name \"responseLogprobs\" at 'generation_config': Cannot find field.", "logprobs"),
+    (
+        "[{'type': 'extra_forbidden', 'loc': ('body', 'min_p'), 'msg': 'Extra inputs are not "
+        "permitted', 'input': 0.1}]",
+        "min_p",
+    ),
+    (
+        "Error code: 400 - {'error': {'message': \"Unknown parameter: 'seed'.\", 'param': 'seed'}}",
+        "seed",
+    ),
+    ("'temperature' is limited to its default (1); 0.5 is not supported", "temperature"),
+    ("You cannot set `temperature` together with `top_p` on this model; pick one.", "top_p"),
+    ("got an unexpected keyword argument 'thinking_token_budget'", "thinking_token_budget"),
+    ("`enable_thinking` is not supported by this template", "enable_thinking"),
+    ("Unknown parameter: 'moderation'.", "moderation"),
+]
+
+
+def test_further_refusals_of_a_parameter():
+    """One fault a message, the first of several parameters."""
+    found = {
+        text: read_refusal(400, json.dumps({"error": {"message": text}})) for text, _ in FURTHER
+    }
+    assert found == {text: Refusal("drop", name) for text, name in FURTHER}
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            "reasoning_effort=xhigh is not supported for gpt-5.",
+            Refusal("effort", "reasoning_effort"),
+        ),
+        (
+            "Invalid `reasoning_effort`: 'xhigh'. Must be one of: 'low', 'high', 'none'.",
+            Refusal("effort", "reasoning_effort", values=("none", "low", "high")),
+        ),
+        (
+            "max_tokens: 300000 > 128000, which is the maximum allowed number of output tokens",
+            Refusal("range", "max_tokens", limit=128000),
+        ),
+        (
+            "The maximum tokens you requested exceeds the model limit of 4096. Try again with a"
+            " maximum tokens value that is lower than 4096.",
+            Refusal("range", "max_tokens", limit=4096),
+        ),
+        ("max_tokens: Input should be less than 4097", Refusal("range", "max_tokens", limit=4096)),
+        (
+            "max_tokens (6,000) exceeds the maximum of 4,096 tokens",
+            Refusal("range", "max_tokens", limit=4096),
+        ),
+        (
+            "top_p must be greater than or equal to 0.95 or unset when thinking is enabled.",
+            Refusal("range", "top_p", limit=0.95),
+        ),
+        ("temperature: range: 0..1", Refusal("range", "temperature", limit=1)),
+        (
+            "The thinking budget 50 is invalid. Please choose a value between 128 and 32768.",
+            Refusal("range", "thinking_budget", limit=128),
+        ),
+        (
+            "The thinking budget 0 is invalid. Please choose a value between 128 and 32768.",
+            Refusal("effort", "reasoning_effort"),
+        ),
+        ("System role not supported", Refusal("role", "messages")),
+        ("Developer instruction is not enabled for models/gemma-3", Refusal("role", "messages")),
+        ("Conversation roles must alternate user/assistant/...", Refusal("role", "messages")),
+        (
+            'messages: Unexpected role "developer". Allowed roles are "user" or "assistant"',
+            Refusal("role", "messages"),
+        ),
+        (
+            "Expected last role User or Tool for serving but got assistant",
+            Refusal("prefill", "messages"),
+        ),
+        (
+            "Unsupported parameter: 'response_format'. In the Responses API, this parameter moved"
+            " to 'text.format'. Try again with the new parameter.",
+            Refusal("rename", "response_format", instead="text.format"),
+        ),
+        (
+            "The model `gpt-5-pro` is only available via the Responses API.",
+            Refusal("api", "model", instead="/v1/responses"),
+        ),
+    ],
+)
+def test_what_a_server_takes_instead(text, refusal):
+    """Numbers, levels, names, and the other way to ask."""
+    assert read_refusal(400, json.dumps({"error": {"message": text}})) == refusal
+
+
+OTHER_FAULTS = [
+    # the text, the account, the model, the tool, the request as such
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens"
+    " (8500 in the messages, 500 in the completion). Please reduce the length of the messages.",
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input"
+    " length or `max_tokens` and try again",
+    "'max_tokens' is too large: 5000. This model's maximum context length is 4096 tokens and your"
+    " request has 1000 input tokens (5000 > 4096 - 1000).",
+    "`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4000 `inputs` tokens and 200",
+    "the prompt does not fit the context window; lower max_tokens",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "The input token count (40000) exceeds the maximum number of tokens allowed (32768).",
+    "The response was filtered due to the prompt triggering our content management policy.",
+    "Your request was flagged by our moderation system (temperature=0)",
+    "Your credit balance is too low: max_tokens 4000 cannot be paid",
+    "API key not valid. Please pass a valid API key.",
+    "The requested model 'gpt-5.2-proo' does not exist.",
+    "The model gpt-9 with temperature=0, max_tokens=16 was not found",
+    "No tool output found for tool call call-a.",
+    "Cannot fetch content from the provided URL. Please ensure the URL is valid and accessible.",
+    "This model doesn't support the video content block that you provided.",
+    "messages.2.content.2.document.source.type: Field required",
+    "max_tokens: Field required",
+    "Missing required parameter: 'messages'.",
+    "Invalid 'messages': array too long. Expected an array with maximum length 2048, but got 3000.",
+    "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.",
+    "Tool call validation failed: parameters for tool get_something_by_name did not match schema:"
+    " errors: [missing properties: 'name', additionalProperties 'foo' not allowed]",
+    "We could not parse the JSON body of your request.",
+    "The text 'the temperature in the seed bank stays high' is an example",
+    "<html><body>403 Forbidden: temperature is not allowed</body></html>",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", OTHER_FAULTS)
+@pytest.mark.parametrize("code", [None, "invalid_request_error"])
+def test_errors_about_something_else_refuse_no_parameter(text, code):
+    """Though they may name one."""
+    assert read_refusal(400, json.dumps({"error": {"message": text, "code": code}})) is None
+    assert read_refusal(400, text) is None
+
+
+@pytest.mark.parametrize("status", [401, 402, 404, 408, 409, 413, 429, 500, 502, 503, 529])
+def test_other_statuses_refuse_no_parameter(status):
+    """Whatever the body says, and under a status of success, too, if the code within is one."""
+    for row in rows(refused=True):
+        assert read_refusal(status, json.dumps(row["body"])) is None
+    message = "Unsupported parameter: 'temperature' is not supported with this model."
+    passed_on = {"error": {"message": message, "code": status}}
+    if status != 413:
+        assert read_refusal(200, json.dumps(passed_on)) is None
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "error",
+                    "message",
+                    "detail",
+                    "param",
+                    "code",
+                    "loc",
+                    "msg",
+                    "metadata",
+                    "raw",
+                    "type",
+                    "innererror",
+                ]
+            )
+            | st.text(),
+            inner,
+        )
+    ),
+)
+
+
+@given(json_values | st.text() | st.binary(), st.sampled_from([200, 400, 403, 404, 422]))
+def test_whatever_a_server_sends_is_read(body, status):
+    """Never an exception, never a refusal without a name."""
+    raw = body if isinstance(body, bytes | str) else json.dumps(body)
+    found = read_refusal(status, raw)
+    assert found is None or found.parameter

@@ -1,0 +1,579 @@
+"""How requests are adapted to what a model takes, as learned from what its server refuses.
+
+Providers differ in the parameters that they take, and models that think take few of them and need
+tokens for their thoughts. No table of names keeps up with them, so a request is sent as the method
+and the settings want it, a refusal that names a parameter changes it and every later one, and an
+answer that shows a thought makes later ones longer. Knows requests and refusals; knows nothing of
+how they are written on the wire. `adapting.py` has the wrapper that sends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, Literal, cast, get_args
+
+from textassay.runtime.errors import (
+    CapabilityError,
+    Refusal,
+    parameter,
+)
+from textassay.runtime.messages import Message
+from textassay.runtime.model import (
+    AnyRequest,
+    AnyResponse,
+    ChatMessage,
+    ChoicesRequest,
+    ContinuationRequest,
+    Effort,
+    Json,
+    Model,
+    Q,
+    Request,
+    Response,
+)
+from textassay.runtime.storage.json_text import decode, encode
+
+ALLOWANCES: Final = (4096, 16384, 32768)
+"""Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
+the second at high effort; the next is for models that had too few. Published counts for short
+judgments are 50 to 1,500 tokens at low and medium effort and several thousand at high effort."""
+
+LEAST_ALLOWANCE = 64
+"""Below this a thought is not shortened any more to fit into a context."""
+
+EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
+"""From the least to the most."""
+
+THINKING_NAMES = re.compile(
+    r"(^|[/.:])(o[1345]\b|gpt-5(?!(\.[1-4])?-chat|\.[1-4])|gpt-([6-9]|\d\d)|gpt-oss"
+    r"|claude-[a-z]+-(4-[7-9]|[5-9])|gemini-(2\.5-pro|[3-9])|deepseek-(r\d|reasoner|v[4-9])"
+    r"|qwq|qwen3\b(?!.*instruct)|magistral|grok-([4-9]|3-mini)|kimi-k2|glm-(4\.[5-9]|[5-9])|minimax-m)",
+    re.I,
+)
+"""Names of models that think unless they are told not to: a first guess, which saves one answer
+that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
+repeat themselves)."""
+
+JSON_IN_WORDS = (
+    "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
+)
+"""What stands in for a schema that a server does not take."""
+
+OPTIONAL = {"temperature": None, "top_p": 1.0, "seed": None, "stop": ()}
+"""Parameters that a request can do without, with the value that leaves them out."""
+
+_OPENAI_HOST = re.compile(r"//[^/]*\.(openai|azure)\.com")
+_OPENROUTER_HOST = re.compile(r"//[^/]*\bopenrouter\.ai")
+_log = logging.getLogger(__name__)
+
+
+class Sampling(Message):
+    """What the settings of a model say of every request to it.
+
+    What is set here replaces what the method wants, and is never left out in silence.
+    """
+
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    extra: Json = {}
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields that are set."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in values.items() if value not in (None, {})}
+
+
+class Learned(Message):
+    """What is known of one model at one address."""
+
+    kind: Literal["learned"] = "learned"
+    thinks: bool = False
+    """Whether it thinks before it answers, as far as any answer has shown."""
+    allowance: int = 0
+    """Tokens that its thoughts have needed at least; an element of `ALLOWANCES`."""
+    unsent: tuple[str, ...] = ()
+    """Parameters that it refuses."""
+    most: dict[str, int] = {}
+    """Largest numbers that it takes, by parameter."""
+    least: dict[str, int] = {}
+    """Smallest numbers that it takes, by parameter."""
+    cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    efforts: tuple[Effort, ...] = ()
+    """Levels of effort that it takes; empty if unknown."""
+
+
+_known: dict[bytes, Learned] = {}
+"""What this process has learned, by identity: later connections to the same model begin with it."""
+
+
+class Adaptation:
+    """How requests to one model are changed before they are sent; one for each connection."""
+
+    def __init__(
+        self, model: Model, sampling: Sampling | None = None, *, in_batches: bool = False
+    ) -> None:
+        """Begin with what is known of a model.
+
+        Args:
+            model: The backend; its identity is read when the first request comes.
+            sampling: What the settings say.
+            in_batches: Whether it is asked in batches: then no request goes ahead of the others,
+                and a model is taken to think until it is known not to, since an answer that is cut
+                off costs a batch.
+        """
+        self.name = model.name
+        self._model, self._in_batches = model, in_batches
+        self.sampling = sampling or Sampling()
+        self._set_fields = self.sampling.fields
+        self.notes: list[str] = []
+        """What the model does not take, in words, in the order in which it was learned."""
+        self.unsaved = False
+        """Whether something was learned that is not stored yet."""
+        self.lock = asyncio.Lock()
+        """Held by the request that finds out whether the model takes a parameter."""
+        self._omitted: set[str] = set()
+        self._tried: set[tuple[object, ...]] = set()
+        self._features: set[tuple[str, object]] = set()
+
+    @cached_property
+    def _is_remote(self) -> bool:
+        """Whether a server answers, which may refuse what it is sent."""
+        return "api_base" in self._model.identity
+
+    @cached_property
+    def _key(self) -> bytes:
+        return encode(dict(self._model.identity), sort_keys=True)
+
+    @cached_property
+    def _is_openai(self) -> bool:
+        address = str(self._model.identity.get("api_base") or "")
+        return bool(_OPENAI_HOST.search(address)) or self.name.startswith("openai/")
+
+    @cached_property
+    def _shuns_temperature(self) -> bool:
+        guess = self._in_batches or THINKING_NAMES.search(self.name) is not None
+        return self._is_remote and guess
+
+    @cached_property
+    def learned(self) -> Learned:
+        """What is known of the model by now."""
+        known = _known.get(self._key) if self._is_remote else None
+        if known is not None:
+            return known
+        is_direct = self._model.identity.get("backend") == "openai-compatible"
+        newest = self._shuns_temperature and self._is_openai and is_direct
+        return Learned(
+            thinks=self._shuns_temperature,
+            cap_field="max_completion_tokens" if newest else "max_tokens",
+        )
+
+    @property
+    def learned_bytes(self) -> bytes:
+        """What is known of the model, for a store of answers."""
+        return encode(self.learned.model_dump())
+
+    @property
+    def store_key(self) -> str:
+        """Key under which a store of answers keeps what was learned."""
+        return hashlib.sha256(b"learned" + self._key).hexdigest()
+
+    def restore(self, value: bytes) -> None:
+        """Begin with what an earlier process has learned and stored."""
+        if self._key not in _known:
+            self._learn(**Learned.model_validate(decode(value)).model_dump())
+            self.unsaved = False
+
+    def _learn(self, **update: Any) -> None:
+        self.learned = self.learned.model_copy(update=update)
+        # A model of this process, or of a script, is another one with each object.
+        if self._is_remote:
+            _known[self._key] = self.learned
+        self.unsaved = True
+
+    # What is sent -------------------------------------------------------------------------------
+
+    def fit(self, request: Q, most_allowance: int | None = None) -> Q:
+        """Return the request as it is sent.
+
+        Args:
+            request: The request as it is wanted.
+            most_allowance: Most tokens for a thought, if its context is too short for more.
+
+        Raises:
+            CapabilityError: The model lacks what the answer's meaning rests on, or refuses what the
+                user set.
+        """
+        if isinstance(request, ContinuationRequest):
+            return request
+        update = self._set(request)
+        wanted: Q = request.model_copy(update=update) if update else request
+        update = self._repaired(wanted, most_allowance)
+        self._omitted |= update.keys() & OPTIONAL.keys()
+        return wanted.model_copy(update=update) if update else wanted
+
+    def _set(self, request: Request | ChoicesRequest) -> dict[str, Any]:
+        """Return the fields that the settings replace."""
+        own = self._set_fields
+        if not own:
+            return {}
+        update = {name: value for name, value in own.items() if name in type(request).model_fields}
+        if "extra" in own:
+            update["extra"] = {**own["extra"], **request.extra}
+        update["required"] = (*request.required, *own)
+        return update
+
+    def _repaired(
+        self, request: Request | ChoicesRequest, most_allowance: int | None = None
+    ) -> dict[str, Any]:
+        """Return the fields that the model cannot take as they are."""
+        learned, update = self.learned, cast("dict[str, Any]", {})
+        if request.effort is not None or request.thinking_tokens is not None:
+            update |= self._thinking(request)
+        thinks = learned.thinks and request.effort != "none"
+        if thinks or learned.allowance:
+            update |= self._with_allowance(request, most_allowance)
+        if (
+            request.temperature == 0
+            and self._shuns_temperature
+            and "temperature" not in request.required
+        ):
+            update["temperature"] = None
+        if learned.cap_field != request.cap_field:
+            update["cap_field"] = learned.cap_field
+        if learned.unsent:
+            update |= self._without_refused(request)
+        if learned.most or learned.least:
+            update |= self._within_limits(request, update)
+        return update
+
+    def _thinking(self, request: Request | ChoicesRequest) -> dict[str, Any]:
+        update: dict[str, Any] = {}
+        efforts = self.learned.efforts
+        if request.effort is not None and efforts and request.effort not in efforts:
+            wished = EFFORTS.index(request.effort)
+            # of two that are equally near, the higher one
+            update["effort"] = min(
+                efforts, key=lambda e: (abs(EFFORTS.index(e) - wished), -EFFORTS.index(e))
+            )
+        names = self._thinking_fields(request)
+        left = tuple(name for name in names if name not in self.learned.unsent)
+        if not left:
+            said = (
+                f"effort {request.effort}"
+                if request.effort is not None
+                else f"thinking_tokens={request.thinking_tokens}"
+            )
+            raise CapabilityError(f"model {self.name!r} takes no {said}; leave it out")
+        return update | {"thinking_fields": left}
+
+    def _thinking_fields(self, request: Request | ChoicesRequest) -> tuple[str, ...]:
+        """Return the fields of a body that carry effort or thinking tokens, before any refusal."""
+        if _OPENROUTER_HOST.search(str(self._model.identity.get("api_base") or "")):
+            return ("reasoning",)
+        if request.effort is None:
+            return (
+                ("thinking",)
+                if self._model.identity.get("backend") == "litellm"
+                else ("thinking_token_budget", "thinking_budget_tokens")
+            )
+        # Templates of open models take a switch instead of a level.
+        is_open = not self._is_openai and self._model.identity.get("backend") == "openai-compatible"
+        if request.effort == "none" and is_open:
+            return ("reasoning_effort", "chat_template_kwargs")
+        return ("reasoning_effort",)
+
+    def _with_allowance(
+        self, request: Request | ChoicesRequest, most: int | None
+    ) -> dict[str, Any]:
+        allowance = max(self._least_allowance(request), self.learned.allowance)
+        if most is not None:
+            allowance = min(allowance, most)
+        if isinstance(request, ChoicesRequest):
+            return {"thought_allowance": allowance}
+        if request.max_tokens is None:
+            return {}
+        return {"max_tokens": request.max_tokens + allowance, "thought_allowance": allowance}
+
+    @staticmethod
+    def _least_allowance(request: Request | ChoicesRequest) -> int:
+        """Return the first allowance that an effort asks for."""
+        if request.thinking_tokens is not None:
+            return request.thinking_tokens
+        return ALLOWANCES[1 if request.effort in ("high", "xhigh", "max") else 0]
+
+    def _without_refused(self, request: Request | ChoicesRequest) -> dict[str, Any]:
+        update: dict[str, Any] = {}
+        for name in self.learned.unsent:
+            if name in OPTIONAL and getattr(request, name, OPTIONAL[name]) != OPTIONAL[name]:
+                if name in request.required:
+                    raise CapabilityError(self._refused_setting(name, getattr(request, name)))
+                update[name] = OPTIONAL[name]
+            elif name in ("logprobs", "top_logprobs") and _reads_logprobs(request):
+                raise CapabilityError(
+                    f"model {self.name!r} sends no log-probabilities of its tokens; ask for samples"
+                    f" instead ({parameter('n', '20')}), or use a model that sends them"
+                )
+            elif name == "json_schema" and getattr(request, name, None) is not None:
+                messages = update.get("messages", request.messages)
+                update |= _schema_in_words(cast("Request", request), messages)
+            elif name == "system":
+                update |= _without_system(update.get("messages", request.messages))
+            elif name in request.extra:
+                raise CapabilityError(self._refused_setting(name, request.extra[name]))
+        return update
+
+    def _refused_setting(self, name: str, value: object) -> str:
+        return f"model {self.name!r} refuses {name}={json.dumps(value)}; leave it out"
+
+    def _within_limits(
+        self, request: Request | ChoicesRequest, update: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        most, least, within = self.learned.most, self.learned.least, cast("dict[str, Any]", {})
+        logprobs = "logprobs" if isinstance(request, Request) else "alternatives"
+        for name, wire in (("max_tokens", "max_tokens"), ("n", "n"), (logprobs, "top_logprobs")):
+            value = update.get(name, getattr(request, name, None))
+            if value is None:
+                continue
+            fits = max(least.get(wire, value), min(most.get(wire, value), value))
+            if fits != value:
+                within[name] = fits
+            if name == "max_tokens" and fits < value:
+                # the answer keeps its tokens as long as there are any
+                allowance = update.get("thought_allowance", request.thought_allowance)
+                within["thought_allowance"] = max(0, allowance - (value - fits))
+        return within
+
+    # What is learned ----------------------------------------------------------------------------
+
+    def is_tried(self, request: AnyRequest) -> bool:
+        """Return whether the model is known to take each parameter of a request, or to refuse."""
+        if self._in_batches or not self._is_remote:
+            return True
+        key = _shape(request)
+        if key in self._tried:
+            return True
+        if self._features.issuperset(_features(request)):
+            self._tried.add(key)
+            return True
+        return False
+
+    def note_answer(self, request: AnyRequest, response: AnyResponse) -> None:
+        """Learn from an answer what the model takes and whether it thinks."""
+        key = _shape(request)
+        if key not in self._tried:
+            self._tried.add(key)
+            self._features.update(_features(request))
+        if not self.learned.thinks and _shows_thought(response):
+            self._learn(thinks=True)
+
+    def widen(self, request: AnyRequest) -> bool:
+        """Learn that a thought took all tokens; return whether the next request has more."""
+        allowed = request.thought_allowance
+        self._learn(thinks=True)
+        if isinstance(request, ChoicesRequest):
+            capped = None
+        elif isinstance(request, Request):
+            capped = request.max_tokens
+        else:
+            return False
+        most = self.learned.most.get("max_tokens")
+        if most is not None and capped is not None and capped >= most:
+            return False
+        if allowed < self.learned.allowance:  # another request has learned it meanwhile
+            return True
+        larger = [a for a in ALLOWANCES if a > allowed]
+        if not larger:
+            return False
+        self._learn(allowance=larger[0])
+        return True
+
+    def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
+        """Change what is sent from now on; return whether the request may be sent again.
+
+        Raises:
+            CapabilityError: What was refused may not be left out.
+        """
+        learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
+        if refusal.kind == "rename":
+            if refusal.instead in ("max_tokens", "max_completion_tokens"):
+                self._learn(cap_field=refusal.instead)
+                return True
+            return self._leave_out(name, request)
+        if refusal.kind == "range" and refusal.limit is not None:
+            return self._limit(name, int(refusal.limit), request)
+        if refusal.kind == "effort" and request.effort is not None:
+            efforts = tuple(e for e in EFFORTS if e in refusal.values and e != request.effort)
+            if efforts:
+                self._learn(efforts=efforts)
+                self._tell(f"takes no effort {request.effort}, but {', '.join(efforts)}")
+                return True
+        if refusal.kind == "role":
+            return self._leave_out("system", request)
+        if refusal.kind in ("effort", "thinking") and name not in (
+            *request.thinking_fields,
+            *request.extra,
+        ):
+            name = request.thinking_fields[0] if request.thinking_fields else name
+        if name in ("max_tokens", "max_completion_tokens"):
+            other = "max_completion_tokens" if learned.cap_field == "max_tokens" else "max_tokens"
+            if other not in learned.unsent and refusal.kind == "drop":
+                self._learn(cap_field=other, unsent=(*learned.unsent, learned.cap_field))
+                return True
+            return False
+        return self._leave_out(name, request)
+
+    def _limit(self, name: str, limit: int, request: AnyRequest) -> bool:
+        wire = "max_tokens" if name == "max_completion_tokens" else name
+        field_name = "alternatives" if isinstance(request, ChoicesRequest) else "logprobs"
+        value = getattr(request, {"top_logprobs": field_name}.get(wire, wire), None)
+        if value is None or value == limit:
+            return self._leave_out(name, request)
+        limits = self.learned.most if value > limit else self.learned.least
+        self._learn(**{"most" if value > limit else "least": {**limits, wire: limit}})
+        if wire != "max_tokens":
+            self._tell(f"takes {wire} {'up to' if value > limit else 'from'} {limit}")
+        return True
+
+    def _leave_out(self, name: str, request: AnyRequest) -> bool:
+        """Leave a parameter out from now on; return whether the request had it."""
+        if name in self.learned.unsent or not _has(request, name):
+            return False
+        self._learn(unsent=(*self.learned.unsent, name))
+        if name != "system":
+            self._tell(f"takes no {name}")
+        if not isinstance(request, ContinuationRequest):
+            self._repaired(request)  # raises where it may not be left out
+        return True
+
+    def _tell(self, what: str) -> None:
+        self.notes.append(what)
+        _log.info("%s %s", self.name, what)
+
+    # What scores say ----------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> dict[str, object]:
+        """What the settings add to every request, for signatures."""
+        facts: dict[str, object] = dict(self.sampling.fields)
+        extra = facts.pop("extra", None)
+        if extra:
+            facts["extra"] = hashlib.sha256(encode(extra, sort_keys=True)).hexdigest()[:6]
+        return facts
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """How what is sent differs from what method and settings want, for signatures."""
+        found = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
+        if "json_schema" in self.learned.unsent:
+            found.append("json:words")
+        if self.sampling.effort is not None and self.learned.efforts:
+            request = Request(prompt="-", effort=self.sampling.effort)
+            sent = self._thinking(request).get("effort")
+            found += [f"sent-effort:{sent}"] if sent else []
+        return tuple(found)
+
+
+_PARAMETERS = {
+    "response_format": "json_schema",
+    "messages": "system",
+    "max_output_tokens": "max_tokens",
+    "stop_sequences": "stop",
+    "candidate_count": "n",
+}
+"""Names of our fields by those of the API."""
+
+
+def _has(request: AnyRequest, name: str) -> bool:
+    """Return whether a request carries a parameter."""
+    if name in request.extra or name in request.thinking_fields:
+        return True
+    if name == "system":
+        return any(message.role == "system" for message in request.messages)
+    if name in ("logprobs", "top_logprobs"):
+        return _reads_logprobs(request)
+    if name in OPTIONAL:
+        return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
+    return name == "json_schema" and getattr(request, name, None) is not None
+
+
+def _reads_logprobs(request: AnyRequest) -> bool:
+    return isinstance(request, ChoicesRequest) or getattr(request, "logprobs", None) is not None
+
+
+def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    words = JSON_IN_WORDS + encode(request.json_schema).decode()
+    if request.prompt is not None:
+        return {"json_schema": None, "prompt": request.prompt + words}
+    *before, last = messages
+    said = last.model_copy(update={"content": last.content + words})
+    return {"json_schema": None, "messages": (*before, said)}
+
+
+def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
+    """Return the chat with its system message at the beginning of the user's first one."""
+    system = [message.content for message in messages if message.role == "system"]
+    rest = [message for message in messages if message.role != "system"]
+    if not system:
+        return {}
+    if not rest or rest[0].role != "user":
+        rest.insert(0, ChatMessage(role="user", content=""))
+    content = "\n\n".join(part for part in (*system, rest[0].content) if part)
+    return {"messages": (rest[0].model_copy(update={"content": content}), *rest[1:])}
+
+
+def _shape(request: AnyRequest) -> tuple[object, ...]:
+    """Return what two requests have in common of which a server takes either both or none."""
+    if isinstance(request, Request):
+        return (
+            request.prompt is None,
+            request.temperature,
+            request.top_p,
+            request.seed is None,
+            not request.stop,
+            request.n,
+            request.logprobs,
+            request.json_schema is None,
+            request.effort,
+            request.thought_allowance,
+            *request.extra,
+        )
+    return (type(request), request.temperature, request.effort, request.thought_allowance)
+
+
+def _features(request: AnyRequest) -> set[tuple[str, object]]:
+    """Return the parameters that a server may refuse, each with its value where that matters."""
+    features: set[tuple[str, object]] = {("chat" if request.messages else "prompt", None)}
+    if isinstance(request, ContinuationRequest):
+        return features | {("continuation", None)}
+    for name in ("temperature", "effort", "thought_allowance"):
+        features.add((name, getattr(request, name)))
+    features |= {(name, None) for name in request.extra}
+    if any(message.role == "system" for message in request.messages):
+        features.add(("system", None))
+    if _reads_logprobs(request):
+        features.add(("logprobs", None))
+    if isinstance(request, Request):
+        if request.n > 1:
+            features.add(("n", request.n))
+        for name in ("top_p", "seed", "stop"):
+            if getattr(request, name) != OPTIONAL[name]:
+                features.add((name, None))
+        if request.json_schema is not None:
+            features.add(("json_schema", None))
+    return features
+
+
+def _shows_thought(response: AnyResponse) -> bool:
+    return bool(response.usage.reasoning_tokens) or (
+        isinstance(response, Response) and any(sample.thought for sample in response.samples)
+    )
