@@ -28,7 +28,6 @@ from textassay.runtime.errors import (
     ConfigurationError,
     ContentRefused,
     MalformedResponse,
-    ModelError,
     RequestRefused,
     parameter,
     quoted,
@@ -229,14 +228,11 @@ class DirectModel:
         if not 200 <= status < 300:
             raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
         payload = openai_format.parse_json(raw, where=where, secret=secrets)
-        # Gateways pass a provider's error on under their own status of success.
-        if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
+        if http_errors.is_error_payload(payload):
             raise http_errors.from_error_payload(payload, where=where, secret=secrets)
         return payload
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        named = type(error)(f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}")
-        if isinstance(error, ModelError) and isinstance(named, ModelError):
-            named.usage = error.usage
-        raise named from error
+        error.args = (f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}",)
+        raise error
