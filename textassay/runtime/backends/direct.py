@@ -142,15 +142,9 @@ class DirectModel:
             **openai_format.prompt_fields(request),
             **openai_format.sampling_fields(request),
         }
-        try:
-            payload = await self._post(
-                "/chat/completions" if request.messages else "/completions", body
-            )
-        except RequestRefused as error:
-            # There is no code for this in the protocol; servers only say it in words.
-            if request.logprobs is not None and "logprob" in str(error).lower():
-                raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
-            raise
+        payload = await self._post(
+            "/chat/completions" if request.messages else "/completions", body
+        )
         try:
             return openai_format.read_response(payload, request, self.price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -99,8 +99,6 @@ class LiteLLMErrors:
         typed = http_errors.from_status(
             status, known, read[:MAX_MESSAGE_LENGTH], where=self._name, secret=self._known_secrets()
         )
-        if type(typed) is RequestRefused and "logprobs" in body and "logprob" in str(typed).lower():
-            return CapabilityError(f"{quoted(typed)}; {openai_format.SAMPLES_INSTEAD}")
         if type(typed) is RequestRefused and typed.refusal is None:
             if isinstance(error, exceptions.ContextWindowExceededError):
                 return ContextTooLong(quoted(typed))
