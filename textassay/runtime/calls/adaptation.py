@@ -202,12 +202,13 @@ class Adaptation:
 
     # What is sent -------------------------------------------------------------------------------
 
-    def fit(self, request: Q, most_allowance: int | None = None) -> Q:
+    def fit(self, request: Q, least: int = 0, most: int | None = None) -> Q:
         """Return the request as it is sent.
 
         Args:
             request: The request as it is wanted.
-            most_allowance: Most tokens for a thought, if its context is too short for more.
+            least: Fewest tokens for a thought, whatever is known of the model.
+            most: Most tokens for a thought, if its context is too short for more.
 
         Raises:
             CapabilityError: The model lacks what the answer's meaning rests on, or refuses what the
@@ -217,7 +218,7 @@ class Adaptation:
             return request
         update = self._set(request)
         wanted: Q = request.model_copy(update=update) if update else request
-        update = self._repaired(wanted, most_allowance)
+        update = self._repaired(wanted, least, most)
         self._omitted |= update.keys() & OPTIONAL.keys()
         return wanted.model_copy(update=update) if update else wanted
 
@@ -233,15 +234,15 @@ class Adaptation:
         return update
 
     def _repaired(
-        self, request: Request | ChoicesRequest, most_allowance: int | None = None
+        self, request: Request | ChoicesRequest, least: int = 0, most: int | None = None
     ) -> dict[str, Any]:
         """Return the fields that the model cannot take as they are."""
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
             update |= self._thinking(request)
         thinks = learned.thinks and request.effort != "none"
-        if thinks or learned.allowance:
-            update |= self._with_allowance(request, most_allowance)
+        if thinks or learned.allowance or least:
+            update |= self._with_allowance(request, least, most)
         if (
             request.temperature == 0
             and self._shuns_temperature
@@ -293,9 +294,9 @@ class Adaptation:
         return ("reasoning_effort",)
 
     def _with_allowance(
-        self, request: Request | ChoicesRequest, most: int | None
+        self, request: Request | ChoicesRequest, least: int, most: int | None
     ) -> dict[str, Any]:
-        allowance = max(self._least_allowance(request), self.learned.allowance)
+        allowance = max(self._least_allowance(request), self.learned.allowance, least)
         if most is not None:
             allowance = min(allowance, most)
         if isinstance(request, ChoicesRequest):
