@@ -159,13 +159,20 @@ async def test_no_log_probabilities_where_none_were_asked_for(connect, mock_serv
     assert (await connect(server.url).generate(chat())).samples[0].logprobs is None
 
 
-@pytest.mark.parametrize("options", [{"omit_logprobs": True}, {"refuse_logprobs": True}])
-async def test_missing_log_probabilities_name_the_way_out(connect, mock_server, options):
-    """Silence and refusal alike say: n=20."""
-    server = await mock_server(**options)
+async def test_missing_log_probabilities_name_the_way_out(connect, mock_server):
+    """A server that leaves them out in silence: n=20."""
+    server = await mock_server(omit_logprobs=True)
     error = await failure(connect(server.url), chat(logprobs=5))
     assert type(error) is errors.CapabilityError
     assert "n=20" in str(error)
+
+
+async def test_refused_log_probabilities_are_a_refusal_like_any_other(connect, mock_server):
+    """What is done without them is not for a backend to decide."""
+    server = await mock_server(refuse_logprobs=True)
+    error = await failure(connect(server.url), chat(logprobs=5))
+    assert type(error) is errors.RequestRefused
+    assert error.refusal == errors.Refusal("drop", "logprobs")
 
 
 async def test_sampling_settings_reach_the_server(connect, mock_server):

@@ -190,6 +190,62 @@ def test_the_origin_behind_a_wrapped_exception_counts():
     assert not http_errors.is_transport(ValueError("x"))
 
 
+REFUSALS = [
+    (400, "Unsupported parameter: 'top_k' is not supported with this model.", "top_k"),
+    (403, "You are not allowed to request logprobs from this model", "logprobs"),
+    (416, "max_completion_tokens is too large", "max_completion_tokens"),
+    (422, "seed: Extra inputs are not permitted", "seed"),
+    (400, "Unknown parameter: 'moderation'.", "moderation"),
+    (400, "`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our "
+     "documentation at https://docs.claude.com/en/docs#max-tokens-and-context-window-size",
+     "max_tokens"),
+    (404, "This model is only supported in v1/responses and not in v1/chat/completions.", "model"),
+    (404, "This is a chat model and not supported in the v1/completions endpoint. Did you mean to "
+     "use v1/chat/completions?", "model"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "message", "name"), REFUSALS)
+def test_a_refusal_of_a_parameter_is_nothing_else(status, message, name):
+    """Not a wrong key, a filter, a long prompt or an unknown model, whatever status and words."""
+    body = orjson.dumps({"error": {"message": message}})
+    error = http_errors.from_status(status, {}, body, where="http://h/v1")
+    assert type(error) is errors.RequestRefused
+    assert error.refusal is not None
+    assert error.refusal.parameter == name
+    assert "http://h/v1 answered" in str(error)
+
+
+@pytest.mark.parametrize(("status", "body", "kind"), BODIES)
+def test_other_errors_refuse_no_parameter(status, body, kind):
+    """But one, which names the cap and its limit."""
+    raw = body.encode() if isinstance(body, str) else orjson.dumps(body)
+    error = http_errors.from_status(status, {}, raw, where="http://h/v1")
+    found = error.refusal if isinstance(error, errors.RequestRefused) else None
+    named = "max_tokens is too large" in raw.decode()
+    assert found == (errors.Refusal("range", "max_tokens", limit=8) if named else None)
+
+
+def test_a_gateway_s_error_is_what_the_provider_said():
+    """The message and the kind come from the body within."""
+    raw = '{"error": {"message": "This model\'s maximum context length is 8 tokens"}}'
+    body = {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}}
+    error = http_errors.from_status(400, {}, orjson.dumps(body), where="h")
+    assert type(error) is errors.ContextTooLong
+    assert "8 tokens" in str(error)
+
+
+def test_a_refusal_inside_a_success():
+    """With a code, and without one."""
+    message = "Unsupported parameter: 'top_k' is not supported with this model."
+    for code in (400, "400", "unsupported_parameter", None):
+        error = http_errors.from_error_payload(
+            {"error": {"message": message, "code": code}}, where="h"
+        )
+        assert type(error) is errors.RequestRefused
+        assert error.refusal == errors.Refusal("drop", "top_k")
+
+
 def test_an_error_inside_a_success():
     """Gateways answer 200 with an error in the body."""
     limited = http_errors.from_error_payload(

@@ -83,13 +83,55 @@ async def test_an_unknown_provider_is_a_mistake_of_configuration():
     ("fields", "said"),
     [({"logprobs": 5}, "n=20"), ({"n": 4}, "n=1"), ({"seed": 1}, "no seed=")],
 )
-async def test_parameters_the_provider_does_not_take_are_never_dropped(fields, said):
-    """The error names the option; nothing is sent."""
+async def test_parameters_the_provider_does_not_take_are_refused_by_name(fields, said):
+    """By litellm's own table: nothing is sent. The error names the option, too."""
     model = LiteLLMModel(
         "anthropic/claude-sonnet-4-20250514", api_key="k", api_base="http://127.0.0.1:9"
     )
-    with pytest.raises(errors.CapabilityError, match=said):
+    with pytest.raises(errors.RequestRefused, match=said) as caught:
         await model.generate(ASK.model_copy(update=fields))
+    assert caught.value.refusal == errors.Refusal("drop", next(iter(fields)))
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "refusal"),
+    [
+        ("openai/gpt-5", {"temperature": 0.0}, errors.Refusal("drop", "temperature")),
+        ("openai/gpt-5", {"top_p": 0.5}, errors.Refusal("drop", "top_p")),
+        ("openai/gpt-5", {"logprobs": 5}, errors.Refusal("drop", "logprobs")),
+        ("openai/gpt-5", {"stop": ("END",)}, errors.Refusal("drop", "stop")),
+        ("openai/o3", {"temperature": 0.0}, errors.Refusal("drop", "temperature")),
+        ("openai/o3", {"top_p": 0.5}, errors.Refusal("drop", "top_p")),
+        ("mistral/mistral-large-latest", {"n": 4}, errors.Refusal("drop", "n")),
+        (
+            "anthropic/claude-opus-4-7",
+            {"temperature": 0.0},
+            errors.Refusal("drop", "temperature"),
+        ),
+        (
+            "openai/gpt-5",
+            {"extra": {"reasoning_effort": "xhigh"}},
+            errors.Refusal("effort", "reasoning_effort"),
+        ),
+        (
+            "gemini/gemini-2.5-pro",
+            {"extra": {"reasoning_effort": "great"}},
+            errors.Refusal(
+                "effort",
+                "reasoning_effort",
+                values=("none", "minimal", "low", "medium", "high"),
+            ),
+        ),
+    ],
+)
+async def test_what_litellm_refuses_by_its_own_tables(name, fields, refusal):
+    """Nothing is sent; the run goes on without the parameter, if that is allowed."""
+    model = LiteLLMModel(name, api_key="k", api_base="http://127.0.0.1:9")
+    request = ASK.model_copy(update={"temperature": None, **fields})
+    with pytest.raises(errors.RequestRefused) as caught:
+        await model.generate(request)
+    assert caught.value.refusal == refusal
     await model.aclose()
 
 

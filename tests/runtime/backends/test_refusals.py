@@ -7,13 +7,20 @@ import json
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.benchmark_data import benchmark
+from tests.loopback import listening
+from textassay.runtime import errors
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.error_bodies import read_error
+from textassay.runtime.backends.litellm import LiteLLMModel
 from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import Refusal
+from textassay.runtime.model import ChatMessage, Model, Request
 
 QUOTES = ("'{}'", '"{}"', "`{}`", "{}")
 
@@ -511,3 +518,68 @@ def test_whatever_a_server_sends_is_read(body, status):
     raw = body if isinstance(body, bytes | str) else json.dumps(body)
     found = read_refusal(status, raw)
     assert found is None or found.parameter
+
+
+RECORDED = {
+    # what a recorded error says, and what it is
+    "does not exist": errors.ModelNotFound,
+    "claude-sonet": errors.ModelNotFound,
+    "No tool output": errors.RequestRefused,
+    "Tool call validation": errors.RequestRefused,
+    "Cannot fetch": errors.RequestRefused,
+    "video content block": errors.RequestRefused,
+    "file data": errors.RequestRefused,
+    "Field required": errors.RequestRefused,
+    "messages[0].role": Refusal("role", "messages"),
+    "Web search options": Refusal("drop", "web_search_options"),
+}
+
+
+def test_recorded_errors_of_providers():
+    """The 13 of 860 exchanges that were no success."""
+    failed = [r for r in benchmark("provider-answers/answers.jsonl.gz") if r["status"] != 200]
+    assert len(failed) == 13
+    for row in failed:
+        body = json.dumps(row["body"])
+        meaning = next(meaning for words, meaning in RECORDED.items() if words in body)
+        error = http_errors.from_status(row["status"], {}, body, where="h")
+        refusal = error.refusal if isinstance(error, errors.RequestRefused) else None
+        if isinstance(meaning, Refusal):
+            assert (type(error), refusal) == (errors.RequestRefused, meaning)
+        else:
+            assert (type(error), refusal) == (meaning, None)
+
+
+def open_model(kind: str, address: str) -> Model:
+    if kind == "direct":
+        return DirectModel("direct/judge", api_base=f"{address}/v1", api_key="sk-none")
+    # a name that litellm has no table for, so that it sends everything
+    base = address if kind.startswith("anthropic") else f"{address}/v1"
+    return LiteLLMModel(kind, api_base=base, api_key="sk-none")
+
+
+MODELS = ("direct", "openai/an-unknown-one", "openrouter/a/b", "anthropic/claude-3-unknown")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("kind", MODELS)
+async def test_the_quoted_errors_through_a_client(kind):
+    """Each from a real server, whose answers litellm turns into exceptions of its own."""
+    ask = Request(messages=(ChatMessage(role="user", content="Rate."),), max_tokens=9)
+    sending: list[dict[str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(sending[0]["body"], status=sending[0]["status"])
+
+    lost = []
+    async with listening(answer) as address:
+        model = open_model(kind, address)
+        for row in rows(refused=True):
+            sending[:] = [row]
+            try:
+                await model.generate(ask)
+            except errors.ModelError as error:
+                if type(error) is not errors.RequestRefused or error.refusal != expected(row):
+                    lost.append((row["id"], error, getattr(error, "refusal", None)))
+        await model.aclose()
+    assert lost == []

@@ -32,6 +32,7 @@ class Providers:
     """Texts whose requests are refused."""
     held: int = 0
     """Looks at Anthropic's batches before one is run."""
+    bad_row_message: str = "too long for this model"
     refused_files: int = 0
     """Batches that are refused as a whole."""
     without_metadata: bool = False
@@ -103,7 +104,7 @@ class Providers:
             if late and number % 2:
                 result: Json = {"type": "expired"}
             elif any(bad in text for bad in self.bad_rows):
-                told = {"type": "invalid_request_error", "message": "too long for this model"}
+                told = {"type": "invalid_request_error", "message": self.bad_row_message}
                 result = {"type": "errored", "error": {"type": "error", "error": told}}
             else:
                 self.billed[key] += 1
@@ -208,7 +209,7 @@ class Providers:
                 )
                 continue
             if any(bad in text for bad in self.bad_rows):
-                error = {"message": "too long for this model", "type": "invalid_request_error"}
+                error = {"message": self.bad_row_message, "type": "invalid_request_error"}
                 errors.append({"custom_id": row["custom_id"], "error": error})
                 continue
             self.billed[row["custom_id"]] += 1
@@ -264,7 +265,7 @@ class Providers:
             if late and number % 2:
                 continue
             if any(bad in text for bad in self.bad_rows):
-                error = {"code": 3, "message": "too long for this model"}
+                error = {"code": 3, "message": self.bad_row_message}
                 responses.append({"error": error, "metadata": {"key": key}})
                 continue
             self.billed[key] += 1

@@ -7,15 +7,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.batch_server import serve_batches
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_queue import QUICK, DyingBook, DyingStore, asked
+from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import Prepared
 from textassay.runtime.batches.providers import KEYS, batch_address, open_provider
 from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
@@ -23,6 +26,7 @@ from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     NothingListening,
+    Refusal,
     RequestRefused,
 )
 from textassay.runtime.model import ChatMessage, Request, Response
@@ -89,6 +93,40 @@ async def test_answers_refusals_and_usage_are_read(name: str, tmp_path: Path) ->
             assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (12, 3)
             assert answer.usage.cost is None, "known to nobody who has not the price"
     assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_row_says_which_parameter_was_refused(name: str, tmp_path: Path) -> None:
+    message = "Unsupported parameter: 'temperature' is not supported with this model."
+    async with serve_providers(bad_rows=("text 1 ",), bad_row_message=message) as server:
+        answer, refused = await session(name, tmp_path, server, asked(2))
+    assert isinstance(answer, Response)
+    assert type(refused) is RequestRefused
+    assert refused.refusal == Refusal("drop", "temperature")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_row_that_is_bad_otherwise_refuses_no_parameter(name: str, tmp_path: Path) -> None:
+    async with serve_providers(bad_rows=("text 0 ",)) as server:
+        (refused,) = await session(name, tmp_path, server, asked(1))
+    assert refused.refusal is None
+
+
+async def test_lines_of_openai_and_vllm_say_which_parameter_was_refused() -> None:
+    """A status with a body, an error beside it, or an error alone."""
+    said = {"message": "Unknown parameter: 'seed'.", "type": "invalid_request_error"}
+    lines: list[dict[str, Any]] = [
+        {"response": {"status_code": 400, "body": {"error": said}}, "error": None},
+        {"response": {"status_code": 400, "body": None}, "error": {"error": said}},
+        {"response": None, "error": {**said, "code": "invalid_request"}},
+    ]
+    for line in lines:
+        row = result_of(
+            {"custom_id": "k", **line},
+            lambda status, body: http_errors.from_status(status, {}, orjson.dumps(body), where="h"),
+        )
+        assert isinstance(row.error, RequestRefused)
+        assert row.error.refusal == Refusal("drop", "seed")
 
 
 async def test_answers_of_gemini_without_metadata_are_told_apart_by_their_order(

@@ -29,7 +29,6 @@ from textassay.runtime.errors import (
     ConfigurationError,
     ContentRefused,
     MalformedResponse,
-    ModelError,
     RequestRefused,
     parameter,
     quoted,
@@ -144,15 +143,9 @@ class DirectModel:
             **openai_format.prompt_fields(request),
             **openai_format.sampling_fields(request),
         }
-        try:
-            payload = await self._post(
-                "/chat/completions" if request.messages else "/completions", body
-            )
-        except RequestRefused as error:
-            # There is no code for this in the protocol; servers only say it in words.
-            if request.logprobs is not None and "logprob" in str(error).lower():
-                raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
-            raise
+        payload = await self._post(
+            "/chat/completions" if request.messages else "/completions", body
+        )
         try:
             return openai_format.read_response(payload, request, self.price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
@@ -230,14 +223,11 @@ class DirectModel:
         if not 200 <= status < 300:
             raise http_errors.from_status(status, headers, raw, where=where, secret=secrets)
         payload = openai_format.parse_json(raw, where=where, secret=secrets)
-        # Gateways pass a provider's error on under their own status of success.
-        if isinstance(payload, dict) and payload.get("error") and not payload.get("choices"):
+        if http_errors.is_error_payload(payload):
             raise http_errors.from_error_payload(payload, where=where, secret=secrets)
         return payload
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        named = type(error)(f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}")
-        if isinstance(error, ModelError) and isinstance(named, ModelError):
-            named.usage = error.usage
-        raise named from error
+        error.args = (f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}",)
+        raise error

@@ -194,10 +194,8 @@ def _of_status(
     # filter comes as 400 or 403 like a bad request or a bad key.
     if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
         return QuotaExhausted(message)
-    refusal = read_refusal(status, body)
-    if refusal is not None:
-        refused = RequestRefused(message)
-        refused.refusal = refusal
+    refused = request_refused(message, status, body)
+    if refused.refusal is not None:
         return refused
     if status in (400, 403, 422) and FILTER.search(both):
         return ContentRefused(message)
@@ -230,6 +228,19 @@ def _of_status(
     return RequestRefused(message)
 
 
+def request_refused(message: str, status: int, body: bytes | str) -> RequestRefused:
+    """Return a refusal that says what the server objects to, if its answer names a parameter.
+
+    Args:
+        message: The error's message.
+        status: HTTP status.
+        body: The answer's body, or what was said instead of one.
+    """
+    error = RequestRefused(message)
+    error.refusal = read_refusal(status, body)
+    return error
+
+
 def _redirected(where: str, headers: Mapping[str, str], secret: Secret) -> ModelNotFound:
     """Return the error of an address that is wrong; redirects are never followed."""
     target = quote(headers.get("location", "elsewhere"), secret)
@@ -248,10 +259,20 @@ def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
     return wait is None and QUOTA_TEXT.search(message) is not None
 
 
+def is_error_payload(payload: Any) -> bool:
+    """Return whether the body of a success is an error, as gateways pass a provider's on."""
+    answers = ("choices", "content", "candidates", "output")
+    return (
+        isinstance(payload, dict)
+        and bool(payload.get("error"))
+        and not any(payload.get(name) for name in answers)
+    )
+
+
 def from_error_payload(
     payload: Mapping[str, Any], *, where: str, secret: Secret = None
 ) -> ModelError:
-    """Return the error in a body that has `error` despite a success status, as gateways send."""
+    """Return the error in a body for which `is_error_payload` is true."""
     error = payload["error"]
     code = error.get("code") if isinstance(error, dict) else None
     body = orjson.dumps(payload)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 import httpx
+import orjson
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.http_client import HttpClient
@@ -44,7 +45,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
 
         Raises:
             ModelNotFound: The server redirects.
-            MalformedResponse: The answer is too long.
+            ModelError: The answer is too long, or an error despite its status.
             ReadTimeout: The time limit of the request is over.
         """
         body = await request.aread()
@@ -67,7 +68,23 @@ class ClientTransport(httpx.AsyncBaseTransport):
         kept = [(k, v) for k, v in answer.headers.items() if k.lower() not in _OF_THE_WIRE]
         # Parsers behind this transport would refuse a whole answer for half of a surrogate pair.
         content = whole_characters(answer.body)
+        self._refuse_errors(answer.status, content)
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
+
+    def _refuse_errors(self, status: int, content: bytes) -> None:
+        """Raise the error in a success, of which libraries keep the outermost message only.
+
+        Raises:
+            ModelError: The body is an error, whatever its status says.
+        """
+        if status >= 300 or b'"error"' not in content:
+            return
+        try:
+            payload = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return  # the library says what is wrong with it
+        if http_errors.is_error_payload(payload):
+            raise http_errors.from_error_payload(payload, where=self._where)
 
 
 class PlainClient(httpx.AsyncClient):

@@ -424,10 +424,10 @@ class LiteLLMModel:
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
-        named = type(error)(f"{self._name}: {self._errors.scrub(quoted(error))}")
-        if isinstance(error, ModelError) and isinstance(named, ModelError) and error.usage:
-            named.usage = error.usage if self._price else _with_cost(error.usage, cost)
-        raise named from None
+        error.args = (f"{self._name}: {self._errors.scrub(quoted(error))}",)
+        if isinstance(error, ModelError) and error.usage and not self._price:
+            error.usage = _with_cost(error.usage, cost)
+        raise error from None
 
 
 def _with_cost(usage: Usage, cost: float | None) -> Usage:

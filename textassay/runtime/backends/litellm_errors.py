@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -70,6 +72,7 @@ class LiteLLMErrors:
         """
         own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
         if own is not None:  # raised by our own client, inside litellm
+            own.args = (self.scrub(quoted(own)),)
             return own
         words = (
             str(error)[:MAX_MESSAGE_LENGTH]
@@ -79,7 +82,7 @@ class LiteLLMErrors:
         words = _LITELLM_WORDS.sub("", words)
         text = self.scrub(words)
         if isinstance(error, exceptions.UnsupportedParamsError):
-            return self._unsupported(text)
+            return self._unsupported(text, body)
         if isinstance(error, exceptions.Timeout):
             return TimedOut(f"no answer from {self._name}: {http_errors.quote(text)}")
         headers = getattr(error, "litellm_response_headers", None)
@@ -96,13 +99,11 @@ class LiteLLMErrors:
         typed = http_errors.from_status(
             status, known, read[:MAX_MESSAGE_LENGTH], where=self._name, secret=self._known_secrets()
         )
-        if type(typed) is RequestRefused:
+        if type(typed) is RequestRefused and typed.refusal is None:
             if isinstance(error, exceptions.ContextWindowExceededError):
                 return ContextTooLong(quoted(typed))
             if isinstance(error, exceptions.ContentPolicyViolationError):
                 return ContentRefused(quoted(typed))
-            if "logprobs" in body and "logprob" in str(typed).lower():
-                return CapabilityError(f"{quoted(typed)}; {openai_format.SAMPLES_INSTEAD}")
         return typed
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
@@ -115,6 +116,11 @@ class LiteLLMErrors:
                 f"{self._name}: no key: {http_errors.quote(text)}; or use "
                 f"{parameter('api_key_env', 'NAME')}"
             )
+        if not http_errors.is_transport(error):
+            # litellm maps levels of effort by its own tables, and raises what it cannot map
+            refused = http_errors.request_refused(f"{self._name}: {text}", 400, text)
+            if refused.refusal is not None:
+                return refused
         # an untrusted certificate is a ValueError, too
         unreadable = any(isinstance(cause, ValueError) for cause in http_errors.causes(error))
         if (
@@ -135,14 +141,25 @@ class LiteLLMErrors:
             f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
         )
 
-    def _unsupported(self, text: str) -> CapabilityError:
+    def _unsupported(self, text: str, body: Json) -> TextassayError:
+        """Return the error for what litellm refuses by its own table; nothing was sent."""
         listed = _UNSUPPORTED.search(text)
         names = re.findall(r"\w+", listed[1]) if listed else []
+        refusal = read_refusal(400, text)
+        if refusal is not None and refusal.kind == "drop" and refusal.parameter not in body:
+            # it names all that a model does not take, whichever of them were asked for
+            sent = body.keys() - {"messages", "prompt"}
+            named = next((word for word in re.findall(r"\w+", text) if word in sent), None)
+            refusal = replace(refusal, parameter=named) if named else refusal
+        names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)
-        return CapabilityError(
-            f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else "")
-        )
+        message = f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else "")
+        if refusal is None:
+            return CapabilityError(message)
+        refused = RequestRefused(message)
+        refused.refusal = refusal
+        return refused
 
     def scrub(self, text: str) -> str:
         """Return `text` without our key, or any that litellm may have found in the environment."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
+from textassay.runtime.backends import http_errors
 from textassay.runtime.batches.provider import UNREADABLE, BatchResult
-from textassay.runtime.errors import ModelError, RequestRefused
+from textassay.runtime.errors import ModelError
 
 _UNRUN = frozenset({"batch_expired", "batch_cancelled"})
 
@@ -34,9 +37,10 @@ def result_of(
     fields = details if isinstance(details, Mapping) else {"message": details}
     code = fields.get("code")
     reason = fields.get("message") or code or "it does not say why"
+    message = f"{where} did not answer this request: {reason}"
     return BatchResult(
         key,
-        error=RequestRefused(f"{where} did not answer this request: {reason}"),
+        error=http_errors.request_refused(message, 400, orjson.dumps({"error": details})),
         # Only these were certainly not run: anything else may have been billed and is not asked
         # twice.
         unrun=isinstance(code, str) and code in _UNRUN,

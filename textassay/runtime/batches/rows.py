@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any
 
+from textassay.runtime.backends import http_errors
 from textassay.runtime.batches.book import KeyedRequest
 from textassay.runtime.batches.provider import UNREADABLE, BatchResult, BatchStatus, ResultsGone
 from textassay.runtime.errors import CapabilityError, ModelError, RequestRefused
@@ -74,7 +75,8 @@ class Rows:
         if key in self.failed:
             return self.failed[key]
         if status.failure is not None:
-            return RequestRefused(f"the provider refused the whole batch: {status.failure}")
+            message = f"the provider refused the whole batch: {status.failure}"
+            return http_errors.request_refused(message, 400, status.failure)
         if self._lost is not None:
             return self._lost
         return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
