@@ -112,7 +112,7 @@ class Learned(Message):
     """Levels of effort that it takes; empty if unknown."""
 
 
-_known: dict[bytes, Learned] = {}
+KNOWN: dict[bytes, Learned] = {}
 """What this process has learned, by identity: later connections to the same model begin with it."""
 
 
@@ -167,7 +167,7 @@ class Adaptation:
     @cached_property
     def learned(self) -> Learned:
         """What is known of the model by now."""
-        known = _known.get(self._key) if self._is_remote else None
+        known = KNOWN.get(self._key) if self._is_remote else None
         if known is not None:
             return known
         is_direct = self._model.identity.get("backend") == "openai-compatible"
@@ -189,7 +189,7 @@ class Adaptation:
 
     def restore(self, value: bytes) -> None:
         """Begin with what an earlier process has learned and stored."""
-        if self._key not in _known:
+        if self._key not in KNOWN:
             self._learn(**Learned.model_validate(decode(value)).model_dump())
             self.unsaved = False
 
@@ -197,7 +197,7 @@ class Adaptation:
         self.learned = self.learned.model_copy(update=update)
         # A model of this process, or of a script, is another one with each object.
         if self._is_remote:
-            _known[self._key] = self.learned
+            KNOWN[self._key] = self.learned
         self.unsaved = True
 
     # What is sent -------------------------------------------------------------------------------
@@ -345,7 +345,8 @@ class Adaptation:
             value = update.get(name, getattr(request, name, None))
             if value is None:
                 continue
-            fits = max(least.get(wire, value), min(most.get(wire, value), value))
+            fits = min(most.get(wire, value), value)
+            fits = max(least.get(wire, fits), fits)
             if fits != value:
                 within[name] = fits
             if name == "max_tokens" and fits < value:

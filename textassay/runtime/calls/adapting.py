@@ -121,16 +121,16 @@ class _Attempts(Generic[Q]):
     async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
         """Do what `ask` does with a model of which it is not known whether it thinks."""
         answer = await self.ask(sent.model_copy(update={"probing": True}), call)
-        if (
-            isinstance(answer, Response)
-            and answer.is_cut
-            and not self._least_allowance
-            and not sent.thought_allowance
-        ):
+        if isinstance(answer, Response) and answer.is_cut and not sent.thought_allowance:
             # Some servers show a thought that is cut off as if it were the answer.
             self._least_allowance = ALLOWANCES[0]
             self._spent = answer.usage
             return None
+        if answer is not None:
+            # also where it was given tokens for a thought that it turned out not to need
+            for request in (sent, self._adaptation.fit(self._request)):
+                self._adaptation.note_answer(request, answer)
+            await self._model.save()
         return answer
 
     async def ask(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
@@ -143,9 +143,8 @@ class _Attempts(Generic[Q]):
             self._learn(sent, error)
         else:
             if not (isinstance(answer, Response) and answer.is_unfinished):
-                if not (sent.probing and isinstance(answer, Response) and answer.is_cut):
+                if not sent.probing:
                     self._adaptation.note_answer(sent, answer)
-                if self._adaptation.unsaved:
                     await self._model.save()
                 if self._spent is NO_USAGE:
                     return answer
