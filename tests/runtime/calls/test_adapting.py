@@ -60,7 +60,8 @@ class Server(ScriptedModel):
     """A model at an address, by a function of the request that refuses or answers."""
 
     def __init__(self, reply: Callable[[Request], Any], name: str = "direct/judge") -> None:
-        super().__init__(reply, name=name, choices=lambda _: {"yes": -0.1, "no": -2.0})
+        self._reply = reply
+        super().__init__(name=name, choices=lambda _: {"yes": -0.1, "no": -2.0})
         self._address = f"http://127.0.0.1/{next(_ports)}/v1"
 
     @property
@@ -68,10 +69,12 @@ class Server(ScriptedModel):
         return {"backend": "openai-compatible", "model": self.name, "api_base": self._address}
 
     async def generate(self, request: Request) -> Response:
-        """Ask the script once, whatever `n` is."""
-        response = await super().generate(request.model_copy(update={"n": 1}))
-        self.requests[-1] = request
-        return response.model_copy(update={"samples": response.samples * request.n})
+        self.requests.append(request)
+        reply = self._reply(request)
+        if isinstance(reply, BaseException):
+            raise reply
+        answer: Response = reply.model_copy(update={"samples": reply.samples * request.n})
+        return answer
 
     @property
     def sent(self) -> list[Request]:
@@ -159,7 +162,7 @@ async def test_later_connections_to_the_same_address_know_what_was_learned() -> 
 
 @pytest.mark.asyncio
 async def test_what_was_learned_is_stored_with_the_answers(tmp_path) -> None:
-    """A new process, here one that has forgotten it, sends what the first one learned, and pays nothing."""
+    """A new process, here one that has forgotten it, sends the same and pays nothing."""
     server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
     store = await open_answers(tmp_path / "answers")
     first = AdaptingModel(CachedModel(server, store), Adaptation(server), store)

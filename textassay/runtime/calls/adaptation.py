@@ -217,10 +217,10 @@ class Adaptation:
         if isinstance(request, ContinuationRequest):
             return request
         update = self._set(request)
-        wanted: Q = request.model_copy(update=update) if update else request
-        update = self._repaired(wanted, least, most)
+        merged: Q = request.model_copy(update=update) if update else request
+        update = self._repaired(merged, least, most)
         self._omitted |= update.keys() & OPTIONAL.keys()
-        return wanted.model_copy(update=update) if update else wanted
+        return merged.model_copy(update=update) if update else merged
 
     def _set(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         """Return the fields that the settings replace."""
@@ -269,12 +269,12 @@ class Adaptation:
         names = self._thinking_fields(request)
         left = tuple(name for name in names if name not in self.learned.unsent)
         if not left:
-            said = (
+            setting = (
                 f"effort {request.effort}"
                 if request.effort is not None
                 else f"thinking_tokens={request.thinking_tokens}"
             )
-            raise CapabilityError(f"model {self.name!r} takes no {said}; leave it out")
+            raise CapabilityError(f"model {self.name!r} takes no {setting}; leave it out")
         return update | {"thinking_fields": left}
 
     def _thinking_fields(self, request: Request | ChoicesRequest) -> tuple[str, ...]:
@@ -464,7 +464,7 @@ class Adaptation:
     # What scores say ----------------------------------------------------------------------------
 
     @property
-    def asked(self) -> dict[str, object]:
+    def settings_facts(self) -> dict[str, object]:
         """What the settings add to every request, for signatures."""
         facts: dict[str, object] = dict(self.sampling.fields)
         extra = facts.pop("extra", None)
@@ -517,8 +517,8 @@ def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[
     if request.prompt is not None:
         return {"json_schema": None, "prompt": request.prompt + words}
     *before, last = messages
-    said = last.model_copy(update={"content": last.content + words})
-    return {"json_schema": None, "messages": (*before, said)}
+    longer = last.model_copy(update={"content": last.content + words})
+    return {"json_schema": None, "messages": (*before, longer)}
 
 
 def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:
