@@ -61,6 +61,8 @@ _SWITCHES = (
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
+_PARTS = "Pydantic serializer warnings"
+"""What pydantic says of contents that are parts, each time that litellm copies an answer."""
 _OWN_PROMPT_PROVIDERS = ("openai", "text-completion-openai")
 _CLIENT_PROVIDERS = frozenset(
     {
@@ -102,7 +104,8 @@ def load_litellm() -> Any:
     """
     for switch in _SWITCHES:
         os.environ.setdefault(switch, "True")
-    warnings.filterwarnings("ignore", message=_READ_ONLY, category=UserWarning)
+    for message in (_READ_ONLY, _PARTS):
+        warnings.filterwarnings("ignore", message=message, category=UserWarning)
     import litellm
 
     litellm.suppress_debug_info = True
