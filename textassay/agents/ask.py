@@ -283,7 +283,7 @@ class Ask:
 def _settings_facts(model: Model) -> list[str]:
     """Return what the settings of a model add to every request, such as its effort."""
     adaptation = adaptation_of(model)
-    return [] if adaptation is None else [f"{k}:{v}" for k, v in adaptation.asked.items()]
+    return [] if adaptation is None else [f"{k}:{v}" for k, v in adaptation.settings_facts.items()]
 
 
 def _server_limit(response: Response, room: int) -> int | None:

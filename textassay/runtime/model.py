@@ -60,6 +60,9 @@ class Prompted(Message):
     thought_allowance: int = Field(default=0, ge=0)
     """How many of `max_tokens` are there for thoughts: limits and budgets do not reserve them in
     full. Never sent and not part of the cache key."""
+    probing: bool = False
+    """Whether the model is not known yet: an answer that is cut off is not kept, as it is asked for
+    again with tokens for a thought. Never sent and not part of the cache key."""
     thinking_fields: tuple[str, ...] = ()
     """Fields of the body that carry `effort` and `thinking_tokens`. Not part of the cache key."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -157,6 +160,11 @@ class Response(Message):
     def is_unfinished(self) -> bool:
         """Whether no sample holds anything of an answer."""
         return all(sample.is_unfinished for sample in self.samples)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether no sample came to its end."""
+        return all(sample.finish_reason == "length" for sample in self.samples)
 
 
 class ChoicesRequest(Prompted):

@@ -70,6 +70,7 @@ NOT_SENT: dict[str, object] = {
     "dry_run_answer": "4",
     "required": ("temperature",),
     "thought_allowance": 4096,
+    "probing": True,
     "thinking_fields": ("reasoning_effort",),
     "cap_field": "max_completion_tokens",
 }

@@ -128,7 +128,22 @@ def sampling_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return body | request.extra
+    return body | _thinking_fields(request) | request.extra
+
+
+def _thinking_fields(request: Request) -> Json:
+    """Return the fields that say how much to think, in the forms that the server takes."""
+    effort, tokens = request.effort, request.thinking_tokens
+    forms: Json = {
+        "reasoning_effort": effort,
+        # Qwen and GLM read the first, DeepSeek and Granite the second
+        "chat_template_kwargs": {"enable_thinking": False, "thinking": False},
+        "reasoning": {"effort": effort} if tokens is None else {"max_tokens": tokens},
+        "thinking": {"type": "enabled", "budget_tokens": tokens},
+        "thinking_token_budget": tokens,
+        "thinking_budget_tokens": tokens,
+    }
+    return {name: forms[name] for name in request.thinking_fields}
 
 
 def merged(body: Json, extra: Json) -> Json:

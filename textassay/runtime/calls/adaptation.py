@@ -112,7 +112,7 @@ class Learned(Message):
     """Levels of effort that it takes; empty if unknown."""
 
 
-_known: dict[bytes, Learned] = {}
+KNOWN: dict[bytes, Learned] = {}
 """What this process has learned, by identity: later connections to the same model begin with it."""
 
 
@@ -167,7 +167,7 @@ class Adaptation:
     @cached_property
     def learned(self) -> Learned:
         """What is known of the model by now."""
-        known = _known.get(self._key) if self._is_remote else None
+        known = KNOWN.get(self._key) if self._is_remote else None
         if known is not None:
             return known
         is_direct = self._model.identity.get("backend") == "openai-compatible"
@@ -189,7 +189,7 @@ class Adaptation:
 
     def restore(self, value: bytes) -> None:
         """Begin with what an earlier process has learned and stored."""
-        if self._key not in _known:
+        if self._key not in KNOWN:
             self._learn(**Learned.model_validate(decode(value)).model_dump())
             self.unsaved = False
 
@@ -197,17 +197,18 @@ class Adaptation:
         self.learned = self.learned.model_copy(update=update)
         # A model of this process, or of a script, is another one with each object.
         if self._is_remote:
-            _known[self._key] = self.learned
+            KNOWN[self._key] = self.learned
         self.unsaved = True
 
     # What is sent -------------------------------------------------------------------------------
 
-    def fit(self, request: Q, most_allowance: int | None = None) -> Q:
+    def fit(self, request: Q, least: int = 0, most: int | None = None) -> Q:
         """Return the request as it is sent.
 
         Args:
             request: The request as it is wanted.
-            most_allowance: Most tokens for a thought, if its context is too short for more.
+            least: Fewest tokens for a thought, whatever is known of the model.
+            most: Most tokens for a thought, if its context is too short for more.
 
         Raises:
             CapabilityError: The model lacks what the answer's meaning rests on, or refuses what the
@@ -216,10 +217,10 @@ class Adaptation:
         if isinstance(request, ContinuationRequest):
             return request
         update = self._set(request)
-        wanted: Q = request.model_copy(update=update) if update else request
-        update = self._repaired(wanted, most_allowance)
+        merged: Q = request.model_copy(update=update) if update else request
+        update = self._repaired(merged, least, most)
         self._omitted |= update.keys() & OPTIONAL.keys()
-        return wanted.model_copy(update=update) if update else wanted
+        return merged.model_copy(update=update) if update else merged
 
     def _set(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         """Return the fields that the settings replace."""
@@ -233,15 +234,15 @@ class Adaptation:
         return update
 
     def _repaired(
-        self, request: Request | ChoicesRequest, most_allowance: int | None = None
+        self, request: Request | ChoicesRequest, least: int = 0, most: int | None = None
     ) -> dict[str, Any]:
         """Return the fields that the model cannot take as they are."""
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
             update |= self._thinking(request)
         thinks = learned.thinks and request.effort != "none"
-        if thinks or learned.allowance:
-            update |= self._with_allowance(request, most_allowance)
+        if thinks or learned.allowance or least:
+            update |= self._with_allowance(request, least, most)
         if (
             request.temperature == 0
             and self._shuns_temperature
@@ -268,12 +269,12 @@ class Adaptation:
         names = self._thinking_fields(request)
         left = tuple(name for name in names if name not in self.learned.unsent)
         if not left:
-            said = (
+            setting = (
                 f"effort {request.effort}"
                 if request.effort is not None
                 else f"thinking_tokens={request.thinking_tokens}"
             )
-            raise CapabilityError(f"model {self.name!r} takes no {said}; leave it out")
+            raise CapabilityError(f"model {self.name!r} takes no {setting}; leave it out")
         return update | {"thinking_fields": left}
 
     def _thinking_fields(self, request: Request | ChoicesRequest) -> tuple[str, ...]:
@@ -293,9 +294,9 @@ class Adaptation:
         return ("reasoning_effort",)
 
     def _with_allowance(
-        self, request: Request | ChoicesRequest, most: int | None
+        self, request: Request | ChoicesRequest, least: int, most: int | None
     ) -> dict[str, Any]:
-        allowance = max(self._least_allowance(request), self.learned.allowance)
+        allowance = max(self._least_allowance(request), self.learned.allowance, least)
         if most is not None:
             allowance = min(allowance, most)
         if isinstance(request, ChoicesRequest):
@@ -344,7 +345,8 @@ class Adaptation:
             value = update.get(name, getattr(request, name, None))
             if value is None:
                 continue
-            fits = max(least.get(wire, value), min(most.get(wire, value), value))
+            fits = min(most.get(wire, value), value)
+            fits = max(least.get(wire, fits), fits)
             if fits != value:
                 within[name] = fits
             if name == "max_tokens" and fits < value:
@@ -462,7 +464,7 @@ class Adaptation:
     # What scores say ----------------------------------------------------------------------------
 
     @property
-    def asked(self) -> dict[str, object]:
+    def settings_facts(self) -> dict[str, object]:
         """What the settings add to every request, for signatures."""
         facts: dict[str, object] = dict(self.sampling.fields)
         extra = facts.pop("extra", None)
@@ -515,8 +517,8 @@ def _schema_in_words(request: Request, messages: Sequence[ChatMessage]) -> dict[
     if request.prompt is not None:
         return {"json_schema": None, "prompt": request.prompt + words}
     *before, last = messages
-    said = last.model_copy(update={"content": last.content + words})
-    return {"json_schema": None, "messages": (*before, said)}
+    longer = last.model_copy(update={"content": last.content + words})
+    return {"json_schema": None, "messages": (*before, longer)}
 
 
 def _without_system(messages: Sequence[ChatMessage]) -> dict[str, Any]:

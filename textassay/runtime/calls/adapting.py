@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic
 
-from textassay.runtime.calls.adaptation import LEAST_ALLOWANCE, Adaptation
+from textassay.runtime.calls.adaptation import ALLOWANCES, LEAST_ALLOWANCE, Adaptation
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
@@ -76,15 +76,14 @@ class AdaptingModel(Wrapper):
             await self._restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
         while True:
-            sent = attempts.next()
+            sent, answer = attempts.next(), None
             if adaptation.is_tried(sent):
                 answer = await attempts.ask(sent, call)
             else:
                 async with adaptation.lock:
-                    sent = attempts.next()
-                    if adaptation.is_tried(sent):  # the one before has found out
-                        continue
-                    answer = await attempts.ask(sent, call)
+                    # The one before may have found out.
+                    while answer is None and not adaptation.is_tried(sent := attempts.next()):
+                        answer = await attempts.probe(sent, call)
             if answer is not None:
                 return answer
 
@@ -111,12 +110,28 @@ class _Attempts(Generic[Q]):
         self._request: Q = request
         self._adaptation = model.adaptation
         self._spent, self._repairs = NO_USAGE, 0
+        self._least_allowance = 0
         self._most_allowance: int | None = None
 
     def next(self) -> Q:
         """Return the request as it is sent next."""
-        sent: Q = self._adaptation.fit(self._request, self._most_allowance)
+        sent: Q = self._adaptation.fit(self._request, self._least_allowance, self._most_allowance)
         return sent
+
+    async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
+        """Do what `ask` does with a model of which it is not known whether it thinks."""
+        answer = await self.ask(sent.model_copy(update={"probing": True}), call)
+        if isinstance(answer, Response) and answer.is_cut and not sent.thought_allowance:
+            # Some servers show a thought that is cut off as if it were the answer.
+            self._least_allowance = ALLOWANCES[0]
+            self._spent = answer.usage
+            return None
+        if answer is not None:
+            # also where it was given tokens for a thought that it turned out not to need
+            for request in (sent, self._adaptation.fit(self._request)):
+                self._adaptation.note_answer(request, answer)
+            await self._model.save()
+        return answer
 
     async def ask(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
         """Return the answer; `None` to ask again as was learned from this attempt."""
@@ -128,8 +143,8 @@ class _Attempts(Generic[Q]):
             self._learn(sent, error)
         else:
             if not (isinstance(answer, Response) and answer.is_unfinished):
-                self._adaptation.note_answer(sent, answer)
-                if self._adaptation.unsaved:
+                if not sent.probing:
+                    self._adaptation.note_answer(sent, answer)
                     await self._model.save()
                 if self._spent is NO_USAGE:
                     return answer
@@ -156,7 +171,7 @@ class _Attempts(Generic[Q]):
             return
         self._repairs += 1
         # What another request has learned meanwhile may be all that this one needs.
-        if self.next() != sent:
+        if self.next() != sent.model_copy(update={"probing": False}):
             return
         try:
             may_repeat = self._adaptation.learn(error.refusal, sent)

@@ -39,7 +39,9 @@ from textassay.runtime.storage.json_text import decode, encode
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
 
-_NOT_SENT = ("dry_run_answer", "required", "thought_allowance", "thinking_fields", "cap_field")
+_NOT_SENT = (
+    "dry_run_answer", "required", "thought_allowance", "probing", "thinking_fields", "cap_field",
+)  # fmt: skip
 _ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
 """Fields that requests did not have when key format 1 was fixed: part of a key only if set."""
 _ADDED_TO_SCORING: dict[str, Any] = {
@@ -278,6 +280,13 @@ def verify(folder: str | Path) -> Verification:
     return cache_folder.verify(folder, decode_answer)
 
 
+def _is_asked_again(request: AnyRequest, response: AnyResponse) -> bool:
+    """Return whether a better answer will come under the same key, with tokens for a thought."""
+    return isinstance(response, Response) and (
+        response.is_unfinished or (request.probing and response.is_cut)
+    )
+
+
 class StoringModel(Wrapper):
     """Keeps every answer before it returns.
 
@@ -306,8 +315,7 @@ class StoringModel(Wrapper):
         if self._full is not None:
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
-        # asked for again, with more tokens, under the same key
-        if isinstance(response, Response) and response.is_unfinished:
+        if _is_asked_again(request, response):
             return response
         try:
             await self.store.put(self._keys.get(request), encode_answer(response))
@@ -368,6 +376,6 @@ class CachedModel(Wrapper):
         self._hits_in_a_row = 0
         self._keys.keep(request, key)
         response = await call(request)
-        if self._keep and not (isinstance(response, Response) and response.is_unfinished):
+        if self._keep and not _is_asked_again(request, response):
             await self.store.put(key, encode_answer(response))
         return response

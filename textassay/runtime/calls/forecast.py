@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.model import AnyRequest, AnyResponse, ContinuationRequest, Request
+from textassay.runtime.model import (
+    AnyRequest,
+    AnyResponse,
+    ChoicesRequest,
+    ContinuationRequest,
+    Request,
+    Response,
+)
+
+HEADROOM = 1.2
+"""By how much a forecast exceeds the mean so far."""
+MEMORY = 200
+"""Answers after which older ones fade from a mean."""
+
+
+class RunningMean:
+    """The mean of what was seen, about the last `MEMORY` of it."""
+
+    def __init__(self, first: float) -> None:
+        """Forecast `first` until anything was seen."""
+        self._mean, self._seen, self._first = 0.0, 0, first
+
+    def add(self, value: float) -> None:
+        """Take a value into account."""
+        # A count that stops growing turns the running mean into an exponential one.
+        self._seen = min(self._seen + 1, MEMORY)
+        self._mean += (value - self._mean) / self._seen
+
+    @property
+    def forecast(self) -> float:
+        """A value that most of those to come will not exceed."""
+        return HEADROOM * self._mean if self._seen else self._first
 
 
 class TokenForecast:
-    """Upper bounds of prompt and completion tokens.
+    """Expected prompt and completion tokens.
 
-    Learns how long answers are if requests set no limit.
-
-    A sample is taken to be `max_tokens` long; if a request sets none, `DEFAULT` until the first
-    answer has come, and then `HEADROOM` times the running mean of such answers (over about the last
-    `MEMORY` of them).
+    A sample is taken to be `max_tokens` long; if a request sets none, 256 tokens until the first
+    answer has come, and then `HEADROOM` times the mean of such answers. The part of `max_tokens`
+    that is there for a thought is far more than most thoughts take: it counts as 1,000 tokens
+    until the first answer to such a request has come, and then as `HEADROOM` times what these took.
     """
 
-    DEFAULT = 256
-    HEADROOM = 1.2
-    MEMORY = 200
-
     def __init__(self) -> None:
-        self._mean = 0.0
-        self._seen = 0
+        self._unlimited, self._thought = RunningMean(256), RunningMean(1000)
 
     def prompt(self, request: AnyRequest) -> int:
         """Return the estimated tokens of what is sent."""
@@ -32,18 +57,25 @@ class TokenForecast:
 
     def completion(self, request: AnyRequest) -> int:
         """Return the expected tokens over all samples; 1 for requests that score given text."""
-        if not isinstance(request, Request):
+        if isinstance(request, ContinuationRequest):
             return 1
+        allowance = request.thought_allowance
+        thought = round(min(self._thought.forecast, allowance)) if allowance else 0
+        if isinstance(request, ChoicesRequest):
+            return 1 + thought
         if request.max_tokens is not None:
-            return request.n * request.max_tokens
-        each = self.HEADROOM * self._mean if self._seen else self.DEFAULT
-        return max(1, round(request.n * each))
+            return request.n * (request.max_tokens - allowance + thought)
+        return max(1, round(request.n * self._unlimited.forecast))
 
     def learn(self, request: AnyRequest, answer: AnyResponse) -> None:
         """Take into account how long an answer was; one that reports no tokens teaches nothing."""
-        tokens = answer.usage.completion_tokens
-        if isinstance(request, Request) and request.max_tokens is None and tokens > 0:
-            # A count that stops growing turns the running mean into an exponential one: old answers
-            # fade.
-            self._seen = min(self._seen + 1, self.MEMORY)
-            self._mean += (tokens / request.n - self._mean) / self._seen
+        usage = answer.usage
+        if not usage.completion_tokens or isinstance(request, ContinuationRequest):
+            return
+        samples = request.n if isinstance(answer, Response) and isinstance(request, Request) else 1
+        if request.thought_allowance:
+            # Some providers count thoughts without telling them apart.
+            thought = usage.reasoning_tokens or usage.completion_tokens
+            self._thought.add(thought / samples)
+        elif isinstance(request, Request) and request.max_tokens is None:
+            self._unlimited.add(usage.completion_tokens / samples)
