@@ -82,11 +82,22 @@ def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "request_", [Request(prompt="Rate it."), ASK.model_copy(update={"thinking_tokens": 100})]
+    ("fields", "message"),
+    [
+        ({"messages": (), "prompt": "Rate it."}, "takes chats only"),
+        ({"thinking_tokens": 100}, "no number of thinking tokens"),
+        ({"effort": "none", "thinking_fields": ("chat_template_kwargs",)}, "no effort none"),
+    ],
 )
-def test_what_nothing_stands_in_for_is_refused(request_: Request) -> None:
-    with pytest.raises(errors.CapabilityError, match="Responses API takes"):
-        responses_format.request_fields(request_)
+def test_what_nothing_stands_in_for_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.CapabilityError, match=message):
+        responses_format.request_fields(ASK.model_copy(update=fields))
+
+
+def test_a_number_of_thinking_tokens_is_sent_to_a_server_that_takes_one() -> None:
+    """As OpenRouter does."""
+    request = ASK.model_copy(update={"thinking_tokens": 100, "thinking_fields": ("reasoning",)})
+    assert responses_format.request_fields(request)["reasoning"] == {"max_tokens": 100}
 
 
 def answer(*output: Any, status: str = "completed", reason: str | None = None) -> dict[str, Any]:

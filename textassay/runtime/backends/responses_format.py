@@ -52,6 +52,8 @@ def request_fields(request: Request) -> Json:
         body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, request.max_tokens)
     if request.effort is not None:
         body["reasoning"] = {"effort": request.effort}
+    elif request.thinking_tokens is not None:
+        body["reasoning"] = {"max_tokens": request.thinking_tokens}
     if request.logprobs is not None:
         body["top_logprobs"] = request.logprobs
         body["include"] = ["message.output_text.logprobs"]
@@ -65,7 +67,7 @@ def check(request: Request) -> None:
     """Refuse what the API does not take.
 
     Raises:
-        CapabilityError: The request is a plain prompt, or counts thinking tokens.
+        CapabilityError: The request is a plain prompt, or the server takes no such effort.
         RequestRefused: It has a parameter that the API lacks.
     """
     if request.prompt is not None:
@@ -73,11 +75,12 @@ def check(request: Request) -> None:
             f"the Responses API takes chats only; direct/NAME with {parameter('api_base')} takes "
             "plain prompts"
         )
-    if request.thinking_tokens is not None:
-        raise CapabilityError(
-            "the Responses API takes no number of thinking tokens; use "
-            f"{parameter('effort', 'low')} or another level"
-        )
+    # OpenRouter alone takes a number of tokens here, and no server another field for an effort
+    fields = ("reasoning",) if request.effort is None else ("reasoning", "reasoning_effort")
+    is_set = request.thinking_tokens is not None or request.effort is not None
+    if is_set and not set(fields) & set(request.thinking_fields or fields[1:]):
+        what = "number of thinking tokens" if request.effort is None else f"effort {request.effort}"
+        raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
     for name, is_set in (("seed", request.seed is not None), ("stop", bool(request.stop))):
         if is_set:
             refused = RequestRefused(f"the Responses API has no parameter {name!r}")
