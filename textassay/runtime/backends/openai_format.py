@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -21,7 +21,7 @@ from textassay.runtime.backends.thoughts import (
     read_parts,
     thought_beside,
 )
-from textassay.runtime.backends.usage import read_usage
+from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -163,11 +163,6 @@ def prompt_fields(request: Prompted) -> Json:
     return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
 
 
-def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    # parsers make dictionaries, and an abstract class takes ten times as long to ask
-    return type(value) is dict or isinstance(value, Mapping)
-
-
 def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
@@ -186,7 +181,7 @@ def read_response(payload: Any, request: Request, price: Sequence[float] | None)
 
 
 def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
-    choices = payload.get("choices") if _is_object(payload) else None
+    choices = payload.get("choices") if is_object(payload) else None
     if not choices or not isinstance(choices, list | Sequence):
         raise MalformedResponse("the answer has no choices")
     try:
