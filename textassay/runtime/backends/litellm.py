@@ -264,9 +264,11 @@ class LiteLLMModel:
                 log-probabilities.
             ModelError: The provider could not be asked or did not answer usably.
         """
-        payload, cost = await self._ask(
-            openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
-        )
+        body = openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
+        if request.thinking_fields:
+            # What the user set is for the provider to refuse, not for a table that may be older.
+            body["allowed_openai_params"] = list(request.thinking_fields)
+        payload, cost = await self._ask(body)
         try:
             response = openai_format.read_response(payload, request, self._price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
