@@ -27,6 +27,7 @@ QUOTES = ("'{}'", '"{}"', "`{}`", "{}")
 
 # What the errors of the file say beyond kind and parameter.
 DETAILS: dict[str, dict[str, Any]] = {
+    "api": {"instead": "/v1/responses"},
     "F01": {"instead": "max_completion_tokens"},
     "F05": {"limit": 5},
     "F07": {"limit": 8},
@@ -439,21 +440,15 @@ PARAPHRASES: list[tuple[Refusal, str | None, tuple[str, ...]]] = [
             "1024 is the minimum for thinking.enabled.budget_tokens",
         ),
     ),
+    (Refusal("thinking", "thinking"), None, ("No adaptive thinking on this model",)),
     (
-        Refusal("thinking", "thinking"),
+        Refusal("thinking", "thinking", values=("adaptive",)),
         None,
         (
             'This model dropped "thinking.type.enabled": go with "thinking.type.adaptive" '
             'plus "output_config.effort"',
             '"thinking.type.enabled" unsupported -- "thinking.type.adaptive" and '
             '"output_config.effort" replace it',
-            "No adaptive thinking on this model",
-        ),
-    ),
-    (
-        Refusal("thinking", "thinking", values=("adaptive",)),
-        None,
-        (
             'Instead of "thinking.type.enabled", use "thinking.type.adaptive" and '
             '"output_config.effort"',
         ),
@@ -871,6 +866,20 @@ def open_model(kind: str, address: str) -> Model:
     return LiteLLMModel(kind, api_base=base, api_key="sk-none")
 
 
+RESPONSES_ONLY = {
+    "id": "api",
+    "status": 404,
+    "body": {
+        "error": {
+            "message": "This model is only supported in v1/responses and not in"
+            " v1/chat/completions.",
+            "type": "invalid_request_error",
+            "param": "model",
+        }
+    },
+    "kind": "api",
+    "parameter": "model",
+}
 MODELS = ("direct", "openai/an-unknown-one", "openrouter/a/b", "anthropic/claude-3-unknown")
 
 
@@ -887,12 +896,12 @@ async def test_the_quoted_errors_through_a_client(kind):
     lost = []
     async with listening(answer) as address:
         model = open_model(kind, address)
-        for row in rows(refused=True):
+        for row in [*rows(refused=True), RESPONSES_ONLY]:
             sending[:] = [row]
-            try:
+            with pytest.raises(errors.ModelError) as caught:
                 await model.generate(ask)
-            except errors.ModelError as error:
-                if type(error) is not errors.RequestRefused or error.refusal != expected(row):
-                    lost.append((row["id"], error, getattr(error, "refusal", None)))
+            error = caught.value
+            if type(error) is not errors.RequestRefused or error.refusal != expected(row):
+                lost.append((row["id"], error, getattr(error, "refusal", None)))
         await model.aclose()
     assert lost == []

@@ -256,8 +256,8 @@ class LiteLLMModel:
         """Return sampled answers.
 
         Raises:
-            CapabilityError: The provider does not take a parameter of the request, or gives no
-                log-probabilities.
+            CapabilityError: The provider gives no log-probabilities.
+            RequestRefused: The provider does not take a parameter of the request.
             ModelError: The provider could not be asked or did not answer usably.
         """
         payload, cost = await self._ask(

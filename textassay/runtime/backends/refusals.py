@@ -396,6 +396,11 @@ _ALWAYS = lazy_pattern(
 )
 
 
+_THINKING_TYPE = lazy_pattern(
+    r"thinking\.type\.(\w+)(['\"`]? (?:(?:is|was) )?(?:not|un\w+|no longer|deprecated|removed))?"
+)
+
+
 def _effort(fault: _Fault) -> Refusal | None:
     """Return the refusal of a level of effort, or of no thinking at all."""
     text, main = fault.text, fault.main
@@ -436,16 +441,16 @@ def _offered_levels(text: str) -> tuple[str, ...]:
 
 
 def _thinking(fault: _Fault) -> Refusal | None:
-    """Return the refusal of a way to set thinking, with the ways that the message suggests."""
+    """Return the refusal of a way to set thinking, with the other ways that the message names."""
     if fault.main != "thinking.type":
         return None
-    suggested = [
-        match[1]
-        for mention in fault.mentions
-        if mention.is_aside
-        and (match := re.match(r"thinking\.type\.(\w+)", fault.text[mention.start :]))
-    ]
-    return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(suggested)))
+    refused, others = [], []
+    for mention in fault.mentions:
+        match = _THINKING_TYPE.match(fault.text, mention.start)
+        if match is not None:
+            is_refused = match[2] is not None or not (mention.is_aside or refused)
+            (refused if is_refused else others).append(match[1])
+    return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(others)))
 
 
 # --- numbers ------------------------------------------------------------------------------------
