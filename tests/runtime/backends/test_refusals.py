@@ -898,6 +898,10 @@ async def test_the_quoted_errors_through_a_client(kind):
         model = open_model(kind, address)
         for row in [*rows(refused=True), RESPONSES_ONLY]:
             sending[:] = [row]
+            if row["id"] == "F15" and kind.startswith("openai/"):
+                # litellm answers for OpenAI: nothing, cut at the cap
+                assert (await model.generate(ask)).samples[0].is_unfinished
+                continue
             with pytest.raises(errors.ModelError) as caught:
                 await model.generate(ask)
             error = caught.value
