@@ -622,10 +622,12 @@ def _drop(fault: _Fault) -> Refusal | None:
     if fault.param is None and {"temperature", "top_p"} <= set(names[:2]):
         return Refusal("drop", "top_p")
     first = next((mention for mention in fault.mentions if mention.name == names[0]), None)
-    if first is not None and fault.param != first.name and not _DENIAL.search(fault.text):
-        is_marked = first.is_marked or first.start == 0
-        if first.name in _ENGLISH or not is_marked:
-            return None  # a word of a text that is quoted
+    if first is not None and fault.param != first.name:
+        is_marked = (first.is_marked or first.start == 0) and first.name not in _ENGLISH
+        # else it may be a word of a text that the server quotes
+        around = max(0, first.start - 80), first.end + 80
+        if not is_marked and not _DENIAL.search(fault.text, *around):
+            return None
     return Refusal("drop", "thinking" if names[0] == "thinking.type" else names[0])
 
 
