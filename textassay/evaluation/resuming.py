@@ -118,7 +118,7 @@ def _check_endpoint(
 ) -> None:
     """Refuse to send a key, including one that litellm finds, to an address from the manifest."""
     address, key = recorded.get("api_base"), recorded.get("api_key_env")
-    is_direct = name.startswith("direct/")
+    is_direct = name.startswith(("direct/", "responses/"))
     if "://" in name and not is_direct:
         raise ConfigurationError(
             f"{folder}: the model {name!r} contains an address, which is never read from a run "

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import socket
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
+from tests.responses_server import serve_responses
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
@@ -46,6 +49,9 @@ NETWORKED = {
     "litellm-vllm": lambda url, **more: LiteLLMModel(
         "hosted_vllm/judge", api_base=url, api_key=KEY, **more
     ),
+    "responses": lambda url, **more: DirectModel(
+        "responses/judge", api_base=url, api_key=KEY, responses=True, **more
+    ),
 }
 
 
@@ -55,18 +61,36 @@ def _litellm_is_imported() -> None:
     load_litellm()
 
 
+@contextlib.asynccontextmanager
+async def connecting(name: str) -> AsyncIterator[Backend]:
+    """What makes models of a backend, which are closed at the end."""
+    async with contextlib.AsyncExitStack() as stack:
+        front = ""
+        if name == "responses":
+            front = await stack.enter_async_context(serve_responses())
+
+        def build(url: str, **more: object) -> Model:
+            if front:  # the same server, in front of which that API stands
+                url = f"{front}/{urlsplit(url).port}/v1"
+            model = NETWORKED[name](url, **more)
+            stack.push_async_callback(model.aclose)
+            return model
+
+        yield build
+
+
 @pytest_asyncio.fixture(params=NETWORKED)
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
-    """Every backend that asks a server; the models it makes are closed at the end."""
-    models: list[Model] = []
+    """Every backend that asks a server."""
+    async with connecting(request.param) as build:
+        yield build
 
-    def build(url: str, **more: object) -> Model:
-        models.append(NETWORKED[request.param](url, **more))
-        return models[-1]
 
-    yield build
-    for model in models:
-        await model.aclose()
+@pytest_asyncio.fixture(params=[name for name in NETWORKED if name != "responses"])
+async def connect_chat(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
+    """Those that ask for completions, of chats and prompts."""
+    async with connecting(request.param) as build:
+        yield build
 
 
 def chat(**fields: object) -> Request:
@@ -113,19 +137,19 @@ async def test_the_price_gives_the_cost(connect, mock_server):
     )
 
 
-async def test_n_samples_come_in_one_request(connect, mock_server):
+async def test_n_samples_come_in_one_request(connect_chat, mock_server):
     """n is sent to the server."""
     server = await mock_server()
-    response = await connect(server.url).generate(chat(n=5, temperature=1.0))
+    response = await connect_chat(server.url).generate(chat(n=5, temperature=1.0))
     assert len(response.samples) == 5
     assert len({s.text for s in response.samples}) > 1
     assert server.counters.requests == 1
 
 
-async def test_seed_and_draw_make_answers_repeatable(connect, mock_server):
+async def test_seed_and_draw_make_answers_repeatable(connect_chat, mock_server):
     """The same draw gives the same answer, another draw another request."""
     server = await mock_server(reply=lambda body, draw: f"seed {body['seed']}")
-    model = connect(server.url)
+    model = connect_chat(server.url)
     texts = [
         (await model.generate(chat(seed=7, draw=d, temperature=1.0))).samples[0].text
         for d in (0, 0, 3)
@@ -133,10 +157,10 @@ async def test_seed_and_draw_make_answers_repeatable(connect, mock_server):
     assert texts == ["seed 7", "seed 7", "seed 10"]
 
 
-async def test_fewer_samples_than_asked_for_are_an_answer(connect, mock_server):
+async def test_fewer_samples_than_asked_for_are_an_answer(connect_chat, mock_server):
     """At least one sample is enough."""
     server = await mock_server(only_one=True)
-    assert len((await connect(server.url).generate(chat(n=4))).samples) == 1
+    assert len((await connect_chat(server.url).generate(chat(n=4))).samples) == 1
 
 
 async def test_log_probabilities_of_sampled_tokens(connect, mock_server):
@@ -175,11 +199,11 @@ async def test_refused_log_probabilities_are_a_refusal_like_any_other(connect, m
     assert error.refusal == errors.Refusal("drop", "logprobs")
 
 
-async def test_sampling_settings_reach_the_server(connect, mock_server):
+async def test_sampling_settings_reach_the_server(connect_chat, mock_server):
     """What a request says is what the server reads."""
     seen = []
     server = await mock_server(reply=lambda body, draw: seen.append(body) or "ok")
-    await connect(server.url).generate(
+    await connect_chat(server.url).generate(
         chat(temperature=0.5, top_p=0.9, max_tokens=17, stop=("\n\n", "END"), json_schema=SCHEMA)
     )
     (body,) = seen
@@ -197,10 +221,12 @@ async def test_sampling_settings_reach_the_server(connect, mock_server):
     assert "dry_run_answer" not in body
 
 
-async def test_plain_prompts_go_to_completions(connect, mock_server):
+async def test_plain_prompts_go_to_completions(connect_chat, mock_server):
     """A prompt is completed, with log-probabilities in the older format."""
     server = await mock_server()
-    response = await connect(server.url).generate(Request(prompt="The text is", n=2, logprobs=3))
+    response = await connect_chat(server.url).generate(
+        Request(prompt="The text is", n=2, logprobs=3)
+    )
     assert len(response.samples) == 2
     assert response.samples[0].logprobs is not None
     assert "".join(t.token for t in response.samples[0].logprobs) == response.samples[0].text
@@ -223,10 +249,10 @@ async def test_choices_are_read_from_the_first_token(connect, mock_server):
     assert alone.logprobs["yes"] < answer.logprobs["yes"]
 
 
-async def test_a_continuation_has_the_probabilities_of_its_tokens(connect, mock_server):
+async def test_a_continuation_has_the_probabilities_of_its_tokens(connect_chat, mock_server):
     """The tokens are exactly those of the continuation."""
     server = await mock_server()
-    model = connect(server.url)
+    model = connect_chat(server.url)
     answer = await model.continuation(
         ContinuationRequest(prompt="It rained,", continuation=" so we stayed at home.")
     )
@@ -235,20 +261,20 @@ async def test_a_continuation_has_the_probabilities_of_its_tokens(connect, mock_
     assert answer.logprob < 0
 
 
-async def test_a_continuation_works_where_one_token_must_be_sampled(connect, mock_server):
+async def test_a_continuation_works_where_one_token_must_be_sampled(connect_chat, mock_server):
     """A server that refuses max_tokens=0 is asked for one token, which is left out."""
     server = await mock_server(refuse_zero_tokens=True)
-    answer = await connect(server.url).continuation(
+    answer = await connect_chat(server.url).continuation(
         ContinuationRequest(prompt="It rained,", continuation=" so what?")
     )
     assert "".join(t.token for t in answer.tokens) == " so what?"
 
 
-async def test_a_server_that_does_not_echo_cannot_tell_continuations(connect, mock_server):
+async def test_a_server_that_does_not_echo_cannot_tell_continuations(connect_chat, mock_server):
     """Never a number for a text the server did not score."""
     server = await mock_server(ignore_echo=True)
     with pytest.raises(errors.CapabilityError, match="echo"):
-        await connect(server.url).continuation(
+        await connect_chat(server.url).continuation(
             ContinuationRequest(prompt="It rained,", continuation=" so what?")
         )
 
@@ -328,12 +354,12 @@ async def test_a_dropped_connection(connect, mock_server):
     assert type(await failure(connect(server.url), chat())) is errors.ConnectionFailed
 
 
-async def test_a_refused_connection(connect):
+async def test_a_refused_connection(connect_chat):
     """Nothing listens at the address, which the message names."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        error = await failure(connect(f"http://127.0.0.1:{port}/v1"), chat())
+        error = await failure(connect_chat(f"http://127.0.0.1:{port}/v1"), chat())
     assert type(error) is errors.NothingListening
     assert str(port) in str(error)
 
@@ -360,10 +386,10 @@ async def test_a_prompt_beyond_the_context(connect, mock_server):
     assert not error.stops_run
 
 
-async def test_identity_has_no_key(connect):
+async def test_identity_has_no_key(connect_chat):
     """What goes into caches and manifests never holds a key or a password."""
     own_header = Endpoint(key_header="X-Key")
-    model = connect("http://user:secret-password@127.0.0.1:8000/v1", endpoint=own_header)
+    model = connect_chat("http://user:secret-password@127.0.0.1:8000/v1", endpoint=own_header)
     assert KEY not in str(model.identity)
     assert "secret-password" not in str(model.identity)
     assert "127.0.0.1:8000" in str(model.identity)

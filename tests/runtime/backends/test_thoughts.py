@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.loopback import listening
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format
+from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.openai_probabilities import (
     NO_DISTRIBUTION,
@@ -498,6 +501,32 @@ async def test_thoughts_in_the_text_of_any_model_are_taken_off() -> None:
     assert cut[0].is_unfinished
     assert cut[0].thought == "so 3"
     assert whole == (replies[2],)
+
+
+@pytest.mark.asyncio
+async def test_a_cut_thought_may_hold_no_tag() -> None:
+    """Known once the model has shown a thought; other answers that are cut are answers."""
+    cut = Sample(text="Rating: 2? No,", finish_reason="length")
+    model = SplitThoughts(ScriptedModel([cut, "hm</think>Rating: 4", cut, "Rating: 5"]))
+    first, whole, second, last = [(await model.generate(ASK)).samples[0] for _ in range(4)]
+    assert (first, last) == (cut, Sample(text="Rating: 5"))
+    assert whole == Sample(text="Rating: 4", thought="hm")
+    assert second == Sample(text="", thought="Rating: 2? No,", finish_reason="length")
+
+
+@pytest.mark.asyncio
+async def test_an_error_with_a_status_of_success_is_no_answer() -> None:
+    """R14: the gateway's upstream failed."""
+
+    async def failing(_: web.Request) -> web.Response:
+        error = {"message": "Provider returned error", "code": 502}
+        return web.json_response({"error": error})
+
+    async with listening(failing) as address:
+        model = DirectModel("direct/m", api_base=f"{address}/v1")
+        with pytest.raises(errors.ServerFailed):
+            await model.generate(ASK)
+        await model.aclose()
 
 
 @pytest.mark.asyncio

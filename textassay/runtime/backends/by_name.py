@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from textassay.runtime.backends.endpoint import endpoint_of, read_address
 from textassay.runtime.backends.plugins import backend_points, open_plugin
@@ -23,6 +24,7 @@ EMBEDDED = "embedded"
 
 FORMS = (
     "direct/NAME",
+    "responses/NAME",
     "llamacpp/PATH.gguf",
     "llamacpp/HF_REPO:FILE",
     "transformers/PATH_OR_REPOSITORY[@REVISION]",
@@ -34,19 +36,30 @@ FORMS = (
 
 
 def _direct(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.direct import DirectModel
+
+    return DirectModel(name, **_server(name, settings))
+
+
+def _responses(name: str, rest: str, settings: Settings) -> Model:
+    from textassay.runtime.backends.direct import DirectModel
+    from textassay.runtime.backends.responses_format import CAPABILITIES
+
+    server = _server(name, settings)
+    return DirectModel(name, **server, capabilities=CAPABILITIES, responses=True)
+
+
+def _server(name: str, settings: Settings) -> dict[str, Any]:
     if settings.api_base is None:
         raise ConfigurationError(
             f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
         )
-    from textassay.runtime.backends.direct import DirectModel
-
-    return DirectModel(
-        name,
-        api_base=settings.api_base,
-        api_key=api_key_of(settings),
-        price=settings.price,
-        endpoint=endpoint_of(settings),
-    )
+    return {
+        "api_base": settings.api_base,
+        "api_key": api_key_of(settings),
+        "price": settings.price,
+        "endpoint": endpoint_of(settings),
+    }
 
 
 def _llamacpp(name: str, rest: str, settings: Settings) -> Model:
@@ -81,6 +94,7 @@ def _replay(name: str, rest: str, settings: Settings) -> Model:
 
 BACKENDS: dict[str, Callable[[str, str, Settings], Model]] = {
     "direct": _direct,
+    "responses": _responses,
     "llamacpp": _llamacpp,
     "transformers": _transformers,
     "replay": _replay,

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
@@ -52,7 +52,7 @@ DEFAULT_CAPABILITIES = Capabilities()
 class DirectModel:
     """Asks an OpenAI-compatible server.
 
-    `/chat/completions` for messages, `/completions` for a plain prompt.
+    `/chat/completions` for messages, `/completions` for a plain prompt, or `/responses`.
     """
 
     def __init__(
@@ -66,19 +66,22 @@ class DirectModel:
         connections: int = 0,
         capabilities: Capabilities = DEFAULT_CAPABILITIES,
         endpoint: Endpoint | None = None,
+        responses: bool = False,
     ) -> None:
         """Keep the address; nothing is connected before the first request.
 
         Args:
-            name: The name the user gave, such as `direct/qwen2.5-7b-instruct`.
+            name: The name the user gave, such as `direct/qwen2.5-7b-instruct` or
+                `responses/gpt-6-sol`.
             api_base: Address up to and including `/v1`; a query in it is sent behind every path.
             api_key: Sent as a bearer token; never shown.
-            model: Name sent to the server; by default `name` without `direct/`.
+            model: Name sent to the server; by default `name` without the part before its slash.
             price: US dollars per million prompt and completion tokens; without it the cost is
                 unknown.
             connections: Most connections at once; 0 for no limit.
             capabilities: What is known of the server.
             endpoint: Further headers and query, certificates and proxy.
+            responses: Whether it is asked through the Responses API.
 
         Raises:
             ConfigurationError: The address is not an HTTP address.
@@ -94,9 +97,16 @@ class DirectModel:
             raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
         self._name = name
-        self._model = model or name.removeprefix("direct/")
+        self._model = model or name.removeprefix("responses/" if responses else "direct/")
+        self._uses_responses = responses
         address = read_address(api_base)
         self._base = address.url
+        self._identity = {
+            "backend": "openai-compatible",
+            "model": self._model,
+            "api_base": self._base,
+            **({"api": "responses"} if responses else {}),
+        }
         self._secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
@@ -123,8 +133,8 @@ class DirectModel:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Model and address."""
-        return {"backend": "openai-compatible", "model": self._model, "api_base": self._base}
+        """Model and address, and the API if it is not that of chats."""
+        return self._identity
 
     @property
     def capabilities(self) -> Capabilities:
@@ -134,10 +144,23 @@ class DirectModel:
     async def generate(self, request: Request) -> Response:
         """Return sampled answers.
 
+        A server that serves the model through the Responses API alone is asked so from then on.
+
         Raises:
-            CapabilityError: Log-probabilities were asked for and the server gives none.
+            CapabilityError: Log-probabilities were asked for and the server gives none, or the
+                Responses API does not take what was asked for.
             ModelError: The server could not be asked or did not answer usably.
         """
+        if not self._uses_responses:
+            try:
+                return await self._complete(request)
+            except RequestRefused as error:
+                if not _names_responses(error) or not request.messages:
+                    raise
+                self._uses_responses = True
+        return await self._respond(request)
+
+    async def _complete(self, request: Request) -> Response:
         body = {
             "model": self._model,
             **openai_format.prompt_fields(request),
@@ -148,6 +171,14 @@ class DirectModel:
         )
         try:
             return openai_format.read_response(payload, request, self.price)
+        except (MalformedResponse, ContentRefused, CapabilityError) as error:
+            self._name_server(error)
+
+    async def _respond(self, request: Request) -> Response:
+        body = {"model": self._model, **responses_format.request_fields(request)}
+        payload = await self._post(responses_format.PATH, body)
+        try:
+            return responses_format.read_response(payload, request, self.price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
             self._name_server(error)
 
@@ -169,7 +200,7 @@ class DirectModel:
                 log-probabilities.
             ModelError: The server could not be asked or did not answer usably.
         """
-        if request.prompt is None:
+        if request.prompt is None or self._uses_responses:
             raise CapabilityError(
                 f"{self._base} can score the likelihood of a text only after a plain prompt, not a"
                 " chat"
@@ -231,3 +262,11 @@ class DirectModel:
         """Raise the same error with the server named in front."""
         error.args = (f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}",)
         raise error
+
+
+def _names_responses(error: RequestRefused) -> bool:
+    """Whether a server says that it serves the model through the Responses API alone."""
+    refusal = error.refusal
+    if refusal is None or refusal.kind != "api" or refusal.instead is None:
+        return False
+    return refusal.instead.endswith(responses_format.PATH)

@@ -260,8 +260,8 @@ class LiteLLMModel:
         """Return sampled answers.
 
         Raises:
-            CapabilityError: The provider does not take a parameter of the request, or gives no
-                log-probabilities.
+            CapabilityError: The provider gives no log-probabilities.
+            RequestRefused: The provider does not take a parameter of the request.
             ModelError: The provider could not be asked or did not answer usably.
         """
         body = openai_format.prompt_fields(request) | openai_format.sampling_fields(request)

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.thoughts import (
+    Answer,
     answer_tokens,
     read_answer,
     read_parts,
@@ -54,6 +55,9 @@ SAMPLES_INSTEAD = (
 )
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
+
+OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError)
+"""What reading an answer raises if its parts are not what they should be."""
 
 _response_of = maker(Response)
 _FINISH: dict[str | None, FinishReason] = {
@@ -191,9 +195,14 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
         if not samples:
             raise _without_text(choices)
         return _response_of({"samples": samples, "usage": usage, "model": payload.get("model")})
-    except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
+    except OTHER_FORMAT as error:
+        raise malformed(error) from error
+
+
+def malformed(error: Exception) -> MalformedResponse:
+    """Return the error of an answer whose parts are not what they should be."""
+    reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+    return MalformedResponse(f"the answer is not in the format of the API: {reason}")
 
 
 def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample | None:
@@ -207,9 +216,27 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
     if answer is None:
         return None
+    return as_sample(answer, text, choice.get("logprobs"), request, usage)
+
+
+def as_sample(
+    answer: Answer, text: str | None, given: Any, request: Request, usage: Usage
+) -> Sample:
+    """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted.
+
+    Args:
+        answer: The answer.
+        text: The text that it was read from, which may begin with a thought.
+        given: The `logprobs` field of a choice.
+        request: What was asked.
+        usage: What was counted.
+
+    Raises:
+        CapabilityError: There are none, or they cannot be told from a thought's.
+    """
     if request.logprobs is None or answer.from_thought:
         return answer.sample()
-    given, is_chat = choice.get("logprobs"), bool(request.messages)
+    is_chat = bool(request.messages)
     has_thought = answer.thought is not None or answer.text != text
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):

@@ -254,12 +254,16 @@ def _behind_tag(tokens: Sequence[str], last: int) -> slice:
 
 
 class SplitThoughts(Wrapper):
-    """Takes thoughts off the answers of models that leave them in the text."""
+    """Takes thoughts off the answers of models that leave them in the text.
+
+    Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
+    any thought, of a model that has shown one before, is taken for a thought.
+    """
 
     def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
         """Wrap a model; with `keep=False` thoughts are forgotten."""
         super().__init__(wrapped)
-        self._keep = keep
+        self._keep, self._shows_thoughts = keep, False
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer with the thought of every sample apart from its text.
@@ -274,10 +278,22 @@ class SplitThoughts(Wrapper):
         samples = tuple(
             _without_thought(sample, request, response.usage) for sample in response.samples
         )
+        if self._shows_thoughts and not response.usage.reasoning_tokens:
+            samples = tuple(map(_as_cut_thought, samples))
+        elif any(sample.thought for sample in samples):
+            self._shows_thoughts = True
         if not self._keep:
             samples = tuple(sample.model_copy(update={"thought": None}) for sample in samples)
         changed = any(new is not old for new, old in zip(samples, response.samples, strict=True))
         return response.model_copy(update={"samples": samples}) if changed else response
+
+
+def _as_cut_thought(sample: Sample) -> Sample:
+    if sample.finish_reason != "length" or sample.thought is not None or not sample.text:
+        return sample
+    logprobs = None if sample.logprobs is None else ()
+    update = {"text": "", "thought": bounded(sample.text), "logprobs": logprobs}
+    return sample.model_copy(update=update)
 
 
 def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:

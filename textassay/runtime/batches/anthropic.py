@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.openai_format import merged
+from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.http import BatchHttp, id_of
@@ -231,10 +231,10 @@ class AnthropicBatches:
             if answer is None:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
             return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            malformed = MalformedResponse(f"the answer is not in the format of the API: {error}")
-            malformed.usage = usage
-            raise malformed from error
+        except OTHER_FORMAT as error:
+            other = malformed(error)
+            other.usage = usage
+            raise other from error
         except (ContentRefused, MalformedResponse) as error:
             error.usage = usage
             raise

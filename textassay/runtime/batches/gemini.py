@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.openai_format import merged
+from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.http import BatchHttp
@@ -198,10 +198,10 @@ class GeminiBatches:
         try:
             answers = [_answer_in(c, request, usage) for c in payload.get("candidates") or []]
             samples = tuple(answer.sample() for answer in answers if answer is not None)
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            malformed = MalformedResponse(f"the answer is not in the format of the API: {error}")
-            malformed.usage = usage
-            raise malformed from error
+        except OTHER_FORMAT as error:
+            other = malformed(error)
+            other.usage = usage
+            raise other from error
         if not samples:
             why = (payload.get("promptFeedback") or {}).get("blockReason")
             refused = ContentRefused(f"the provider's filter left no text ({why or 'no reason'})")

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends import openai_format
+from textassay.runtime.backends import openai_format, responses_format
 from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.batches.openai_rows import result_of
 from textassay.runtime.batches.provider import (
@@ -63,6 +63,7 @@ class OpenAIBatches:
         limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
         version: str = "/v1",
         window: str = "24h",
+        responses: bool = False,
     ) -> None:
         """Store how to ask.
 
@@ -72,22 +73,28 @@ class OpenAIBatches:
             limits: What one batch may hold.
             version: Start of the endpoints' paths, as they are written in batches; Azure has none.
             window: Time in which a batch is run before it expires.
+            responses: Whether requests are those of the Responses API.
         """
+        self._responses = responses
         self._http, self._model = http, model
         self._version, self._window = version, window
         self.limits = limits
 
     def group(self, request: Request) -> str:
         """Return the endpoint: one to a batch."""
+        if self._responses:
+            responses_format.check(request)
+            return self._version + responses_format.PATH
         return f"{self._version}/{'chat/completions' if request.messages else 'completions'}"
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
-        body = {
-            "model": self._model,
-            **openai_format.prompt_fields(request),
-            **openai_format.sampling_fields(request),
-        }
+        fields = (
+            responses_format.request_fields(request)
+            if self._responses
+            else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
+        )
+        body = {"model": self._model, **fields}
         return orjson.dumps(
             {"custom_id": key, "method": "POST", "url": self.group(request), "body": body}
         )
@@ -181,6 +188,8 @@ class OpenAIBatches:
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
+        if self._responses:
+            return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
 
     async def aclose(self) -> None:

@@ -58,7 +58,7 @@ BASES = {
 GEMINI_BYTES = 2**30
 """Longest answer of Gemini, where all answers of a batch come in one."""
 OPENAI_LIMITS = Limits(50_000, 200_000_000)
-KNOWN = ("direct", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
+KNOWN = ("direct", "responses", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
 
 def open_provider(
@@ -127,6 +127,7 @@ def open_provider(
         model,
         limits=LIMITS.get(provider, OPENAI_LIMITS),
         version="" if provider == "azure" else "/v1",
+        responses=provider == "responses",
     )
 
 

@@ -1,0 +1,148 @@
+"""The wire format of OpenAI's Responses API: bodies of requests, and what their answers mean.
+
+Pure functions, as in `openai_format`. The API gives one answer to a request, and has no fields for
+seeds and stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.openai_format import OTHER_FORMAT, as_sample, malformed, merged
+from textassay.runtime.backends.thoughts import read_answer, read_parts
+from textassay.runtime.backends.usage import read_usage
+from textassay.runtime.errors import (
+    CapabilityError,
+    ContentRefused,
+    MalformedResponse,
+    Refusal,
+    RequestRefused,
+    parameter,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
+
+PATH = "/responses"
+MIN_OUTPUT_TOKENS = 16
+"""Fewest tokens that an answer may be allowed."""
+CAPABILITIES = Capabilities(n=False, seed=False, continuation=False)
+
+_INCOMPLETE: dict[str | None, FinishReason] = {
+    "max_output_tokens": "length",
+    "max_tokens": "length",
+    "content_filter": "filtered",
+}
+
+
+def request_fields(request: Request) -> Json:
+    """Return the fields of a body but for the model's name; raises what `check` raises."""
+    check(request)
+    body: Json = {
+        "input": [{"role": m.role, "content": m.content} for m in request.messages],
+        # otherwise the provider keeps prompt and answer for later requests to refer to
+        "store": False,
+    }
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p < 1:
+        body["top_p"] = request.top_p
+    if request.max_tokens is not None:
+        body["max_output_tokens"] = max(MIN_OUTPUT_TOKENS, request.max_tokens)
+    if request.effort is not None:
+        body["reasoning"] = {"effort": request.effort}
+    elif request.thinking_tokens is not None:
+        body["reasoning"] = {"max_tokens": request.thinking_tokens}
+    if request.logprobs is not None:
+        body["top_logprobs"] = request.logprobs
+        body["include"] = ["message.output_text.logprobs"]
+    if request.json_schema is not None:
+        schema = {"name": "answer", "schema": request.json_schema, "strict": True}
+        body["text"] = {"format": {"type": "json_schema", **schema}}
+    return merged(body, request.extra)
+
+
+def check(request: Request) -> None:
+    """Refuse what the API does not take.
+
+    Raises:
+        CapabilityError: The request is a plain prompt, or the server takes no such effort.
+        RequestRefused: It has a parameter that the API lacks.
+    """
+    if request.prompt is not None:
+        raise CapabilityError(
+            f"the Responses API takes chats only; direct/NAME with {parameter('api_base')} takes "
+            "plain prompts"
+        )
+    # OpenRouter alone takes a number of tokens here, and no server another field for an effort
+    fields = ("reasoning",) if request.effort is None else ("reasoning", "reasoning_effort")
+    is_set = request.thinking_tokens is not None or request.effort is not None
+    if is_set and not set(fields) & set(request.thinking_fields or fields[1:]):
+        what = "number of thinking tokens" if request.effort is None else f"effort {request.effort}"
+        raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
+    for name, is_set in (("seed", request.seed is not None), ("stop", bool(request.stop))):
+        if is_set:
+            refused = RequestRefused(f"the Responses API has no parameter {name!r}")
+            refused.refusal = Refusal("drop", name)
+            raise refused
+
+
+def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
+    """Return the one sample of an answer, with what it cost.
+
+    Raises:
+        MalformedResponse: There is no text. Carries the usage, as `ContentRefused` does.
+        ContentRefused: The model or the provider's filter declined to answer.
+        CapabilityError: Log-probabilities were asked for and there are none.
+    """
+    usage = read_usage(payload, price)
+    try:
+        return _read_response(payload, request, usage)
+    except (MalformedResponse, ContentRefused) as error:
+        error.usage = usage
+        raise
+    except OTHER_FORMAT as error:
+        other = malformed(error)
+        other.usage = usage
+        raise other from error
+
+
+def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
+    if payload.get("error"):  # in a row of a batch
+        raise http_errors.from_error_payload(payload, where="the model")
+    parts = _parts_of(payload["output"])
+    text, thought = read_parts(parts)
+    finish = _finish_of(payload)
+    if not text:
+        refusals = [part["refusal"] for part in parts if part.get("type") == "refusal"]
+        if refusals:
+            refusal = " ".join(str(refusals[0]).split())[:200]
+            raise ContentRefused(f"the model declined to answer: {refusal!a}")
+        if finish == "filtered":
+            raise ContentRefused("the provider's content filter left no text")
+    answer = read_answer(text, thought, finish, request, usage)
+    if answer is None:
+        raise MalformedResponse(f"the answer contains no text (status {payload.get('status')!a})")
+    tokens = [token for part in parts for token in part.get("logprobs") or ()]
+    sample = as_sample(answer, text, {"content": tokens} if tokens else None, request, usage)
+    return Response(samples=(sample,), usage=usage, model=payload.get("model"))
+
+
+def _parts_of(output: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the parts of all messages, and thoughts as parts among them."""
+    parts: list[Mapping[str, Any]] = []
+    for item in output:
+        if item["type"] == "reasoning":
+            parts.append(item)
+        elif item["type"] == "message" and item.get("phase") == "commentary":
+            parts.append({"type": "reasoning", "content": item["content"]})
+        elif item["type"] == "message":
+            parts += item["content"]
+    return parts
+
+
+def _finish_of(payload: Mapping[str, Any]) -> FinishReason:
+    if payload.get("status") == "incomplete":
+        return _INCOMPLETE.get((payload.get("incomplete_details") or {}).get("reason"), "other")
+    return "stop" if payload.get("status") in ("completed", None) else "other"
