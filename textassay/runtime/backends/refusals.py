@@ -444,7 +444,8 @@ def _thinking(fault: _Fault) -> Refusal | None:
     """Return the refusal of a way to set thinking, with the other ways that the message names."""
     if fault.main != "thinking.type":
         return None
-    refused, others = [], []
+    refused: list[str] = []
+    others: list[str] = []
     for mention in fault.mentions:
         match = _THINKING_TYPE.match(fault.text, mention.start)
         if match is not None:
