@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, cast, get_args
 
+from textassay.runtime.calls.prefixes import is_worth_caching
 from textassay.runtime.errors import (
     CapabilityError,
     Refusal,
@@ -59,6 +60,10 @@ THINKING_NAMES = re.compile(
 """Names of models that think unless they are told not to: a first guess, which saves one answer
 that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
 repeat themselves)."""
+
+MARKING_NAMES = re.compile(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
+"""Models that keep the beginning of a prompt only where it is marked; others keep it by
+themselves."""
 
 JSON_IN_WORDS = (
     "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
@@ -251,11 +256,22 @@ class Adaptation:
             update["temperature"] = None
         if learned.cap_field != request.cap_field:
             update["cap_field"] = learned.cap_field
+        if request.shared_prefix and (mark := self._prefix_mark(request)) != "none":
+            update["prefix_mark"] = mark
         if learned.unsent:
             update |= self._without_refused(request)
         if learned.most or learned.least:
             update |= self._within_limits(request, update)
         return update
+
+    def _prefix_mark(self, request: Request | ChoicesRequest) -> Literal["none", "block", "key"]:
+        """Return how the server wants to be told which part of a prompt to keep."""
+        unsent = self.learned.unsent
+        if not is_worth_caching(request):
+            return "none"
+        if MARKING_NAMES.search(self.name) and "cache_control" not in unsent:
+            return "block"
+        return "key" if self._is_openai and "prompt_cache_key" not in unsent else "none"
 
     def _thinking(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         update: dict[str, Any] = {}
@@ -499,6 +515,8 @@ def _has(request: AnyRequest, name: str) -> bool:
     """Return whether a request carries a parameter."""
     if name in request.extra or name in request.thinking_fields:
         return True
+    if name in ("cache_control", "prompt_cache_key"):
+        return request.prefix_mark == {"cache_control": "block"}.get(name, "key")
     if name == "system":
         return any(message.role == "system" for message in request.messages)
     if name in ("logprobs", "top_logprobs"):
