@@ -17,6 +17,7 @@ from aiohttp import web
 
 from examples.mock_server import MockServer, Options, complete
 from tests.loopback import form_of, in_thread, listening
+from tests.responses_server import chat_of, response_of
 
 Json = dict[str, Any]
 
@@ -167,7 +168,9 @@ class Batches(MockServer):
             run, batch["status"] = rows[: len(rows) // 2], "expired"
         answers, errors = [], []
         for row in run:
-            prompt = "\n".join(f"{m['role']}: {m['content']}" for m in row["body"]["messages"])
+            is_response = row["url"].endswith("/responses")
+            chat = chat_of(row["body"]) if is_response else row["body"]
+            prompt = "\n".join(f"{m['role']}: {m['content']}" for m in chat["messages"])
             if any(text in prompt for text in faults.bad_rows):
                 body = {"error": {"message": "refused", "type": "invalid_request_error"}}
                 errors.append(
@@ -175,7 +178,8 @@ class Batches(MockServer):
                 )
                 continue
             self.billed[row["custom_id"]] += 1
-            answer = complete(row["body"], prompt, 0, self.options)
+            answer = complete(chat, prompt, 0, self.options)
+            answer = response_of(answer) if is_response else answer
             answers.append(
                 {"custom_id": row["custom_id"], "response": {"status_code": 200, "body": answer}}
             )

@@ -48,7 +48,7 @@ async def serve_responses(thought: str = "") -> AsyncIterator[str]:
             url = f"http://127.0.0.1:{port}/v1/chat/completions"
             key = {"Authorization": request.headers.get("Authorization", "")}
             try:
-                async with http.post(url, json=_chat_of(body), headers=key) as answered:
+                async with http.post(url, json=chat_of(body), headers=key) as answered:
                     raw, status, headers = await answered.read(), answered.status, answered.headers
             except aiohttp.ClientError:
                 assert request.transport is not None
@@ -86,7 +86,7 @@ def _refusal(status: int, message: str, param: str, code: str | None = None) -> 
     return web.json_response({"error": error}, status=status)
 
 
-def _chat_of(body: Json) -> Json:
+def chat_of(body: Json) -> Json:
     """The same request to a server of chats."""
     chat = {name: body[name] for name in ("model", "temperature", "top_p") if name in body}
     chat["messages"] = body["input"]

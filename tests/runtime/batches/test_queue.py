@@ -133,6 +133,15 @@ async def test_a_file_that_the_server_has_not_read_yet_is_waited_for(tmp_path):
         assert len(server.batches) == 1
 
 
+async def test_a_batch_may_be_of_the_responses_api(tmp_path):
+    """Its answers are those of single calls."""
+    async with serve_batches() as server:
+        got = await session(tmp_path, server, asked(3), name="responses/m")
+        chats = await session(tmp_path / "chats", server, asked(3))
+        assert [answer.samples for answer in got] == [answer.samples for answer in chats]
+        assert all(answer.usage.completion_tokens for answer in got)
+
+
 async def test_a_file_that_is_never_read_stops_the_run(tmp_path):
     """Resumable: the file is looked at again, and not uploaded again."""
     async with serve_batches(Faults(unread=1_000_000)) as server:
