@@ -55,11 +55,13 @@ async def test_a_jury_profits_too(tmp_path):
 @pytest.mark.asyncio
 async def test_the_first_request_of_a_prefix_goes_ahead_also_where_it_fails():
     started: list[str] = []
-    gate = asyncio.Event()
+    gate, second = asyncio.Event(), asyncio.Event()
 
     class Held(Server):
         async def generate(self, request):
             started.append(request.messages[0].content[len(LONG) :])
+            if len(started) == 2:
+                second.set()
             if len(started) == 1:
                 await gate.wait()
                 raise RequestRefused("no")
@@ -68,8 +70,7 @@ async def test_the_first_request_of_a_prefix_goes_ahead_also_where_it_fails():
     model = PrefixModel(Held(lambda _: ANSWER))
     tasks = [asyncio.create_task(model.generate(asked(rest))) for rest in "abc"]
     tasks.append(asyncio.create_task(model.generate(asked("d", shared=0))))
-    while len(started) < 2:
-        await asyncio.sleep(0)
+    await second.wait()
     assert started == ["a", "d"]
     gate.set()
     results = await asyncio.gather(*tasks, return_exceptions=True)
