@@ -198,7 +198,7 @@ class MockServer:
         body: Json = orjson.loads(raw)
         if self.listener is not None:
             self.listener(body)
-        prompt = _prompt(body)
+        prompt = prompt_of(body)
         self._check(request, body, prompt)
         self._check_limits(prompt, body)
         while 0 < options.hold_after < number:  # noqa: ASYNC110  # set by any thread
@@ -353,7 +353,8 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
     }
 
 
-def _prompt(body: Json) -> str:
+def prompt_of(body: Json) -> str:
+    """Return all text of a request."""
     if "messages" in body:
         return "\n".join(f"{m['role']}: {_content(m['content'])}" for m in body["messages"])
     return str(body.get("prompt", ""))
@@ -409,6 +410,15 @@ async def serve(
 ) -> AsyncIterator[MockServer]:
     """Serve until the block is left; port 0 takes any free one."""
     server = MockServer(options)
+    async with serving(server, host=host, port=port):
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    server: MockServer, *, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[None]:
+    """Have a server answer until the block is left, and say in its `url` where."""
     runner = web.ServerRunner(
         web.Server(server.handle, handler_cancellation=True, access_log=None), shutdown_timeout=0.1
     )
@@ -416,7 +426,7 @@ async def serve(
     try:
         await web.TCPSite(runner, host, port, backlog=4096).start()
         server.url = f"http://{host}:{runner.addresses[0][1]}/v1"
-        yield server
+        yield
     finally:
         await runner.cleanup()
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
+from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adapting import adaptation_of
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage, maker
@@ -38,6 +39,8 @@ DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
 _request = maker(Request)
+_END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
+"""The delimiter behind a text under evaluation."""
 
 R = TypeVar("R")
 
@@ -81,6 +84,7 @@ class Ask:
         max_tokens: Longest answer in tokens; one that is cut off gets `MORE_ROOM` times as many.
         profile: How this model is asked if it does not follow the papers' prompts.
         required: What the user typed of the sampling: a server that refuses it stops the run.
+        is_single: Whether an example is asked about once, so that no other prompt begins like it.
     """
 
     model: Model
@@ -93,6 +97,7 @@ class Ask:
     max_tokens: int = 512
     profile: Profile = NO_PROFILE
     required: tuple[str, ...] = ()
+    is_single: bool = False
 
     @cached_property
     def template(self) -> PromptTemplate:
@@ -242,8 +247,19 @@ class Ask:
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":
-            return {"messages": prompt.messages, "truncatable": prompt.truncatable}
+            return {
+                "messages": prompt.messages,
+                "truncatable": prompt.truncatable,
+                "shared_prefix": self._shared_prefix(prompt),
+            }
         return {"prompt": joined_text(prompt.messages), "truncatable": prompt.truncatable}
+
+    def _shared_prefix(self, prompt: Prompt) -> int:
+        """Return where the texts end, which stand first in this layout."""
+        if self.layout == "paper" or self.is_single or not prompt.messages:
+            return 0
+        ends = [match.end() for match in _END_OF_TEXT.finditer(prompt.messages[-1].content)]
+        return ends[-1] if ends else 0
 
     def signature(self, method: str, prompt_digest: str, **facts: object) -> str:
         """Return what makes scores comparable.

@@ -371,6 +371,8 @@ def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str,
     """
     # what is typed wins: the file is the general case, the command line the exception
     flags = {**configured, **typed}
+    if "extra" in configured:
+        flags["extra"] = {**configured["extra"], **typed.get("extra", {})}
     described = configured.get("tools")
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])

@@ -239,12 +239,13 @@ class EvaluationEngine:
 
     def _signature_suffix(self) -> str:
         """Return how what was sent differs from what the method's signature says."""
-        several = len(self._models) > 1
-        return "".join(
-            f"|{model.name} {difference}" if several else f"|{difference}"
+        several = len({model.name for model in self._models}) > 1
+        differences = {
+            f"{model.name} {difference}" if several else difference: None
             for model in self._models
             for difference in model.adaptation.differences
-        )
+        }
+        return "".join(f"|{difference}" for difference in differences)
 
     async def _journal(self, judged: list[_Judged]) -> None:
         """Write scores, then count them: what a caller sees is on disk."""

@@ -185,6 +185,7 @@ class RatingMethod(PromptMethod):
             temperature=options.effective_temperature,
             seed=options.seed,
             required=options.explicit_sampling,
+            is_single=len(task.aspects) == 1 and options.n == 1,
             # the room of the method rather than of the model: a judge that rambles is cut off
             # early
             max_tokens=options.max_tokens or cls.room,

@@ -2,8 +2,8 @@
 
 The backend that a name stands for, and the wrappers around it in their one order.
 
-    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> health -> retry -> budget ->
-    limit -> keep -> deadline -> mask -> thoughts -> backend
+    draws -> meter -> adapt -> cache -> single-flight -> [batch] -> prefix -> health -> retry
+    -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
 Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
@@ -31,6 +31,7 @@ from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.calls.prefixes import PrefixModel
 from textassay.runtime.calls.refusing import RefusingModel
 from textassay.runtime.calls.retry import RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
@@ -187,6 +188,9 @@ class ConnectedModel(AsyncResource, Wrapper):
             on_failure=self._count,
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
+        if self._provider is None and not self._is_local:
+            # Outside of retry, so that no time limit runs while a request waits for its turn.
+            healthy = PrefixModel(healthy)
         if self._provider is not None:
             from textassay.runtime.batches.model import BatchAbilities
 

@@ -63,6 +63,12 @@ class Prompted(Message):
     probing: bool = False
     """Whether the model is not known yet: an answer that is cut off is not kept, as it is asked for
     again with tokens for a thought. Never sent and not part of the cache key."""
+    shared_prefix: int = Field(default=0, ge=0)
+    """Characters at the beginning of the last message that, with the messages before it, stand in
+    further requests, too; 0 if it is not known. Not part of the cache key."""
+    prefix_mark: Literal["none", "block", "key"] = "none"
+    """How the server is told of it: by a mark on a block of the content, or by a key in the body.
+    Not part of the cache key."""
     thinking_fields: tuple[str, ...] = ()
     """Fields of the body that carry `effort` and `thinking_tokens`. Not part of the cache key."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

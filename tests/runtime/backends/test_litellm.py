@@ -110,11 +110,6 @@ async def test_parameters_the_provider_does_not_take_are_refused_by_name(fields,
             errors.Refusal("drop", "temperature"),
         ),
         (
-            "openai/gpt-5",
-            {"extra": {"reasoning_effort": "xhigh"}},
-            errors.Refusal("effort", "reasoning_effort"),
-        ),
-        (
             "gemini/gemini-2.5-pro",
             {"extra": {"reasoning_effort": "great"}},
             errors.Refusal(
@@ -161,7 +156,8 @@ async def test_a_key_from_the_environment_is_scrubbed_as_well(mock_server, monke
 async def test_a_time_limit_of_litellm_is_ours(mock_server):
     """Its Timeout becomes TimedOut."""
     server = await mock_server(p_hang=1)
-    model = LiteLLMModel("openai/judge", api_base=server.url, api_key="k")
+    # an argument of litellm's own, which for this provider is no further field of the body
+    model = LiteLLMModel("hosted_vllm/judge", api_base=server.url, api_key="k")
     with pytest.raises(errors.TimedOut):
         await model.generate(ASK.model_copy(update={"extra": {"timeout": 0.1}}))
     await model.aclose()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ QUOTES = ("'{}'", '"{}"', "`{}`", "{}")
 
 # What the errors of the file say beyond kind and parameter.
 DETAILS: dict[str, dict[str, Any]] = {
+    "api": {"instead": "/v1/responses"},
     "F01": {"instead": "max_completion_tokens"},
     "F05": {"limit": 5},
     "F07": {"limit": 8},
@@ -283,6 +285,312 @@ def test_no_rewording_loses_a_refusal():
                 lost.append((row["id"], text, found))
     assert lost == []
     assert count > 1000
+
+
+PARAPHRASES: list[tuple[Refusal, str | None, tuple[str, ...]]] = [
+    # refusal, name in the field of the error, messages
+    (
+        Refusal("rename", "max_tokens", instead="max_completion_tokens"),
+        None,
+        (
+            "'max_tokens' isn't a parameter this model understands - it wants "
+            "'max_completion_tokens'.",
+            "This model only understands max_completion_tokens; max_tokens was sent.",
+            "max_completion_tokens must be used in place of max_tokens",
+            "Sorry! max_tokens went away. max_completion_tokens is the new name.",
+            "Swap 'max_tokens' for 'max_completion_tokens'",
+            "Replace `max_tokens` with `max_completion_tokens`",
+        ),
+    ),
+    (
+        Refusal("rename", "max_tokens", instead="max_completion_tokens"),
+        "max_tokens",
+        ("You must use max_completion_tokens",),
+    ),
+    (
+        Refusal("drop", "temperature"),
+        None,
+        (
+            "'temperature' = 0.5 is out: this model runs at 1 only",
+            "Value 0.5 for 'temperature' unsupported; default is 1",
+            "temperature can't differ from 1 (you sent 0.5)",
+            "The only temperature this model has is 1, not 0.5.",
+            "For this model temperature is fixed at 1",
+            "With thinking on (or adaptive), `temperature` has to stay at 1",
+            "thinking requires `temperature` = 1",
+            "A valid number is needed for temperature",
+            "temperature: not a number",
+            "`temperature` does not exist for deepseek-reasoner",
+            "deepseek-reasoner: parameter `temperature` not found",
+            "this model allows temperature 1 and nothing else",
+        ),
+    ),
+    (
+        Refusal("range", "top_logprobs", limit=5),
+        None,
+        (
+            "'top_logprobs' asks for too many alternatives; 5 is the ceiling",
+            "No more than 5 'top_logprobs', please",
+            "5 is as high as 'top_logprobs' goes",
+            "top_logprobs: maximum 5",
+            "top_logprobs=20 > 5",
+            "'top_logprobs' should be in [0, 5]",
+            "'top_logprobs' must be between 0 and 5 inclusive, 21 given",
+            "top_logprobs must be an integer from 0 to 5",
+            "0 <= top_logprobs <= 5 is required",
+        ),
+    ),
+    (
+        Refusal("range", "n", limit=8),
+        None,
+        (
+            "'n' is 64 but may not exceed 8",
+            "64 > 8 for 'n'",
+            "n: ensure this value is less than or equal to 8",
+        ),
+    ),
+    (
+        Refusal("effort", "reasoning_effort", values=("none", "low", "medium", "high", "xhigh")),
+        None,
+        (
+            "'reasoning_effort' knows 'none', 'low', 'medium', 'high' and 'xhigh'; 'max' it"
+            " does not know",
+            "'max' is too much 'reasoning_effort' for this model ('none', 'low', 'medium', "
+            "'high', 'xhigh')",
+            "reasoning_effort of max unsupported. Try none, low, medium, high, or xhigh.",
+        ),
+    ),
+    (
+        Refusal("effort", "reasoning_effort", values=("none", "low", "medium", "high")),
+        "reasoning_effort",
+        ("Input should be 'none', 'low', 'medium' or 'high'",),
+    ),
+    (
+        Refusal("role", "messages"),
+        None,
+        ("Role 'system' is not something 'messages[0].role' may be on this model",),
+    ),
+    (Refusal("role", "messages"), "messages[0].role", ("'system' unsupported",)),
+    (
+        Refusal("drop", "logprobs"),
+        None,
+        (
+            "Logprobs are off limits for this model",
+            "requesting logprobs is not permitted on this model",
+            "You lack permission for logprobs with this model",
+            "models/gemini-2.5-pro doesn't have Logprobs enabled",
+            '"logprobs" cannot be found in the payload\'s schema',
+        ),
+    ),
+    (
+        Refusal("room", "max_tokens"),
+        None,
+        (
+            "Ran into the max_tokens or model output limit before the message was done. "
+            "Increase max_tokens.",
+            "Message could not be completed: max_tokens or model output limit hit; retry "
+            "with more max_tokens",
+            "The output limit (max_tokens) stopped the message",
+            "`thinking.budget_tokens` leaves no room: it must stay below `max_tokens`",
+        ),
+    ),
+    (
+        Refusal("drop", "reasoning_effort"),
+        None,
+        (
+            "reasoning_effort: unrecognized argument",
+            "I do not know the request argument reasoning_effort",
+            "reasoningEffort is no parameter of grok-4.20-0309-reasoning",
+            "did you mean 'reasoning_format'? property 'reasoning_effort' is unsupported",
+        ),
+    ),
+    (
+        Refusal("drop", "stop"),
+        None,
+        (
+            "'stop' is unknown here; perhaps 'store' was meant?",
+            "No such parameter: 'stop' (similar: 'store')",
+        ),
+    ),
+    (Refusal("drop", "logprobs"), "include", ("Reasoning models give no logprobs.",)),
+    (
+        Refusal("range", "max_output_tokens", limit=16),
+        None,
+        (
+            "'max_output_tokens' of 15 is not enough, 16 is the smallest value",
+            "15 < 16, the least 'max_output_tokens'",
+            "Please give 'max_output_tokens' at least 16 (not 15)",
+            "max_output_tokens: 15 is lower than the allowed 16",
+        ),
+    ),
+    (
+        Refusal("drop", "top_p"),
+        None,
+        (
+            "Specify `temperature` or `top_p`, not both.",
+            "`top_p` may not accompany `temperature`",
+            "Use either `temperature` or `top_p`.",
+        ),
+    ),
+    (
+        Refusal("range", "thinking.budget_tokens", limit=1024),
+        None,
+        (
+            "thinking.enabled.budget_tokens may not be below 1024",
+            "1024 is the minimum for thinking.enabled.budget_tokens",
+        ),
+    ),
+    (Refusal("thinking", "thinking"), None, ("No adaptive thinking on this model",)),
+    (
+        Refusal("thinking", "thinking", values=("adaptive",)),
+        None,
+        (
+            'This model dropped "thinking.type.enabled": go with "thinking.type.adaptive" '
+            'plus "output_config.effort"',
+            '"thinking.type.enabled" unsupported -- "thinking.type.adaptive" and '
+            '"output_config.effort" replace it',
+            'Instead of "thinking.type.enabled", use "thinking.type.adaptive" and '
+            '"output_config.effort"',
+        ),
+    ),
+    (
+        Refusal("effort", "reasoning_effort", values=("low", "medium", "high", "max")),
+        None,
+        (
+            "effort level 'xhigh' unavailable; pick from high, low, max, medium",
+            "'xhigh' isn't an effort level of this model (it has high, low, max, medium)",
+        ),
+    ),
+    (
+        Refusal("drop", "tool_choice"),
+        None,
+        ('This model ignores tool_choice: neither "tool" nor "any" is possible',),
+    ),
+    (
+        Refusal("prefill", "messages"),
+        None,
+        ("Assistant message prefill unsupported: finish with a user message",),
+    ),
+    (
+        Refusal("drop", "zzz_unknown"),
+        None,
+        (
+            "Extra input zzz_unknown",
+            "'zzz_unknown' was unexpected",
+        ),
+    ),
+    (
+        Refusal("drop", "output_config.format"),
+        None,
+        ("output_config.format is not permitted here",),
+    ),
+    (
+        Refusal("effort", "reasoning_effort"),
+        None,
+        (
+            "While thinking is disabled, output_config.effort 'xhigh' can't be used; 'high'"
+            " or below can, or turn thinking on",
+            "Invalid budget 0: thinking cannot be off for this model",
+            "thinking_budget must not be 0",
+            "The model will not take a thinking_budget of 0",
+            "value 'none' of 'reasoning_effort' is unsupported by this model",
+            "You cannot disable Reasoning here: the endpoint makes it mandatory.",
+            "Reasoning must stay enabled for this endpoint.",
+            "Disabling Reasoning is not possible for this endpoint",
+            'reasoning_effort "pro" not supported',
+            '"medium" is no think value this model supports',
+        ),
+    ),
+    (Refusal("drop", "thinking_level"), None, ("This model can't have a Thinking level",)),
+    (Refusal("drop", "penalty"), None, ("This model has Penalty turned off",)),
+    (
+        Refusal("range", "max_tokens", limit=8192),
+        None,
+        (
+            "max_tokens outside the valid range [1, 8192]",
+            "max_tokens: expected 1 to 8192",
+            "The range of max_tokens is 1-8192",
+            "max_tokens has a valid range of 1 – 8192",
+        ),
+    ),
+    (Refusal("drop", "prompt_mode"), None, ("This model's Reasoning prompt mode is off",)),
+    (
+        Refusal("drop", "presence_penalty"),
+        None,
+        ("presencePenalty: this model has no such argument",),
+    ),
+    (Refusal("drop", "reasoning_format"), None, ("this model has no `reasoning_format`",)),
+    (
+        Refusal("effort", "reasoning_effort", values=("none", "default")),
+        None,
+        ("`none` and `default` are the only values of `reasoning_effort`",),
+    ),
+    (
+        Refusal("drop", "thinking"),
+        None,
+        ('json: field "thinking" is unknown (invalid request body)',),
+    ),
+    (
+        Refusal("effort", "reasoning_effort", values=("none", "low", "medium", "high")),
+        None,
+        ('reasoning value must be "high", "medium", "low", or "none", not \'x\'',),
+    ),
+    (
+        Refusal("range", "max_tokens", limit=4096),
+        None,
+        (
+            "6000 max_tokens are more than the 4096 completion tokens that this model supports",
+            "max_tokens 6000 too large, at most 4096 completion tokens",
+            "With max_tokens = 6000 you ask for more than this model's 4096 completion tokens.",
+            "This model produces up to 4096 completion tokens; max_tokens was 6000",
+            "The limit for max_tokens is 4096 (6000 requested)",
+            "max_tokens may be 4096 at most",
+            "max_tokens: 6000 is greater than 4096",
+        ),
+    ),
+    (
+        Refusal("range", "max_completion_tokens", limit=12288),
+        None,
+        ("max_completion_tokens was 32000; integer above maximum value, <= 12288 is expected",),
+    ),
+]
+
+
+def test_paraphrases_of_the_quoted_errors():
+    """The same faults in freer words, which keep little but the names."""
+    lost = [
+        (text, found)
+        for refusal, param, texts in PARAPHRASES
+        for text in texts
+        if (found := read_refusal(400, json.dumps({"error": {"message": text, "param": param}})))
+        != refusal
+    ]
+    assert lost == []
+
+
+def dressed(message: str) -> list[str]:
+    """Return a message as other software would show it."""
+    return [
+        f"Sorry, {message}",
+        f"1 validation error for ChatCompletionRequest: {message}",
+        f"[400] {message} (request id: req_0123)",
+        f"{message}. See https://example.com/docs/temperature?n=4#context-window",
+        message.upper(),
+        " ".join(reversed(re.split(r"(?<=[.?]) ", message))),
+        *(re.sub(r"['\"`](\w[\w.\[\]]*)['\"`]", rf"{q}\1{q}", message) for q in ("`", '"', "")),
+    ]
+
+
+def test_what_stands_around_a_message_does_not_matter():
+    """Other quotation marks, capitals, the order of sentences, greetings and addresses."""
+    lost = [
+        (row["id"], text, found)
+        for row in rows(refused=True)
+        for text in dressed(read_error(json.dumps(row["body"])).message)
+        if (found := read_refusal(400, json.dumps(with_message(row["body"], text))))
+        != expected(row)
+    ]
+    assert lost == []
 
 
 def wrapped(row: dict[str, Any]) -> dict[str, Any]:
@@ -558,6 +866,20 @@ def open_model(kind: str, address: str) -> Model:
     return LiteLLMModel(kind, api_base=base, api_key="sk-none")
 
 
+RESPONSES_ONLY = {
+    "id": "api",
+    "status": 404,
+    "body": {
+        "error": {
+            "message": "This model is only supported in v1/responses and not in"
+            " v1/chat/completions.",
+            "type": "invalid_request_error",
+            "param": "model",
+        }
+    },
+    "kind": "api",
+    "parameter": "model",
+}
 MODELS = ("direct", "openai/an-unknown-one", "openrouter/a/b", "anthropic/claude-3-unknown")
 
 
@@ -574,12 +896,16 @@ async def test_the_quoted_errors_through_a_client(kind):
     lost = []
     async with listening(answer) as address:
         model = open_model(kind, address)
-        for row in rows(refused=True):
+        for row in [*rows(refused=True), RESPONSES_ONLY]:
             sending[:] = [row]
-            try:
+            if row["id"] == "F15" and kind.startswith("openai/"):
+                # litellm answers for OpenAI: nothing, cut at the cap
+                assert (await model.generate(ask)).samples[0].is_unfinished
+                continue
+            with pytest.raises(errors.ModelError) as caught:
                 await model.generate(ask)
-            except errors.ModelError as error:
-                if type(error) is not errors.RequestRefused or error.refusal != expected(row):
-                    lost.append((row["id"], error, getattr(error, "refusal", None)))
+            error = caught.value
+            if type(error) is not errors.RequestRefused or error.refusal != expected(row):
+                lost.append((row["id"], error, getattr(error, "refusal", None)))
         await model.aclose()
     assert lost == []

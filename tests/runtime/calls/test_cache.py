@@ -71,6 +71,8 @@ NOT_SENT: dict[str, object] = {
     "required": ("temperature",),
     "thought_allowance": 4096,
     "probing": True,
+    "shared_prefix": 4,
+    "prefix_mark": "block",
     "thinking_fields": ("reasoning_effort",),
     "cap_field": "max_completion_tokens",
 }

@@ -69,7 +69,9 @@ _WRAPPING_WORDS = lazy_pattern(
 )
 # vLLM quotes a validation error as Python writes it: [{'type': 'extra_forbidden', 'loc': ('body',
 # 'zzz'), 'msg': 'Extra inputs are not permitted', 'input': 1}]
-_QUOTED_DETAIL = lazy_pattern(r"'loc': [\[(]([^\])]*)[\])].{0,20}?'msg': (['\"])(.*?)\2", re.S)
+_QUOTED_DETAIL = lazy_pattern(
+    r"'loc': [\[(]([^\])]{0,200})[\])].{0,20}?'msg': (['\"])(.*?)\2", re.S
+)
 
 
 class ErrorBody(NamedTuple):

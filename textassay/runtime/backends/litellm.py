@@ -260,13 +260,16 @@ class LiteLLMModel:
         """Return sampled answers.
 
         Raises:
-            CapabilityError: The provider does not take a parameter of the request, or gives no
-                log-probabilities.
+            CapabilityError: The provider gives no log-probabilities.
+            RequestRefused: The provider does not take a parameter of the request.
             ModelError: The provider could not be asked or did not answer usably.
         """
-        payload, cost = await self._ask(
-            openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
-        )
+        plain = request.model_copy(update={"extra": {}})
+        body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
+        if request.thinking_fields:
+            # What the user set is for the provider to refuse, not for a table that may be older.
+            body["allowed_openai_params"] = list(request.thinking_fields)
+        payload, cost = await self._ask(body, request.extra)
         try:
             response = openai_format.read_response(payload, request, self._price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
@@ -326,8 +329,13 @@ class LiteLLMModel:
                 # litellm would return the closed clients again.
                 litellm.in_memory_llm_clients_cache.flush_cache()
 
-    async def _ask(self, body: Json) -> tuple[Any, float | None]:
-        """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
+    async def _ask(self, body: Json, extra: Json | None = None) -> tuple[Any, float | None]:
+        """Return the answer as JSON values, and its cost in US dollars by litellm's table.
+
+        Args:
+            body: Arguments as litellm knows them.
+            extra: Further fields of the provider's.
+        """
         if self._closed:
             raise ModelClosed(f"model {self._name!r} was used after it was closed")
         litellm = (
@@ -345,6 +353,7 @@ class LiteLLMModel:
                 "api_base": self._api_base,
                 "api_key": self._key or self._no_key,
                 "client": self._client(plain="prompt" in body),
+                **self._further(extra or {}),
             }
             if "prompt" in body:
                 answer = await litellm.atext_completion(**fixed, **address, **body)
@@ -391,6 +400,16 @@ class LiteLLMModel:
             self._handler = self._handler or self._http_handler()
             return self._handler
         return None
+
+    def _further(self, extra: Json) -> Json:
+        """Return the arguments that put further fields into the body.
+
+        As arguments of their own, litellm takes some for itself, such as `metadata`.
+        """
+        provider = self._model_and_provider[1]
+        if extra and (provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider)):
+            return {"extra_body": extra}
+        return extra
 
     def _is_openai_like(self, provider: str) -> bool:
         known = load_litellm().openai_compatible_providers

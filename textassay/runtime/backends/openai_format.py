@@ -6,6 +6,7 @@ keys.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from textassay.runtime.backends.thoughts import (
     thought_beside,
 )
 from textassay.runtime.backends.usage import is_object, read_usage
+from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -128,7 +130,15 @@ def sampling_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return body | _thinking_fields(request) | request.extra
+    return body | prefix_fields(request) | _thinking_fields(request) | request.extra
+
+
+def prefix_fields(request: Prompted) -> Json:
+    """Return the field that names the shared beginning of the prompt, if the provider takes it."""
+    if request.prefix_mark != "key":
+        return {}
+    digest = hashlib.sha256(prefix_of(request).encode("utf-8", "surrogatepass"))
+    return {"prompt_cache_key": digest.hexdigest()[:16]}
 
 
 def _thinking_fields(request: Request) -> Json:
@@ -160,7 +170,13 @@ def prompt_fields(request: Prompted) -> Json:
     """Return the field that holds the chat or the prompt."""
     if request.prompt is not None:
         return {"prompt": request.prompt}
-    return {"messages": [{"role": m.role, "content": m.content} for m in request.messages]}
+    messages: list[Json] = [{"role": m.role, "content": m.content} for m in request.messages]
+    if request.prefix_mark == "block":
+        text = request.messages[-1].content
+        parts = (text[: request.shared_prefix], text[request.shared_prefix :])
+        messages[-1]["content"] = [{"type": "text", "text": part} for part in parts if part]
+        messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    return {"messages": messages}
 
 
 def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:

@@ -121,7 +121,8 @@ _NEGATION = lazy_pattern(r"(?:\bnot|n't|\bcannot|\bnever|\bno longer|\bunable to
 # unknown   Extra inputs are not permitted   doesn't   only 1 is allowed   please omit
 _DENIAL = lazy_pattern(
     r"\bun(?:supported|known|recogni[sz]ed|expected|available)\b|\bextra\b|\binvalid\b|n't\b"
-    r"|\b(?:no|not|cannot|never|only|drop|unable|error|without|fixed|blocked|must be)\b"
+    r"|\b(?:no|not|cannot|never|only|drop|unable|error|without|fixed|blocked|must be|lacks?|off"
+    r"|nothing|needed|incorrect)\b"
     r"|\b(?:deprecated|forbid|removed?|refus|reject|disallow|disabled|illegal|ignore|omit"
     r"|leave out|prohibited|incompatible)"
 )
@@ -175,9 +176,10 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
         return None  # a page of a firewall or gateway
     if status == 404:
         return _api(text)
-    if _is_other_fault(error, text):
+    mentions = _mentions(text)
+    if _is_other_fault(error, text, mentions):
         return None
-    fault = _Fault(text, _known(error.param) if error.param else None, _mentions(text))
+    fault = _Fault(text, _known(error.param) if error.param else None, mentions)
     if not fault.names and (found := _api(text)):
         return found
     return (
@@ -192,8 +194,11 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
     )
 
 
-_URL = lazy_pattern(r"https?://\S+")
-_STATUS = lazy_pattern(r"error code: \d{3}\b|\[\d{3}\]:?|['\"]code['\"]: ?['\"]?\d{3}\b")
+_URL = lazy_pattern(r"https?://\S+", re.I)
+_STATUS = lazy_pattern(
+    r"\d+ validation errors?(?: for \w+)?:?\s|error code: \d{3}\b|\[\d{3}\]:?"
+    r"|['\"]code['\"]: ?['\"]?\d{3}\b"
+)
 # pydantic quotes what was sent, with words of whatever text is judged
 _ECHO = lazy_pattern(r"['\"]input['\"]:|\binput_value=")
 _ADVICE_OF_LITELLM = lazy_pattern(r",? ?(?:to drop|or set `litellm|set `litellm)\b.*", re.S)
@@ -274,16 +279,19 @@ _PLAIN = lazy_pattern(
 _OTHER_FAULT = lazy_pattern(
     r"context limit|tokens\W+\+\s|api[ _-]?key|tool_use_failed|json_validate_failed"
     r"|does not exist|not found\b|rate limit|invalid[ _]model\b"
+    r"|request (?:is )?too large|reduce the length"
 )
+# parameter `temperature` does not exist: said of the name, not of the model
+_GONE = lazy_pattern(r"['\"`]? (?:does not exist|not found|(?:cannot|could not) be found)\b")
 _CAP_WORDS = lazy_pattern(r"max(?:imum)?[_ -](?:\w+[_ -])?tokens|num_predict")
 
 
-def _is_other_fault(error: ErrorBody, text: str) -> bool:
+def _is_other_fault(error: ErrorBody, text: str, mentions: tuple[_Mention, ...]) -> bool:
     """Return whether the error is about the text, the account or the model."""
     if _OTHER_CODE.search(error.codes):
         return True
     both = f"{error.codes.lower()} {text}"
-    if _PLAIN.search(both):
+    if _PLAIN.search(both) or any(_GONE.match(text, m.end) for m in mentions):
         return False
     context = CONTEXT.search(text)
     # "exceeds the maximum ... tokens" is said of the cap as well as of the context
@@ -293,7 +301,7 @@ def _is_other_fault(error: ErrorBody, text: str) -> bool:
         return True
     if any(pattern.search(both) for pattern in (FILTER, NO_KEY, _OTHER_FAULT)):
         return True
-    return NO_MODEL.search(both) is not None and not _mentions(text)
+    return NO_MODEL.search(both) is not None and not mentions
 
 
 # --- the API, and the messages ------------------------------------------------------------------
@@ -337,7 +345,7 @@ def _messages(fault: _Fault) -> Refusal | None:
     """Return the refusal of a role, or of an answer that is begun for the model."""
     if fault.main not in (None, _ROLE_FIELD) and fault.param != "messages":
         return None
-    if _PREFILL.search(fault.text):
+    if _PREFILL.search(fault.text) and "empty" not in fault.text:
         return Refusal("prefill", "messages")
     if _ROLE_FIELD in fault.names or "must alternate" in fault.text:
         return Refusal("role", "messages")
@@ -367,6 +375,7 @@ _LEVEL_REFUSED = lazy_pattern(
     r"\W*(?:(?:is|are|was|were) (?:not|un|in|refused|rejected)|cannot|isn't|aren't"
     r"|not (?:supported|allowed))"
 )
+_OR_LESS = lazy_pattern(r"\W*(?:or|and) (?:below|lower|less)")
 _ONE_LEVEL = lazy_pattern(
     rf"['\"`]{_LEVEL}['\"`]"
     rf"|(?:\b(?:value|level|effort|support|be|to|take|set|is|are|use)s?|[:=])\s+{_LEVEL}\b(?! of\b)"
@@ -379,9 +388,16 @@ _OTHER_WORD = lazy_pattern(r"(['\"`])(?!reasoning|thinking|effort|output)[a-z]{1
 _ALWAYS = lazy_pattern(
     r"\b(?:reasoning|thinking)\b(?!\.).{0,60}"
     r"\b(?:mandatory|(?:cannot|can ?not|can't|must not) be (?:disabled|turned off|switched off)"
-    r"|always|required)\b|\bonly (?:works|runs|operates)\b.{0,20}\bthinking\b"
+    r"|always|required|must (?:stay|remain|be) (?:on|enabled))\b"
+    r"|\bdisabl\w+ (?:reasoning|thinking)\b.{0,30}\b(?:not|impossible)\b"
+    r"|\bonly (?:works|runs|operates)\b.{0,20}\bthinking\b"
     r"|\b(?:mandatory|always|(?:cannot|can't) disable|requires?)\b.{0,30}\b(?:reasoning|thinking)\b"
     r"(?! ?\.?(?:type|budget))"
+)
+
+
+_THINKING_TYPE = lazy_pattern(
+    r"thinking\.type\.(\w+)(['\"`]? (?:(?:is|was) )?(?:not|un\w+|no longer|deprecated|removed))?"
 )
 
 
@@ -417,24 +433,25 @@ def _offered_levels(text: str) -> tuple[str, ...]:
         is_offered = bool(cues) and cues[-1][2] is not None
         if _LEVEL_REFUSED.match(after) or (cues and not is_offered):
             refused.update(found)
+        elif found and is_offered and _OR_LESS.match(after):
+            offered.update(LEVELS[LEVELS.index("low") : LEVELS.index(found[-1]) + 1])
         elif len(found) >= 2 or (is_offered and match[0][0] in "'\"`"):
             offered.update(found)
-            if len(found) == 1 and re.match(r"\W*(?:or|and) (?:below|lower|less)", after):
-                offered.update(LEVELS[LEVELS.index("low") : LEVELS.index(found[0])])
     return tuple(level for level in LEVELS if level in offered - refused)
 
 
 def _thinking(fault: _Fault) -> Refusal | None:
-    """Return the refusal of a way to set thinking, with the ways that the message suggests."""
+    """Return the refusal of a way to set thinking, with the other ways that the message names."""
     if fault.main != "thinking.type":
         return None
-    suggested = [
-        match[1]
-        for mention in fault.mentions
-        if mention.is_aside
-        and (match := re.match(r"thinking\.type\.(\w+)", fault.text[mention.start :]))
-    ]
-    return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(suggested)))
+    refused: list[str] = []
+    others: list[str] = []
+    for mention in fault.mentions:
+        match = _THINKING_TYPE.match(fault.text, mention.start)
+        if match is not None:
+            is_refused = match[2] is not None or not (mention.is_aside or refused)
+            (refused if is_refused else others).append(match[1])
+    return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(others)))
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -444,6 +461,7 @@ _NUMBER = lazy_pattern(rf"(?<![\w.\[/-])({_FIGURE})(?![\w%/]|\.\d|-\w)")
 _PAIR = lazy_pattern(
     rf"\[\s*({_FIGURE})\s*(?:,|-|to)\s*({_FIGURE})\s*\]"
     rf"|\(\s*({_FIGURE})\s*(?:,\s|-|to)\s*({_FIGURE})\s*\)"
+    rf"|\brange\b[^.]{{0,40}}?({_FIGURE})-({_FIGURE})\b"
     rf"|between\s+({_FIGURE})\s+and\s+({_FIGURE})"
     rf"|({_FIGURE})\s*(?:\.\.+|\u2013|to|and|<=?\s*\w+\s*<=?)\s*({_FIGURE})"
 )
@@ -471,7 +489,9 @@ _BOUND_BEFORE = lazy_pattern(
     rf"(?<![\w.\[/-])({_FIGURE})['\"`)]*(?: [a-z_]+){{0,3}}?"
     r" (?:at (?:the )?(?:very )?(?:most|least)\b"
     r"|or (?:less|fewer|lower|below|more|higher|greater|above)\b"
-    r"|is the (?:\w+ )?(?:max|min|limit|most|least|largest|highest|upper|lower|smallest))"
+    r"|is the (?:\w+ )?"
+    r"(?:max|min|limit|most|least|largest|highest|upper|lower|smallest|ceiling|cap|floor)"
+    r"|is as (?:high|low|far) as)"
 )
 _STRICT = lazy_pattern(
     r"(?:(?<![<>=])([<>])(?!=)|\b(less|lower|smaller|fewer|greater|more|higher|larger) than)"
@@ -479,11 +499,14 @@ _STRICT = lazy_pattern(
 )
 _ONLY = lazy_pattern(rf"\bonly ({_FIGURE})(?![\w%])")
 _NEGATED = lazy_pattern(r"(?:\bnot|n't|\bcannot|\bnever|\bno)(?: be| have| a| value)*\s*$")
+_MORE = lazy_pattern(r"\b(?:more|greater|larger|higher|bigger) than\b")
+_FEWER = lazy_pattern(r"\b(?:less|fewer|smaller|lower) than\b")
 _DEMAND = lazy_pattern(r"\b(?:must|should|expected|has to|needs? to)\b")
 # Could not finish the message because max_tokens was reached. Please try again with higher
 _SPENT = lazy_pattern(
-    r"\b(?:finish|unfinished|reached|exhausted|ran out|run out|used up|cut off|truncated|higher"
-    r"|larger|greater|bigger|increase|raise|more tokens|incomplete|insufficient)"
+    r"\b(?:finish|unfinished|completed?\b|reached|hit\b|exhausted|ran out|run out|used up|cut off"
+    r"|stopped|truncated|higher|larger|greater|bigger|increase|raise|more tokens|incomplete"
+    r"|insufficient)"
 )
 
 
@@ -526,7 +549,13 @@ def _limit(text: str, *, is_integer: bool) -> float | None:
     if strict is not None and (bound is None or bound.start() >= strict.start()):
         return _beside(strict, text, is_integer=is_integer)
     bound = bound or _BOUND_BEFORE.search(text) or (_ONLY.search(text) if is_integer else None)
-    return None if bound is None else _value(bound[1])
+    if bound is not None:
+        return _value(bound[1])
+    more, fewer = _MORE.search(text) is not None, _FEWER.search(text) is not None
+    if is_integer and len(numbers) == 2 and more != fewer:
+        # "6000 are more than this model's 4096", but "must be more than its 1024, got 512"
+        return min(numbers) if more != bool(_DEMAND.search(text)) else max(numbers)
+    return None
 
 
 def _beside(strict: re.Match[str], text: str, *, is_integer: bool) -> float | None:
@@ -594,10 +623,12 @@ def _drop(fault: _Fault) -> Refusal | None:
     if fault.param is None and {"temperature", "top_p"} <= set(names[:2]):
         return Refusal("drop", "top_p")
     first = next((mention for mention in fault.mentions if mention.name == names[0]), None)
-    if first is not None and fault.param != first.name and not _DENIAL.search(fault.text):
-        is_marked = first.is_marked or first.start == 0
-        if first.name in _ENGLISH or not is_marked:
-            return None  # a word of a text that is quoted
+    if first is not None and fault.param != first.name:
+        is_marked = (first.is_marked or first.start == 0) and first.name not in _ENGLISH
+        # else it may be a word of a text that the server quotes
+        around = max(0, first.start - 80), first.end + 80
+        if not is_marked and not _DENIAL.search(fault.text, *around):
+            return None
     return Refusal("drop", "thinking" if names[0] == "thinking.type" else names[0])
 
 

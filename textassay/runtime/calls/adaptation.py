@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Literal, cast, get_args
 
+from textassay.runtime.calls.prefixes import is_worth_caching
 from textassay.runtime.errors import (
     CapabilityError,
     Refusal,
@@ -59,6 +60,10 @@ THINKING_NAMES = re.compile(
 """Names of models that think unless they are told not to: a first guess, which saves one answer
 that is cut off. Sampling them at temperature 0 is refused, ignored or harmful (Gemini 3 and Qwen 3
 repeat themselves)."""
+
+MARKING_NAMES = re.compile(r"(^|[/.])(anthropic|claude)\b|claude-", re.I)
+"""Models that keep the beginning of a prompt only where it is marked; others keep it by
+themselves."""
 
 JSON_IN_WORDS = (
     "\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n"
@@ -108,8 +113,8 @@ class Learned(Message):
     least: dict[str, int] = {}
     """Smallest numbers that it takes, by parameter."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    efforts: tuple[Effort, ...] = ()
-    """Levels of effort that it takes; empty if unknown."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
 
 
 KNOWN: dict[bytes, Learned] = {}
@@ -240,7 +245,9 @@ class Adaptation:
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
             update |= self._thinking(request)
-        thinks = learned.thinks and request.effort != "none"
+        thinks = request.effort != "none" and (
+            learned.thinks or request.effort is not None or request.thinking_tokens is not None
+        )
         if thinks or learned.allowance or least:
             update |= self._with_allowance(request, least, most)
         if (
@@ -251,21 +258,30 @@ class Adaptation:
             update["temperature"] = None
         if learned.cap_field != request.cap_field:
             update["cap_field"] = learned.cap_field
+        if request.shared_prefix and (mark := self._prefix_mark(request)) != "none":
+            update["prefix_mark"] = mark
         if learned.unsent:
             update |= self._without_refused(request)
         if learned.most or learned.least:
             update |= self._within_limits(request, update)
         return update
 
+    def _prefix_mark(self, request: Request | ChoicesRequest) -> Literal["none", "block", "key"]:
+        """Return how the server wants to be told which part of a prompt to keep."""
+        unsent = self.learned.unsent
+        if not is_worth_caching(request):
+            return "none"
+        if MARKING_NAMES.search(self.name) and "cache_control" not in unsent:
+            return "block"
+        return "key" if self._is_openai and "prompt_cache_key" not in unsent else "none"
+
     def _thinking(self, request: Request | ChoicesRequest) -> dict[str, Any]:
         update: dict[str, Any] = {}
         efforts = self.learned.efforts
         if request.effort is not None and efforts and request.effort not in efforts:
-            wished = EFFORTS.index(request.effort)
-            # of two that are equally near, the higher one
-            update["effort"] = min(
-                efforts, key=lambda e: (abs(EFFORTS.index(e) - wished), -EFFORTS.index(e))
-            )
+            if "default" in efforts:
+                return {"effort": None, "thinking_fields": ()}
+            update["effort"] = _nearest(request.effort, efforts)
         names = self._thinking_fields(request)
         left = tuple(name for name in names if name not in self.learned.unsent)
         if not left:
@@ -341,7 +357,12 @@ class Adaptation:
     ) -> dict[str, Any]:
         most, least, within = self.learned.most, self.learned.least, cast("dict[str, Any]", {})
         logprobs = "logprobs" if isinstance(request, Request) else "alternatives"
-        for name, wire in (("max_tokens", "max_tokens"), ("n", "n"), (logprobs, "top_logprobs")):
+        for name, wire in (
+            ("max_tokens", "max_tokens"),
+            ("thinking_tokens", "thinking_tokens"),
+            ("n", "n"),
+            (logprobs, "top_logprobs"),
+        ):
             value = update.get(name, getattr(request, name, None))
             if value is None:
                 continue
@@ -414,7 +435,8 @@ class Adaptation:
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
         if refusal.kind == "effort" and request.effort is not None:
-            efforts = tuple(e for e in EFFORTS if e in refusal.values and e != request.effort)
+            levels = (*EFFORTS, "default")
+            efforts = tuple(e for e in levels if e in refusal.values and e != request.effort)
             if efforts:
                 self._learn(efforts=efforts)
                 self._tell(f"takes no effort {request.effort}, but {', '.join(efforts)}")
@@ -480,9 +502,15 @@ class Adaptation:
             found.append("json:words")
         if self.sampling.effort is not None and self.learned.efforts:
             request = Request(prompt="-", effort=self.sampling.effort)
-            sent = self._thinking(request).get("effort")
-            found += [f"sent-effort:{sent}"] if sent else []
+            update = self._thinking(request)
+            found += [f"sent-effort:{update['effort'] or 'default'}"] if "effort" in update else []
         return tuple(found)
+
+
+def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
+    """Return the level of effort that is nearest to a wish; of two, the higher one."""
+    ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
+    return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
 
 
 _PARAMETERS = {
@@ -491,6 +519,10 @@ _PARAMETERS = {
     "max_output_tokens": "max_tokens",
     "stop_sequences": "stop",
     "candidate_count": "n",
+    "text.format": "json_schema",
+    "output_config.format": "json_schema",
+    "thinking.budget_tokens": "thinking_tokens",
+    "thinking_budget": "thinking_tokens",
 }
 """Names of our fields by those of the API."""
 
@@ -499,6 +531,8 @@ def _has(request: AnyRequest, name: str) -> bool:
     """Return whether a request carries a parameter."""
     if name in request.extra or name in request.thinking_fields:
         return True
+    if name in ("cache_control", "prompt_cache_key"):
+        return request.prefix_mark == {"cache_control": "block"}.get(name, "key")
     if name == "system":
         return any(message.role == "system" for message in request.messages)
     if name in ("logprobs", "top_logprobs"):

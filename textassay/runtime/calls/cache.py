@@ -41,6 +41,7 @@ KEY_FORMAT = 1
 
 _NOT_SENT = (
     "dry_run_answer", "required", "thought_allowance", "probing", "thinking_fields", "cap_field",
+    "shared_prefix", "prefix_mark",
 )  # fmt: skip
 _ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
 """Fields that requests did not have when key format 1 was fixed: part of a key only if set."""

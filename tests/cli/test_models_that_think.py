@@ -1,0 +1,131 @@
+"""Models that think, with the plain command: each family of servers, each method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from examples import thinking_server
+from examples.thinking_server import FAMILIES, ThinkingServer
+from tests.cli.harness import Outcome, rows_of, textassay, write_examples
+from tests.loopback import in_thread
+
+METHODS = ("llm-score", "g-eval", "hd-eval", "decomp-eval", "checklist", "claims", "pairwise")
+THOUGHT = 900
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def server(request):
+    """A server of one family, whose thoughts take more tokens than any answer needs."""
+    with in_thread(lambda: thinking_server.serve(request.param, THOUGHT)) as running:
+        yield running
+
+
+@pytest.fixture
+def anthropic_key(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-local")
+
+
+def score(server: ThinkingServer, data: Path, method: str, out: Path, *flags: object) -> Outcome:
+    """Run the command of the README against a server."""
+    is_anthropic = server.family is FAMILIES["anthropic"]
+    model, base = (
+        ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
+    )
+    return textassay(
+        "score", data, "--method", method, "--task", "summarization", "--model", model,
+        "--api-base", base, "--out", out, "--progress", "none", *flags,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_text_is_scored(server, tmp_path, anthropic_key, method):
+    """No flag is needed, thoughts are never read for a verdict, and they are counted."""
+    pair = {"output_b": "It rained."} if method == "pairwise" else {}
+    data = write_examples(tmp_path / "data.jsonl", 3, **pair)
+    done = score(server, data, method, tmp_path / "run")
+    assert done.code == 0, (done.out, done.err)
+    rows = rows_of(tmp_path / "run")
+    assert {row["outcome"] for row in rows} == {"scored"}
+    counts = server.family.counts
+    thoughts = sum(row["usage"]["reasoning_tokens"] for row in rows)
+    assert thoughts == 0 if counts == "never" or server.family.thought == "block" else thoughts > 0
+    completed = sum(row["usage"]["completion_tokens"] for row in rows)
+    assert completed > 0.9 * THOUGHT * len(rows)
+
+
+def test_few_requests_are_refused_or_cut_and_the_same_run_costs_nothing(
+    server, tmp_path, anthropic_key
+):
+    """Of 200 texts: what one request has taught holds for all others, and for the next run."""
+    data, cache = write_examples(tmp_path / "data.jsonl", 100), tmp_path / "cache"
+    before = server.counters.requests, server.counters.refused, server.cut
+    flags = ("--aspects", "coherence,fluency", "--cache", cache)
+    done = score(server, data, "llm-score", tmp_path / "first", *flags)
+    assert done.code == 0, (done.out, done.err)
+    after = server.counters.requests, server.counters.refused, server.cut
+    asked, refused, cut = (b - a for a, b in zip(before, after, strict=True))
+    assert asked - refused - cut == 200
+    assert refused + cut <= 4
+    done = score(server, data, "llm-score", tmp_path / "second", *flags)
+    assert done.code == 0, (done.out, done.err)
+    assert server.counters.requests == after[0]
+    signatures = {
+        row["signature"] for run in ("first", "second") for row in rows_of(tmp_path / run)
+    }
+    assert len(signatures) == 1
+
+
+OPENAI = {"direct/x": "direct/x", "litellm": "openai/x"}
+
+
+@pytest.fixture(scope="module")
+def openai():
+    """A server of the family that refuses most."""
+    with in_thread(lambda: thinking_server.serve("openai", THOUGHT)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("model", OPENAI.values(), ids=OPENAI)
+def test_effort_and_further_fields_reach_the_server_and_the_signature(
+    openai, tmp_path, model, monkeypatch
+):
+    """What is set for one role is sent for that role."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local-and-not-a-key")
+    bodies = []
+    openai.listener = bodies.append
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    config = tmp_path / "judge.toml"
+    config.write_text('[extra]\nsafety_identifier = "a"\n\n[models.scorer]\neffort = "high"\n')
+    done = textassay(
+        "score", data, "--method", "llm-score", "--task", "summarization", "--model", model,
+        "--api-base", openai.url, "--out", tmp_path / "run", "--progress", "none", "--aspects",
+        "coherence", "--config", config, "--extra", 'metadata={"run": 1}',
+    )  # fmt: skip
+    openai.listener = None
+    assert done.code == 0, (done.out, done.err)
+    answered = bodies[-1]
+    assert answered["reasoning_effort"] == "high"
+    assert answered["safety_identifier"] == "a"
+    assert answered["metadata"] == {"run": 1}
+    assert "temperature" not in answered
+    (signature,) = {row["signature"] for row in rows_of(tmp_path / "run")}
+    assert "|effort:high|" in signature
+    assert "|extra:" in signature
+    assert signature.endswith("|unsent:temperature")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--temperature", "0.5"), "refuses temperature=0.5"),
+        (("--effort", "extreme"), "extreme"),
+        (("--extra", "top_k=nothing"), "takes JSON"),
+    ],
+)
+def test_what_was_typed_is_not_left_out_in_silence(openai, tmp_path, flags, message):
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    done = score(openai, data, "llm-score", tmp_path / "run", *flags)
+    assert done.code == 2
+    assert message in done.err
