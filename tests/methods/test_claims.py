@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textassay.agents.reading.statements import parse_statements
+from textassay.agents.reading.lists import parse_statements
 from textassay.agents.source_windows import GAP, narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel

@@ -9,8 +9,7 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, served, textassay, write_examples
-from textassay.agents.reading.choice import parse_choice
-from textassay.agents.reading.rating import NoRating
+from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.pairs import Paired

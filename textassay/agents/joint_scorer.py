@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, truncation_note
 from textassay.agents.reading.joint import JointAnswer, parse_joint
-from textassay.agents.reading.rating import NoRating
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form, NoRating
 from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage, slug
