@@ -224,8 +224,8 @@ class Ask:
             # scores.
             if problem(answers[-1]) in (None, DECLINED):
                 break
-            said = answers[-1].samples[0].text.strip()
-            prompt = prompt.followed_by(said, REMINDER, form=form, labels=labels)
+            answer = answers[-1].samples[0].text.strip()
+            prompt = prompt.followed_by(answer, REMINDER, form=form, labels=labels)
         return answers
 
     async def choices(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textassay.agents.reading.json_in_prose import JsonObject, find_json
 from textassay.agents.reading.rating import (
@@ -62,13 +63,13 @@ def parse_joint(text: str, aspects: tuple[Aspect, ...], form: Form = "number") -
     read: dict[str, list[Rating | NoRating]] = {aspect.id: [] for aspect in aspects}
     texts: dict[str, str] = {}
     invented: list[Json] = []
-    for name, said, rating in _from_json(reply, by_key, form) or _blocks(reply, by_key, form):
+    for name, beside, rating in _from_json(reply, by_key, form) or _blocks(reply, by_key, form):
         aspect = by_key.get(_key(name, by_key))
         if aspect is not None:
             read[aspect.id].append(rating)
-            texts.setdefault(aspect.id, said)
+            texts.setdefault(aspect.id, beside)
         elif isinstance(rating, Rating):
-            shown = f"{name.strip()}: {said}"[:QUOTED]
+            shown = f"{name.strip()}: {beside}"[:QUOTED]
             invented.append({"text": shown, "problem": "it was not requested"})
     missing = _DECLINED if not any(read.values()) and declines(reply) else _LEFT_OUT
     return JointAnswer(
@@ -119,13 +120,18 @@ def _key(name: str, by_key: dict[str, Aspect]) -> str:
     return key if key in by_key else _AFFIX.sub("", key)
 
 
-_Said = tuple[str, str, Rating | NoRating]
-"""A name, what stands beside it, and the rating in that."""
+class _Entry(NamedTuple):
+    """What an answer says under one name."""
+
+    name: str
+    text: str
+    """What stands beside and below the name."""
+    rating: Rating | NoRating
 
 
-def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Said]:
+def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Entry]:
     """Return what JSON objects say; a value may be an object with a `score` or `rating`."""
-    said: list[_Said] = []
+    entries = list[_Entry]()
     for part in find_json(text):
         if not isinstance(part.value, JsonObject):
             continue
@@ -135,8 +141,8 @@ def _from_json(text: str, by_key: dict[str, Aspect], form: Form) -> list[_Said]:
                 held = held.get("score", held.get("rating"))
             aspect = by_key.get(_key(name, by_key))
             scale = aspect.scale if aspect else _ANY_NUMBER
-            said.append((name, str(held), _field(held, scale, form)))
-    return said
+            entries.append(_Entry(name, str(held), _field(held, scale, form)))
+    return entries
 
 
 def _field(held: object, scale: tuple[float, float], form: Form) -> Rating | NoRating:
@@ -163,7 +169,7 @@ _SCORE_LABEL = re.compile(r"(?i)\A\W{0,12}(?:score|rating)\W{0,6}(?=\d)")
 _TITLE = re.compile(r"\A[\s#>*_`]{0,12}[^\W\d_][^:：.!?,;\n]{0,60}[:：]?[\s*_]{0,6}\Z")
 
 
-def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Said]:
+def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Entry]:
     """Yield names with what stands beside and below them, up to the next name."""
     name, held = "", list[str]()
     lines = text.splitlines()
@@ -173,13 +179,13 @@ def _blocks(text: str, by_key: dict[str, Aspect], form: Form) -> Iterator[_Said]
             held.append(line)
             continue
         if name:
-            yield _said(name, held, by_key, form)
+            yield _entry(name, held, by_key, form)
         name, held = head[0], [head[1]]
     if name:
-        yield _said(name, held, by_key, form)
+        yield _entry(name, held, by_key, form)
 
 
-def _said(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) -> _Said:
+def _entry(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) -> _Entry:
     aspect = by_key.get(_key(name, by_key))
     scale = aspect.scale if aspect else _ANY_NUMBER
     first, below = held[0].strip(" \t|*_"), "\n".join(held[1:]).strip()
@@ -188,7 +194,7 @@ def _said(name: str, held: list[str], by_key: dict[str, Aspect], form: Form) -> 
         rating = labeled_rating(
             below, scale=scale, form=form, aspect=aspect.name if aspect else None
         )
-    return name, f"{first}\n{below}".strip(), rating
+    return _Entry(name, f"{first}\n{below}".strip(), rating)
 
 
 def _head(line: str, by_key: dict[str, Aspect], form: Form) -> tuple[str, str] | None:

@@ -253,19 +253,19 @@ def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool
     if held.get("glyphs"):
         stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
         return Statement(float(stars), None, match.span("glyphs"), counts)
-    said = held["value"]
-    if said.isalpha() and len(said) == 1:
-        value = scale[0] + ord(said.upper()) - ord("A")
+    label = held["value"]
+    if label.isalpha() and len(label) == 1:
+        value = scale[0] + ord(label.upper()) - ord("A")
     else:
-        value = _number(said)
+        value = _number(label)
     # `Score (1-10): 4` is out of 10, too.
     top = held["top"] or held.get("high")
     return Statement(value, _number(top) if top else None, match.span("value"), counts)
 
 
-def _number(said: str) -> float:
-    word = _WORDS.get(said.lower())
-    return float(said.replace(",", ".").replace("−", "-")) if word is None else word
+def _number(text: str) -> float:
+    word = _WORDS.get(text.lower())
+    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
 
 
 def _without_markup(text: str) -> str:
@@ -329,10 +329,10 @@ def _settled(
         return NoRating("Contradictory", "the answer states more than one rating")
     start, end = rating.span
     if rating.top not in (None, high) or not low <= rating.value <= high:
-        said = plain[start:end] if form == "letters" else f"{rating.value:g}"
+        shown = plain[start:end] if form == "letters" else f"{rating.value:g}"
         out_of = f" out of {rating.top:g}" if rating.top is not None else ""
         return NoRating(
-            "OffScale", f"the rating {said}{out_of} is off {_scale_in_words(scale, form)}"
+            "OffScale", f"the rating {shown}{out_of} is off {_scale_in_words(scale, form)}"
         )
     return Rating(rating.value, rating.span)
 
