@@ -69,7 +69,7 @@ _WORDS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     )
 }
-_NUMBER = rf"[-+−]?\d{{1,4}}(?:\.\d{{1,6}}|,\d{{1,2}})?|{'|'.join(_WORDS)}"
+_NUMBER = rf"[-+−]?\d{{1,4}}(?:\.\d{{1,20}}|,\d{{1,2}})?|{'|'.join(_WORDS)}"
 _TOP = rf"(?:\s{{0,3}}/\s{{0,3}}|\s{{1,3}}(?:out\s)?of\s)(?P<top>{_NUMBER})"
 _VALUES: dict[Form, str] = {
     "number": rf"[(\[\"]{{0,2}}(?P<value>{_NUMBER})(?:{_TOP})?[)\]\"]{{0,2}}",
