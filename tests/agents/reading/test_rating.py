@@ -314,6 +314,13 @@ def test_a_field_without_a_number_is_no_rating(key, held, note, prose):
     assert isinstance(found, NoRating), (answer, found)
 
 
+def test_a_very_long_answer_is_read_at_its_end():
+    answer = "Score: 2\n" + "It says little. " * 10_000 + "\nRating: 4"
+    found = parse_rating(answer, scale=FIVE)
+    assert isinstance(found, Rating)
+    assert (found.value, answer[slice(*found.span)]) == (4, "4")
+
+
 @pytest.mark.parametrize(
     "unit",
     ["1", "1 ", "1\n", "score ", "score: ", "score: 1", "score: 1\n", "score\n", ". score: 1", " ",

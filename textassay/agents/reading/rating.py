@@ -52,7 +52,7 @@ class NoRating(NamedTuple):
     """What is wrong with the answer, for people."""
 
 
-class Statement(NamedTuple):
+class _Statement(NamedTuple):
     """A rating that an answer states, on the scale or not."""
 
     value: float
@@ -103,6 +103,8 @@ _MARKUP = lazy_pattern(r"[*_`]|\$?\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\$?")
 _END = lazy_pattern(r"\s?\.?\s*\Z")
 # If it were longer, it would ...
 _HYPOTHETICAL = lazy_pattern(r"(?i)\b(?:if|would)\b[^.!?]*\Z")
+MAX_ANSWER = 40_000
+"""Characters of a longer answer that are read, at its end."""
 _SHORT = 40
 """Characters of an answer that is likely to be given again."""
 _SENTENCE = 300
@@ -133,8 +135,13 @@ def parse_rating(
             two.
         aspect: Name of the judged aspect, which may label the rating.
     """
-    read = _parse_again if len(text) <= _SHORT else _parse
-    return read(text, scale, form, aspect)
+    if len(text) <= _SHORT:
+        return _parse_again(text, scale, form, aspect)
+    left_out = max(0, len(text) - MAX_ANSWER)
+    found = _parse(text[left_out:], scale, form, aspect)
+    if isinstance(found, Rating):
+        return Rating(found.value, (found.span[0] + left_out, found.span[1] + left_out))
+    return found
 
 
 def _parse(
@@ -142,7 +149,7 @@ def _parse(
 ) -> Rating | NoRating:
     plain = _without_markup(text)
     patterns = _patterns(form, _own_name(aspect))
-    statements = list[Statement]()
+    statements = list[_Statement]()
     for field in _json_fields(text, plain, scale, form, patterns.label):
         if isinstance(field, NoRating):
             return field
@@ -198,7 +205,7 @@ class _Patterns(NamedTuple):
     opening: re.Pattern[str] | None
     """Stars at the beginning of an answer."""
 
-    def lines(self, text: str, scale: tuple[float, float]) -> Iterator[Statement]:
+    def lines(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
         """Yield the ratings on lines of their own, and the stars at the beginning."""
         if self.opening is not None and (match := self.opening.match(text)):
             yield _statement(match, scale, counts=True)
@@ -206,7 +213,7 @@ class _Patterns(NamedTuple):
             counts = _FOLLOWED.match(text, match.end()) is not None
             yield _statement(match, scale, counts=counts)
 
-    def sentences(self, text: str, scale: tuple[float, float]) -> Iterator[Statement]:
+    def sentences(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
         """Yield the ratings in sentences; only one that ends the answer counts."""
         for match in self.labeled.finditer(text):
             yield _statement(match, scale, counts=_END.match(text, match.end()) is not None)
@@ -248,11 +255,11 @@ def _own_name(aspect: str | None) -> str:
     return r"[\s-]{1,3}".join(map(re.escape, re.findall(r"[^\s_*`-]+", aspect or "")))
 
 
-def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool) -> Statement:
+def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool) -> _Statement:
     held = match.groupdict()
     if held.get("glyphs"):
         stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
-        return Statement(float(stars), None, match.span("glyphs"), counts)
+        return _Statement(float(stars), None, match.span("glyphs"), counts)
     label = held["value"]
     if label.isalpha() and len(label) == 1:
         value = scale[0] + ord(label.upper()) - ord("A")
@@ -260,7 +267,7 @@ def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool
         value = _number(label)
     # `Score (1-10): 4` is out of 10, too.
     top = held["top"] or held.get("high")
-    return Statement(value, _number(top) if top else None, match.span("value"), counts)
+    return _Statement(value, _number(top) if top else None, match.span("value"), counts)
 
 
 def _number(text: str) -> float:
@@ -283,7 +290,7 @@ def _blanked(match: re.Match[str]) -> str:
 
 def _json_fields(
     text: str, plain: str, scale: tuple[float, float], form: Form, label: re.Pattern[str]
-) -> Iterator[Statement | NoRating]:
+) -> Iterator[_Statement | NoRating]:
     """Yield what the rating fields of JSON objects say, up to one that holds no rating."""
     for part in find_json(text) if "{" in text else ():
         if not isinstance(part.value, JsonObject):
@@ -298,7 +305,7 @@ def _json_fields(
                 yield _no_rating_in(key, held)
                 return
             span = _place(text, key, part.start, part.end)
-            yield Statement(value, None, span, counts)
+            yield _Statement(value, None, span, counts)
 
 
 def _no_rating_in(key: str, held: Any) -> NoRating:
@@ -318,7 +325,7 @@ def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _settled(
-    plain: str, statements: list[Statement], scale: tuple[float, float], form: Form
+    plain: str, statements: list[_Statement], scale: tuple[float, float], form: Form
 ) -> Rating | NoRating:
     """Return the one rating that is stated where a rating stands, or why there is none."""
     rating = next((one for one in reversed(statements) if one.counts), None)
@@ -343,7 +350,7 @@ def _scale_in_words(scale: tuple[float, float], form: Form) -> str:
     return f"the scale from {scale[0]:g} to {scale[1]:g}"
 
 
-def _missing(plain: str, statements: list[Statement]) -> NoRating:
+def _missing(plain: str, statements: list[_Statement]) -> NoRating:
     if not plain.strip():
         return NoRating("NoScoreFound", "the answer is empty")
     if not statements and declines(plain):
