@@ -34,7 +34,10 @@ MORE_ROOM = 4
 MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
 REMINDER = "form_again"
-"""Prompt that follows an unusable answer: it asks for what was wanted, alone."""
+"""Prompt that follows an unusable answer: it asks for what was wanted, alone.
+
+It is no part of prompt digests, so that runs and evaluators that were made without it can be
+continued and applied."""
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 

@@ -58,8 +58,9 @@ class JointScorer:
     def digest(self) -> str:
         """6 hex digits for the words that are sent and the model's name."""
         ask = self.ask
-        variants = (ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name)
-        return ask.digest(*variants, also=(REMINDER,))
+        return ask.digest(
+            ask.layout, self.form, self.asks_for_json, ask.task.digest, ask.model.name
+        )
 
     @cached_property
     def asks_for_json(self) -> bool:

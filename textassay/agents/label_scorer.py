@@ -40,10 +40,6 @@ class LabelScorer(Scorer):
             )
         scoring(self.ask.model, "choices")
 
-    @property
-    def _is_repeated(self) -> bool:
-        return False
-
     def _asked_scale(self, aspect: Aspect) -> Scale:
         return self.ask.profile.scale or aspect.scale
 

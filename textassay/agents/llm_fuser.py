@@ -74,9 +74,7 @@ class LLMFuser:
         task = self.ask.task
         tools = tuple((a.name, a.description, a.range, a.signature) for a in self.assistants)
         names = tuple(aspect.name for aspect in task.aspects)
-        variants = (self.ask.layout, task.digest, names, tools, self.variant)
-        # Several samples are not asked for again.
-        return self.ask.digest(*variants, also=(REMINDER,) if self.ask.n == 1 else ())
+        return self.ask.digest(self.ask.layout, task.digest, names, tools, self.variant)
 
     @cached_property
     def signature(self) -> str:

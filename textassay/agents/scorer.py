@@ -18,7 +18,7 @@ from textassay.agents.answer_form import (
     points_of,
     schema_of,
 )
-from textassay.agents.ask import MAX_QUOTED, REMINDER, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
@@ -125,13 +125,9 @@ class Scorer:
     def prompt_digest(self) -> str:
         """6 hex digits for the words that are sent apart from the example's own."""
         task = self.ask.task
-        variants = (self.ask.layout, self.form, self.asks_for_json, task.digest, self.variant)
-        return self.ask.digest(*variants, also=(REMINDER,) if self._is_repeated else ())
-
-    @property
-    def _is_repeated(self) -> bool:
-        """Whether an unusable answer is asked for again; several samples are not."""
-        return self.how != "sampled"
+        return self.ask.digest(
+            self.ask.layout, self.form, self.asks_for_json, task.digest, self.variant
+        )
 
     @cached_property
     def asks_for_json(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.answerer import Answerer, Replies
-from textassay.agents.ask import REMINDER, Ask
+from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.question_table import QuestionTable
@@ -123,12 +123,7 @@ class Checklist(PromptMethod):
         ask = self.ask(P_YES_PROMPT if self._reads_choices else None, seed=options.seed)
         ask = ask if self._reads_choices else self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
         self.prompt_digest = ask.digest(
-            ask.layout,
-            options.pattern,
-            self._task.digest,
-            self.locked,
-            self._variant,
-            also=() if self._reads_choices else (REMINDER,),
+            ask.layout, options.pattern, self._task.digest, self.locked, self._variant
         )
         self.signature = ask.signature(
             self.name,

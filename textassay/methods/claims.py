@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import REMINDER, Ask
+from textassay.agents.ask import Ask
 from textassay.agents.claim_splitter import Claims, ClaimSplitter, SentenceClaims
 from textassay.agents.claim_verifier import (
     UNIT,
@@ -218,9 +218,7 @@ class ClaimCheck(PromptMethod):
     def _prompts(self) -> tuple[str, ...]:
         """The prompt files that are sent."""
         judged = () if isinstance(self._verifier, ToolVerifier) else (self._verifier.ask.prompt,)
-        split = (SPLIT_PROMPT,) if self.options.split == "model" else ()
-        is_repeated = split or isinstance(self._verifier, QuotedVerifier)
-        return (*judged, *split, *((REMINDER,) if is_repeated else ()))
+        return (*judged, SPLIT_PROMPT) if self.options.split == "model" else judged
 
     @property
     def _variants(self) -> tuple[object, ...]:

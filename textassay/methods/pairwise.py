@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import REMINDER, Ask
+from textassay.agents.ask import Ask
 from textassay.agents.comparer import Comparer, OptionOrder, Settler
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
@@ -96,8 +96,7 @@ class Pairwise(PromptMethod):
     @cached_property
     def prompt_digest(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """6 hex digits for the words that are sent."""
-        variants = (self.options.prompt_layout, self.options.ties, self._task.digest)
-        return self._ask.digest(*variants, also=(REMINDER,))
+        return self._ask.digest(self.options.prompt_layout, self.options.ties, self._task.digest)
 
     @cached_property
     def _ask(self) -> Ask:
