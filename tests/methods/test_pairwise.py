@@ -64,6 +64,7 @@ async def test_an_unusable_answer_is_no_number():
     """Asked again, then invalid; an empty text is abstained on and never sent."""
     score, model = await judged(lambda request: "Hard to say.", parse_retries=1)
     assert (score.value, score.outcome, len(model.requests)) == (None, "invalid", 4)
+    assert model.requests[-1].messages[-1].content == "Reply with the letter alone: A, B."
     empty = PAIR.model_copy(update={"meta": {"output_b": " "}})
     score, model = await judged(lambda request: "Answer: A", empty)
     assert (score.outcome, len(model.requests)) == ("abstained", 0)
