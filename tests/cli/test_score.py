@@ -337,7 +337,7 @@ def test_what_is_unscored_is_counted_with_its_reasons(data, run):
     replies = {"x1": "I cannot tell.", "x2": "Rating: 9"}
 
     def reply(body, draw):
-        prompt = body["messages"][-1]["content"]
+        prompt = body["messages"][0]["content"]
         return next(
             (said for key, said in replies.items() if f"Text number {key[1:]} " in prompt),
             "Rating: 4",

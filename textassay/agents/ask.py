@@ -35,6 +35,11 @@ MORE_ROOM = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""
 MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
+REMINDER = "form_again"
+"""Prompt that follows an unusable answer: it asks for what was wanted, alone.
+
+It is no part of prompt digests, so that runs and evaluators that were made without it can be
+continued and applied."""
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
@@ -204,27 +209,35 @@ class Ask:
         problem: Callable[[Parsed[R]], str | None],
         *,
         retries: int,
+        form: str,
+        labels: tuple[str, ...] = (),
         **request: Any,
     ) -> list[Parsed[R]]:
         """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
+
+        The chat goes on with the unusable answer and a reminder of the form that is wanted.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
             problem: What is wrong with an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
+            form: What the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
+            labels: The ratings or choices that it offers.
             request: Further arguments of `answer`.
 
         Returns:
             All answers; only the last one can be usable.
         """
         answers: list[Parsed[R]] = []
-        for repeat in range(retries + 1):
-            answers.append(await self.answer(prompt, read, repeat=repeat, **request))
+        for _ in range(retries + 1):
+            answers.append(await self.answer(prompt, read, **request))
             # A judge that declines has answered; asking again until it gives in would bias the
             # scores.
             if problem(answers[-1]) in (None, DECLINED):
                 break
+            answer = answers[-1].samples[0].text.strip()
+            prompt = prompt.followed_by(answer, REMINDER, form=form, labels=labels)
         return answers
 
     async def choices(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.reading.statements import parse_statements
+from textassay.agents.reading.lists import parse_statements
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Message, ScoreError, Usage
 from textassay.runtime.model import Sample
@@ -75,6 +75,7 @@ class ClaimSplitter:
             _read,
             _problem,
             retries=self.retries,
+            form="list",
             max_tokens=TOKENS_BESIDE + count * TOKENS_PER_CLAIM,
             dry_run_answer=_dry_run_answer(example, count),
         )

@@ -8,8 +8,7 @@ from typing import Any, Literal
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
 from textassay.agents.material import fenced
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.reading.choice import parse_choice
-from textassay.agents.reading.rating import NoRating
+from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.prompts import nonce
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ContentRefused
@@ -75,6 +74,8 @@ class Comparer:
             self._read,
             _problem,
             retries=self.parse_retries,
+            form="letters",
+            labels=("A", "B", "C") if self.ties else ("A", "B"),
             dry_run_answer=_DRY,
         )
         usage = sum((answer.usage for answer in answers), NO_USAGE)

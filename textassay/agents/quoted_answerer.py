@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed
 from textassay.agents.quotes import find_quote, quotable
-from textassay.agents.reading.json_in_prose import find_json, normalized_key
-from textassay.agents.reading.rating import blank_thoughts
-from textassay.agents.reading.wording import DECLINED as REFUSAL
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.rating import declines
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
@@ -96,6 +95,7 @@ class QuotedAnswerer:
             read_quoted,
             _problem,
             retries=self.retries,
+            form="json",
             json_schema=SCHEMA if structured else None,
             dry_run_answer=DRY_RUN_ANSWER,
         )
@@ -168,8 +168,7 @@ def read_quoted(sample: Sample) -> _Read:
     Raises:
         ContentRefused: The provider's filter cut the answer off.
     """
-    text = blank_thoughts(sample.text)
-    fields = _fields(text)
+    fields = _fields(sample.text)
     answer = next((fields[key] for key in _ANSWERS if key in fields), None)
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
@@ -179,20 +178,24 @@ def read_quoted(sample: Sample) -> _Read:
         return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
     if sample.finish_reason == "filtered":
         raise ContentRefused("the provider's content filter cut the answer off")
-    return _Read(problem=DECLINED if REFUSAL.search(text) else "NoAnswerFound")
+    return _Read(problem=DECLINED if declines(sample.text) else "NoAnswerFound")
 
 
 def _fields(text: str) -> Json:
-    objects = [part.value for part in find_json(text) if isinstance(part.value, dict)]
+    """Return the fields of JSON objects, or of lines; none unless they hold one answer."""
+    objects = [part.value for part in find_json(text) if isinstance(part.value, JsonObject)]
     if objects:
-        # The last object: reasoning models draft one before they decide.
-        return {normalized_key(key): value for key, value in objects[-1].items()}
-    lines = (line.strip(" *-").partition(":") for line in text.splitlines())
-    return {
-        normalized_key(name.strip(" *")): value.strip().strip("*").strip()
-        for name, colon, value in lines
-        if colon
-    }
+        pairs = [pair for one in objects for pair in (*one.contradicted.items(), *one.items())]
+    else:
+        lines = (line.strip(" *-").partition(":") for line in text.splitlines())
+        pairs = [
+            (name.strip(" *"), value.strip().strip("*").strip())
+            for name, colon, value in lines
+            if colon
+        ]
+    fields = [(normalized_key(name), value) for name, value in pairs]
+    answers = {str(value).lower() for name, value in fields if name in _ANSWERS}
+    return dict(fields) if len(answers) == 1 else {}
 
 
 def _problem(answer: Parsed[_Read]) -> str | None:

@@ -21,8 +21,7 @@ from textassay.agents.answer_form import (
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
-from textassay.agents.reading.rating import NoRating, Rating, parse_rating
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
 from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.scores import aspect_fields, fields_from_text, from_samples
 from textassay.agents.steps import Steps
@@ -47,6 +46,8 @@ class _Constants(NamedTuple):
     """For prompts that name nothing else."""
     request: Mapping[str, Any]
     """What requests hold besides the prompt."""
+    labels: tuple[str, ...]
+    """The ratings that may be given, lowest first; the ends of a scale that has too many."""
     fields: dict[str, Any]
     """What scores share, but for the example's id."""
     read: Callable[[Sample], Rating | NoRating]
@@ -189,6 +190,7 @@ class Scorer:
         return _Constants(
             self._bound(aspect),
             _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
+            tuple(point.label for point in points_of(aspect.scale, self.form)),
             aspect_fields(aspect, how=self.how, signature=self.signature),
             partial(self._read, aspect=aspect),
         )
@@ -212,6 +214,8 @@ class Scorer:
             constants.read,
             _problem,
             retries=self.parse_retries,
+            form="json" if self.asks_for_json else self.form,
+            labels=constants.labels,
             is_cut=self._is_cut,
             **constants.request,
         )

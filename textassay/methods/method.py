@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 from pydantic import Field, ValidationError
 
 from textassay.agents.prompt_template import Layout
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.described import DescribedMessage
