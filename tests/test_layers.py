@@ -70,6 +70,7 @@ ALLOWED = {
     "observing": set(),
     "telemetry": {"runtime"},
     "display": set(),
+    "table": set(),
     "version": set(),
     "__main__": {"cli"},
 }
@@ -81,7 +82,7 @@ ONLY_THERE = {
     "redis": "textassay/runtime/storage/redis_",
     "ray": "textassay/cluster/ray_crew.py",
 }
-ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
+ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = (
     "contract",

@@ -1,66 +1,52 @@
-"""A calibration's report as text.
-
-Knows the reports of `calibrate` and lines of text.
-"""
+"""A calibration's report as a table, from the reports of `calibrate`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from textassay.table import Cell, Column, Note, Table
 
-def text_of(reports: Sequence[dict[str, Any]], coverage: float) -> str:
-    """Return one paragraph per aspect.
+_COLUMNS = (
+    Column("measure", ""), Column("raw", "raw", "number"),
+    Column("calibrated", "calibrated", "number"),
+)  # fmt: skip
+
+
+def report_table(report: dict[str, Any], coverage: float) -> Table:
+    """Return how one aspect's scores meet people's ratings, raw and calibrated.
 
     Args:
-        reports: From `calibrate`.
-        coverage: Share of ratings that their intervals should hold.
+        report: From `calibrate`.
+        coverage: Share of ratings that the intervals should hold.
     """
-    return "\n".join(_paragraph(report, coverage) for report in reports)
-
-
-def _paragraph(report: dict[str, Any], coverage: float) -> str:
     before, after = report["agreement"]["before"], report["agreement"]["after"]
     name = report["aspect"]
     if report["human"] != name:
         name += f" vs {report['human']}"
-    lines = [
-        f"{name}: {report['kind']}, from {report['n']} rated rows of {report['groups']} sources",
-        f"  {'':22}{'raw':>8}{'calibrated':>12}   (calibrated: by maps that saw other sources)",
+    keys = ("bias", "mean_absolute_error", "pearson", "spearman", "kendall")
+    rows: list[tuple[Cell, ...]] = [
+        (key.replace("_", " "), before[key], after[key]) for key in keys
     ]
-    for title, key in (
-        ("bias", "bias"),
-        ("mean absolute error", "mean_absolute_error"),
-        ("pearson", "pearson"),
-        ("spearman", "spearman"),
-        ("kendall", "kendall"),
-    ):
-        lines.append(f"  {title:22}{_number(before[key]):>8}{_number(after[key]):>12}")
+    notes = ["calibrated: by maps that saw other sources"]
     if after["distinct"] < before["distinct"]:
-        lines.append(
-            f"  {before['distinct']} distinct scores become {after['distinct']}: flat parts of the "
+        notes.append(
+            f"{before['distinct']} distinct scores become {after['distinct']}: flat parts of the "
             "map make ties, which change rank correlations"
         )
-    lines += _held_out(report["held_out"], coverage)
-    return "\n".join(lines) + "\n"
-
-
-def _held_out(held_out: dict[str, Any] | None, coverage: float) -> list[str]:
-    lines = [f"  intervals for {coverage:.0%} of the ratings, on sources that had no part in them:"]
+    held_out = report["held_out"]
+    promise = f"intervals for {coverage:.0%} of the ratings"
     if held_out is None or held_out["calibrated"] is None:
-        return [
-            lines[0],
-            "    too few sources to tell, and to give intervals narrower than the scale",
-        ]
-    for name in ("raw", "calibrated"):
-        one = held_out[name]
-        if one is not None:
-            lines.append(
-                f"    {name:10} mean width {one['mean_width']:.2f} of {held_out['of']:g} points, "
-                f"hold {one['coverage']:.1%}"
-            )
-    return lines
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+        notes.append(
+            f"{promise}: too few sources to tell, and to give intervals narrower than the scale"
+        )
+    else:
+        both = (held_out["raw"], held_out["calibrated"])
+        widths = (None if one is None else f"{one['mean_width']:.2f}" for one in both)
+        held = (None if one is None else f"{one['coverage']:.1%}" for one in both)
+        rows += [("mean width of intervals", *widths), ("ratings that they hold", *held)]
+        notes.append(
+            f"{promise}, on sources that had no part in them; the scale has {held_out['of']:g}"
+            " points"
+        )
+    title = f"{name}: {report['kind']}, from {report['n']} rated rows of {report['groups']} sources"
+    return Table(_COLUMNS, rows, tuple(map(Note, notes)), title=title)

@@ -15,18 +15,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from textassay.display import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
-
-
-def printable(text: str) -> str:
-    """Escape control characters, so that text from models or files cannot control the terminal."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 class Messages:

@@ -9,7 +9,8 @@ from typing import Any
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.console import printable, say
+from textassay.cli.console import say
+from textassay.cli.decisions import print_result
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
@@ -112,8 +113,6 @@ async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: 
             raise
         raise Stopped from error
     show(fit, as_json)
-    for warning in fit.report["warnings"]:
-        say(f"warning: {warning}", style="yellow")
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
@@ -121,12 +120,12 @@ async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: 
 
 
 def show(fit: Fit, as_json: bool) -> None:
-    """Print the report, and how to apply the evaluator."""
+    """Print the report, whose warnings are part of it, and how to apply the evaluator."""
     out = Path(fit)
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        typer.echo(printable(fit.text), nl=False)
+        print_result(fit.tables(), fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

@@ -10,9 +10,10 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from textassay.cli.console import printable, results
+from textassay.cli.console import results
 from textassay.cli.exits import UNSCORED
 from textassay.cli.plain_tables import plain_table
+from textassay.display import printable
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import read_manifest, read_summary

@@ -13,8 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.console import printable, results
+from textassay.cli.console import results
 from textassay.cli.plain_tables import indented, plain_table
+from textassay.display import printable
 from textassay.report.evidence import Line
 from textassay.report.joined import Joined
 from textassay.report.page import figure, joined_of, mapped

@@ -7,17 +7,26 @@ anything without the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.stress.verdicts import StressRow
+from textassay.display import Displayed
+from textassay.stress.verdicts import MIN_SOURCES, StressRow
+from textassay.table import Column, Flag, Note, Table
 
 _MUST_FALL = ("lower", "higher", "lowest")
+_COLUMNS = (
+    Column("test", "test"), Column("aspect", "aspect"), Column("expects", "expects"),
+    Column("n", "n", "count"), Column("sources", "sources", "count"),
+    Column("shift", "shift", "interval"), Column("noise", "noise", "number"),
+    Column("moved", "moved", "share"), Column("flips", "flips", "share"),
+    Column("verdict", "verdict"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class StressResult:
+class StressResult(Displayed):
     """The verdicts of a stress run.
 
     Attributes:
@@ -53,6 +62,36 @@ class StressResult:
         if not any(row.verdict == "holds" for row in self.sensitivity):
             return f"{line} (invariance alone is what a judge shows that always says the same)"
         return line
+
+    def tables(self) -> list[Table]:
+        """Return the verdicts."""
+        rows = [
+            (row.test, row.aspect, row.expects, row.n, row.groups, row.shift, row.noise, row.moved,
+             row.flips.value, Flag(row.verdict) if row.verdict == "fails" else row.verdict)
+            for row in self.rows
+        ]  # fmt: skip
+        return [Table(_COLUMNS, rows, tuple(self._notes()), title=self.summary)]
+
+    def _notes(self) -> Iterator[Note]:
+        if self.untested:
+            yield Note(
+                "not tested, because the data or the method do not allow it:"
+                f" {', '.join(self.untested)}"
+            )
+        if self.sources < MIN_SOURCES:
+            yield Note(
+                f"{self.sources} sources are too few: no test can hold with fewer than"
+                f" {MIN_SOURCES}",
+                warning=True,
+            )
+        if self.paraphrased is not None:
+            requested, kept = self.paraphrased
+            yield Note(f"paraphrases: {kept} of {requested} verified; the others were dropped")
+        unscored = sum(row.unscored for row in self.rows)
+        if unscored:
+            yield Note(
+                f"{unscored} pairs are missing a score and are left out of the shifts", warning=True
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
