@@ -71,7 +71,7 @@ def test_what_is_undefined_is_never_a_number():
     assert to_text(table).splitlines()[1:] == ["      -      -  1.000", "refused  2.000      -"]
     assert "| - | - | 1.000 |" in to_markdown(table)
     assert '>–</td><td style="text-align:right">–</td>' in to_html(table)
-    assert '<span class="flag">refused</span>' in to_html(table, classes=True)
+    assert '<span class="flag">refused</span>' in to_html(table, page=True)
 
 
 def test_a_small_p_value_is_a_bound():
@@ -84,7 +84,7 @@ def test_notes_stand_with_their_figures():
     """Once, and as text, wherever the table goes."""
     assert to_text(TABLE).count(NOTE.text) == 1
     assert to_html(TABLE).count("<p>5 rows have no score: &lt;b&gt;|</p>") == 1
-    assert to_html(TABLE, classes=True).count('<p class="notice">5 rows') == 1
+    assert to_html(TABLE, page=True).count('<p class="notice">5 rows') == 1
     assert to_markdown(TABLE).endswith("\n\n- 5 rows have no score: &lt;b&gt;\\|\n")
     assert json.loads(to_json({"rows": []}, [TABLE])) == {"rows": [], "notes": [NOTE.text]}
 

@@ -60,7 +60,8 @@ ALLOWED = {
     }
     | {"demo", "annotate", "stress", "cluster"},
     "annotate": {"listening", "runtime", "meta", "agents"},
-    "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"},
+    "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"}
+    | {"stress"},
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"gates", "runtime"},

@@ -179,32 +179,37 @@ def _piped(text: str) -> str:
     return "".join(f"\\{c}" if c in "\\`*_[]|~$" else c for c in escaped)
 
 
-def to_html(table: Table, *, classes: bool = False) -> str:
+def to_html(table: Table, *, page: bool = False) -> str:
     """Return a table and its notes as HTML; all but pictures is escaped.
 
     Args:
         table: The table.
-        classes: Whether cells carry the classes of the report's style sheet, which forbids inline
-            styles; else figures are aligned inline, since notebooks drop style sheets of outputs.
+        page: Whether it is for the report, whose style sheet knows the classes of cells and which
+            allows no other styles; else figures are aligned inline, since notebooks drop style
+            sheets of outputs.
     """
-    right = ' class="n"' if classes else ' style="text-align:right"'
+    right = ' class="n"' if page else ' style="text-align:right"'
     aligned = ["" if c.kind in ("text", "picture") else right for c in table.columns]
-    caption = f"<caption>{_escaped(table.title)}</caption>" if table.title else ""
+    title = _escaped(table.title)
+    caption = f"<caption>{title}</caption>" if title else ""
     heads = "".join(
         f'<th scope="col"{style}>{_escaped(column.heading)}</th>'
         for column, style in zip(table.columns, aligned, strict=True)
     )
     lines = []
     for row in table.rows:
-        cells = [_html_cell(*pair, classes) for pair in zip(row, table.columns, strict=True)]
+        cells = [_html_cell(*pair, page) for pair in zip(row, table.columns, strict=True)]
         tags = [(f"<td{style}>", "</td>") for style in aligned]
-        if classes:
+        if page:
             tags[0] = ('<th scope="row">', "</th>")
         drawn = (f"{a}{cell}{z}" for (a, z), cell in zip(tags, cells, strict=True))
         lines.append(f"<tr>{''.join(drawn)}</tr>")
-    figures = ' class="figures"' if classes else ""
-    body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
-    return f"<table{figures}>{caption}{body}</table>{_html_notes(table.notes, classes)}"
+    inner = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    notes = _html_notes(table.notes, page)
+    if not page:
+        return f"<table>{inner}{notes}"
+    region = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
+    return f'{region}<table class="figures">{inner}</div>{notes}'
 
 
 def _escaped(text: str, *, quote: bool = True) -> str:
@@ -213,24 +218,24 @@ def _escaped(text: str, *, quote: bool = True) -> str:
     return html.escape(text, quote)
 
 
-def _html_notes(notes: Sequence[Note], classes: bool) -> str:
+def _html_notes(notes: Sequence[Note], page: bool) -> str:
     attributes = dict.fromkeys(notes, "")
-    if classes:
+    if page:
         attributes = {
             note: ' class="notice"' if note.warning else ' class="soft"' for note in notes
         }
     return "".join(f"<p{with_}>{_escaped(n.text)}</p>" for n, with_ in attributes.items())
 
 
-def _html_cell(cell: Cell, column: Column, classes: bool) -> str:
+def _html_cell(cell: Cell, column: Column, page: bool) -> str:
     if column.kind == "picture":
         return str(cell or "")
     if cell is None:
         return "–"
     if isinstance(cell, str):
         text = _escaped(formatted(cell, column))
-        return f'<span class="flag">{text}</span>' if classes and isinstance(cell, Flag) else text
-    if not classes:
+        return f'<span class="flag">{text}</span>' if page and isinstance(cell, Flag) else text
+    if not page:
         return _escaped(formatted(cell, column))
     if isinstance(cell, int | float):
         return _escaped(formatted(cell, column).replace("-", "−"))

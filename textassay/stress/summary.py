@@ -7,21 +7,21 @@ anything without the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from textassay.display import Displayed
 from textassay.stress.verdicts import MIN_SOURCES, StressRow
-from textassay.table import Column, Flag, Note, Table
+from textassay.table import Column, Flag, Interval, Note, Table
 
 _MUST_FALL = ("lower", "higher", "lowest")
 _COLUMNS = (
-    Column("test", "test"), Column("aspect", "aspect"), Column("expects", "expects"),
-    Column("n", "n", "count"), Column("sources", "sources", "count"),
-    Column("shift", "shift", "interval"), Column("noise", "noise", "number"),
-    Column("moved", "moved", "share"), Column("flips", "flips", "share"),
-    Column("verdict", "verdict"),
+    Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
+    Column("expects", "expects"), Column("n", "n", "count"),
+    Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
+    Column("noise", "noise", "number"), Column("moved", "moved", "share"),
+    Column("flips", "flips", "share"), Column("verdict", "verdict"),
 )  # fmt: skip
 
 
@@ -65,33 +65,11 @@ class StressResult(Displayed):
 
     def tables(self) -> list[Table]:
         """Return the verdicts."""
-        rows = [
-            (row.test, row.aspect, row.expects, row.n, row.groups, row.shift, row.noise, row.moved,
-             row.flips.value, Flag(row.verdict) if row.verdict == "fails" else row.verdict)
-            for row in self.rows
-        ]  # fmt: skip
-        return [Table(_COLUMNS, rows, tuple(self._notes()), title=self.summary)]
-
-    def _notes(self) -> Iterator[Note]:
-        if self.untested:
-            yield Note(
-                "not tested, because the data or the method do not allow it:"
-                f" {', '.join(self.untested)}"
-            )
-        if self.sources < MIN_SOURCES:
-            yield Note(
-                f"{self.sources} sources are too few: no test can hold with fewer than"
-                f" {MIN_SOURCES}",
-                warning=True,
-            )
-        if self.paraphrased is not None:
-            requested, kept = self.paraphrased
-            yield Note(f"paraphrases: {kept} of {requested} verified; the others were dropped")
-        unscored = sum(row.unscored for row in self.rows)
-        if unscored:
-            yield Note(
-                f"{unscored} pairs are missing a score and are left out of the shifts", warning=True
-            )
+        table = verdict_table(self.as_dict())
+        if self.sources >= MIN_SOURCES:
+            return [table]
+        text = f"{self.sources} sources are too few: no test can hold with fewer than {MIN_SOURCES}"
+        return [replace(table, notes=(*table.notes, Note(text, warning=True)))]
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -107,6 +85,35 @@ class StressResult(Displayed):
                 }
             ),
         }
+
+
+def verdict_table(document: Mapping[str, Any]) -> Table:
+    """Return the verdicts of a stress run.
+
+    Args:
+        document: The result as JSON values, as in `stress.json`.
+    """
+    rows = [
+        (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
+         Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
+         row["flip_rate"], Flag("fails") if row["verdict"] == "fails" else row["verdict"])
+        for row in document["tests"]
+    ]  # fmt: skip
+    notes = []
+    if untested := document.get("untested"):
+        text = "not tested, because the data or the method do not allow it"
+        notes.append(Note(f"{text}: {', '.join(untested)}"))
+    if paraphrases := document.get("paraphrases"):
+        notes.append(
+            Note(
+                f"paraphrases: {paraphrases['verified']} of {paraphrases['asked']} verified; the"
+                " others were dropped"
+            )
+        )
+    if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
+        text = f"{unscored} pairs are missing a score and are left out of the shifts"
+        notes.append(Note(text, warning=True))
+    return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
 
 
 def counted(rows: Sequence[StressRow]) -> str:
