@@ -7,7 +7,8 @@ from pathlib import Path
 
 from textassay.calibration.annotator_test import annotator_test, pooled_annotator_test
 from textassay.calibration.prepared import one_signature, scales_of
-from textassay.cli.decisions import check_confidence, print_result, read_columns
+from textassay.cli.console import print_tables
+from textassay.cli.decisions import check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError
 
 
@@ -46,7 +47,7 @@ def show(
     if pool and len(scaled) > 1:
         tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
     document = {"rows": [one.as_dict() for one in tests]}
-    print_result(
+    print_tables(
         (table for one in tests for table in one.tables()),
         document,
         as_json=as_json,

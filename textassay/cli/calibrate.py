@@ -16,8 +16,8 @@ from textassay.calibration.calibration import calibrate
 from textassay.calibration.columns import Columns, People
 from textassay.calibration.prepared import assumptions, scales_of
 from textassay.calibration.report import report_table
-from textassay.cli.console import say
-from textassay.cli.decisions import CHOSEN, allow_change, print_result, read_columns
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import CHOSEN, allow_change, read_columns
 from textassay.display import to_text
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
@@ -81,7 +81,7 @@ def learn(
         sources=sources_of(tables, people),
         made={"seed": seed, "method": method, "labels": labels},
     )
-    print_result(drawn, {"out": str(out), "aspects": reports}, as_json=as_json)
+    print_tables(drawn, {"out": str(out), "aspects": reports}, as_json=as_json)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"

@@ -8,8 +8,8 @@ from typing import Any
 
 from textassay.calibration.cascade import Tried, learn_rule
 from textassay.calibration.prepared import scales_of
-from textassay.cli.console import say
-from textassay.cli.decisions import check_confidence, print_result, read_columns
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence, read_columns
 from textassay.learning.cascade import Rule, save
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError
@@ -70,7 +70,7 @@ def learn(
     if strong is not None:
         _compare(rows, rules, tables, others)
     document = {"rows": rows, "costs": costs, "out": str(out)}
-    print_result(
+    print_tables(
         [_table(rows, costs, risk, tolerance, confidence)],
         document,
         as_json=as_json,

@@ -14,8 +14,8 @@ from textassay.calibration.compare_runs import (
     gate,
 )
 from textassay.calibration.judged import read_judged
-from textassay.cli.console import say
-from textassay.cli.decisions import check_confidence, print_result
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE
 
 # the statuses are part of the interface: CI tells a regression (1) from too few texts (4)
@@ -45,7 +45,7 @@ def show(
     names = [row.aspect for row in rows]
     agreement = [] if people is None else agreement_difference(a, b, people, names, seed=seed)
     document = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
-    print_result(comparison_tables(rows, agreement, people), document, as_json=as_json)
+    print_tables(comparison_tables(rows, agreement, people), document, as_json=as_json)
     if fail_below is None:
         return 0
     verdict = gate(rows, fail_below)

@@ -10,12 +10,14 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from textassay.display import printable
+from textassay.display import printable, to_json, to_terminal
+from textassay.table import Note, Table, stacked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,6 +78,38 @@ def say(message: str, *, style: str = "") -> None:
 
     # Text, because brackets in a plain string would be read as markup
     messages().print(Text(printable(message), style=style))
+
+
+def print_tables(
+    tables: Iterable[Table],
+    document: Mapping[str, Any],
+    *,
+    as_json: bool,
+    notes: Iterable[Note] = (),
+) -> None:
+    """Print a result as tables, or as one JSON document.
+
+    Notes are part of the document; beside tables they are messages, as warnings always are.
+
+    Args:
+        tables: Those of several aspects are printed as one.
+        document: The result as JSON values.
+        as_json: Whether to print the document.
+        notes: What to know of all tables.
+    """
+    first, *others = stacked(tables)
+    stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
+    if as_json:
+        print(to_json(document, stack), flush=True)  # noqa: T201
+    console = None if as_json else results()
+    for table in stack:
+        if console is not None:
+            console.print(to_terminal(table, console.width))
+        for note in table.notes:
+            if note.warning:
+                say(note.text, style="yellow")
+            elif not as_json:
+                say(note.text)
 
 
 class _Said(logging.Handler):

@@ -1,21 +1,15 @@
-"""What the commands from scores to decisions share: reading, settings, and printing a result."""
+"""What the commands from scores to decisions share: how they read scores, data and settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import typer
 
 from textassay.calibration.columns import Columns, People, join_columns, read_plan
 from textassay.calibration.judged import read_judged
 from textassay.cli import arguments
-from textassay.cli.console import results, say
-from textassay.display import to_json, to_terminal
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.table import Note, Table, stacked
 
 CHOSEN, RANDOM = "chosen", "random"
 
@@ -59,35 +53,3 @@ def check_confidence(confidence: float) -> None:
     """
     if not 0 < confidence < 1:
         raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")
-
-
-def print_result(
-    tables: Iterable[Table],
-    document: Mapping[str, Any],
-    *,
-    as_json: bool,
-    notes: Iterable[Note] = (),
-) -> None:
-    """Print a result as tables, or as one JSON document.
-
-    Notes are part of the document; beside tables they are messages, as warnings always are.
-
-    Args:
-        tables: Those of several aspects are printed as one.
-        document: The result as JSON values.
-        as_json: Whether to print the document.
-        notes: What to know of all tables.
-    """
-    first, *others = stacked(tables)
-    stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
-    if as_json:
-        typer.echo(to_json(document, stack))
-    console = results()
-    for table in stack:
-        if not as_json:
-            console.print(to_terminal(table, console.width))
-        for note in table.notes:
-            if note.warning:
-                say(note.text, style="yellow")
-            elif not as_json:
-                say(note.text)

@@ -12,12 +12,11 @@ from textassay.calibration.estimate import estimate_means
 from textassay.calibration.maps import Map
 from textassay.calibration.prepared import one_signature, scales_of
 from textassay.cli.calibrate import sources_of
-from textassay.cli.console import say
+from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import (
     CHOSEN,
     allow_change,
     check_confidence,
-    print_result,
     read_columns,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -74,7 +73,7 @@ def show(
         "differences": [delta.as_dict() for one in estimates for delta in one.differences],
         "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
     }
-    print_result(
+    print_tables(
         (table for one in estimates for table in one.tables()),
         document,
         as_json=as_json,

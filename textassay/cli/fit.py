@@ -9,8 +9,7 @@ from typing import Any
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.console import say
-from textassay.cli.decisions import print_result
+from textassay.cli.console import print_tables, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
@@ -125,7 +124,7 @@ def show(fit: Fit, as_json: bool) -> None:
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        print_result(fit.tables(), fit.report, as_json=False)
+        print_tables(fit.tables(), fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from textassay.cli.decisions import check_confidence, print_result
+from textassay.cli.console import print_tables
+from textassay.cli.decisions import check_confidence
 from textassay.fitting.jurors import worth_table, worths
 from textassay.fitting.learn import Fitter
 from textassay.fitting.scales import scales_of
@@ -36,7 +37,7 @@ def show(
         rated, fitter, aggregator=aggregator, costs=costs_of(scores), confidence=confidence
     )
     document = {"rows": [one.as_dict() for one in found]}
-    print_result([worth_table(found)], document, as_json=as_json)
+    print_tables([worth_table(found)], document, as_json=as_json)
 
 
 def costs_of(scores: Path) -> dict[str, float | None]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from textassay.calibration.label_plan import next_rows, plan_labels
 from textassay.calibration.prepared import one_signature, scales_of
-from textassay.cli.console import say
-from textassay.cli.decisions import check_confidence, print_result, read_columns
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
 
@@ -48,7 +48,7 @@ def show(
         for columns, own in scaled
     ]
     document = {"rows": [plan.as_dict() for plan in plans]}
-    print_result(
+    print_tables(
         (table for plan in plans for table in plan.tables()),
         document,
         as_json=as_json,

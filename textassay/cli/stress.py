@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.cli.console import say
-from textassay.cli.decisions import check_confidence, print_result
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, stops_of_a_run
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
@@ -107,7 +107,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
 
 
 def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
-    print_result(result.tables(), result.as_dict(), as_json=as_json)
+    print_tables(result.tables(), result.as_dict(), as_json=as_json)
     if order.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive

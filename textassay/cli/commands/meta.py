@@ -48,7 +48,7 @@ def meta(
     given: Annotated[Given, CONFIG | FIELDS],
 ) -> None:
     """Measure how well scores agree with human ratings."""
-    from textassay.cli.decisions import print_result
+    from textassay.cli.console import print_tables
     from textassay.cli.rated import rated_examples
     from textassay.meta.score_files import read_judge
     from textassay.meta.table import agreement_table
@@ -64,4 +64,4 @@ def meta(
         seed=seed,
         raters=raters,
     )
-    print_result(found.tables(), found.as_dict(), as_json=as_json)
+    print_tables(found.tables(), found.as_dict(), as_json=as_json)

@@ -41,7 +41,8 @@ def rank(
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
-    from textassay.cli.decisions import check_confidence, print_result
+    from textassay.cli.console import print_tables
+    from textassay.cli.decisions import check_confidence
     from textassay.cli.rated import compared_examples
 
     check_confidence(confidence)
@@ -52,4 +53,4 @@ def rank(
         "rows": [row.as_dict() for one in rankings for row in one.rows],
         "differences": [delta.as_dict() for one in rankings for delta in one.differences],
     }
-    print_result((table for one in rankings for table in one.tables()), document, as_json=as_json)
+    print_tables((table for one in rankings for table in one.tables()), document, as_json=as_json)
