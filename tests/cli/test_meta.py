@@ -102,8 +102,8 @@ def test_names_are_mapped(scores, people):
 def test_a_pipe_gets_whole_lines(scores, people):
     """One line a row, with intervals, names unbroken, whatever the width."""
     done = textassay("meta", scores, people, "--level", "dataset", "--level", "group")
-    lines = done.out.splitlines()
-    assert len(lines) == 5
+    title, *lines = done.out.splitlines()
+    assert (title, len(lines)) == ("agreement with people", 5)
     assert lines[0].split() == [
         "score", "human", "level", "n", "coverage", "groups", "pearson", "spearman", "kendall",
     ]  # fmt: skip
@@ -120,7 +120,7 @@ def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
 
     table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
     (drawn,) = table.tables()
-    for width, lines in ((80, 5), (160, 3)):
+    for width, lines in ((80, 6), (160, 4)):
         shown = to_terminal(drawn, width).plain.splitlines()
         assert len(shown) == lines
         assert max(map(len, shown)) <= width

@@ -98,7 +98,7 @@ class AnnotatorTest(Displayed):
             test.constant.rho, None if words is None else words.rho, test.over_constant,
             "yes" if test.may_stand_in else Flag("no"),
         )  # fmt: skip
-        tables = [Table(_COLUMNS, [row], tuple(self._notes()))]
+        tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
         if self.agreement is not None:
             own = self.agreement
             pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)

@@ -204,7 +204,7 @@ def comparison_tables(
     if unrated:
         names = ", ".join(unrated)
         notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
-    tables = [Table(_COLUMNS, lines, tuple(notes))]
+    tables = [Table(_COLUMNS, lines, tuple(notes), "differences of a and b, paired by source")]
     if agreement:
         tables.append(_agreement_table(agreement))
     return tables

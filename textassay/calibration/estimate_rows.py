@@ -154,7 +154,7 @@ class Estimates(Displayed):
             *(Note(f"assumed: {assumption}") for assumption in self.assumes),
             *(note for row in self.rows for note in _notes(row)),
         )
-        tables = [Table(_MEANS, means, notes)]
+        tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
         if self.differences:
             pairs = [
                 (one.aspect, one.a, one.b, one.difference, one.p, one.p_holm)

@@ -84,7 +84,7 @@ class LabelPlan(Displayed):
             if all_rated
             else "a forecast: further rows drawn by chance from all sources, erring as those so far"
         )
-        return [Table(_COLUMNS, [row], (Note(note),))]
+        return [Table(_COLUMNS, [row], (Note(note),), "ratings that it takes")]
 
 
 def plan_labels(

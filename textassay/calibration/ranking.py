@@ -149,8 +149,10 @@ class Ranking(Displayed):
             (one.aspect, one.a, one.b, one.difference, one.wins, one.p, one.p_holm)
             for one in self.differences
         ]
-        title = "differences of systems, by source"
-        return [Table(_SYSTEMS, rows, tuple(self._notes())), Table(_PAIRS, pairs, title=title)]
+        return [
+            Table(_SYSTEMS, rows, tuple(self._notes()), "ranking"),
+            Table(_PAIRS, pairs, title="differences of systems, by source"),
+        ]
 
     def _notes(self) -> Iterator[Note]:
         yield Note(

@@ -179,4 +179,4 @@ def _table(
                 f" {costs['cascade']:.6f} USD"
             )
         )
-    return Table(_COLUMNS, lines, tuple(notes))
+    return Table(_COLUMNS, lines, tuple(notes), "what the cheap judge decides")

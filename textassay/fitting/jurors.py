@@ -90,7 +90,7 @@ def worth_table(found: Sequence[Worth]) -> Table:
         "gain: increase of the squared error on held-out sources without the juror, in units of "
         "the ratings' variance."
     )
-    return Table(_COLUMNS, rows, (Note(meaning), Note(advice)))
+    return Table(_COLUMNS, rows, (Note(meaning), Note(advice)), "what each juror adds")
 
 
 def worths(

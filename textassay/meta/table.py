@@ -121,7 +121,7 @@ class AgreementTable(Displayed):
              _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
             for row in self.rows
         ]  # fmt: skip
-        tables = [Table(_COLUMNS, rows, tuple(self._notes()))]
+        tables = [Table(_COLUMNS, rows, tuple(self._notes()), "agreement with people")]
         if self.raters is not None:
             tables.append(_rater_table(self.raters))
         return tables

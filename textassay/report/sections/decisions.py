@@ -141,10 +141,8 @@ def _estimated(columns: Columns) -> list[Table]:
     made = estimate_means(columns, scales=scales, by_system=by_system)
     pictures = [_drawn(row, scales.raters) for row in made.rows]
     means, *differences = made.tables()
-    means = means.without("lambda").with_column(
-        Column("picture", "on the scale", "picture"), pictures, after="system"
-    )
-    return [replace(means, title="means on the people's scale"), *differences]
+    column = Column("picture", "on the scale", "picture")
+    return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
 
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
@@ -156,8 +154,7 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
 
 
 def _annotator_tested(columns: Columns) -> list[Table]:
-    first, *others = annotator_test(columns, scales=scales_of(columns, {})).tables()
-    return [replace(first, title="the judge and the best constant"), *others]
+    return annotator_test(columns, scales=scales_of(columns, {})).tables()
 
 
 def _compare(
@@ -179,10 +176,9 @@ def _compare(
     drawn = [(row.difference.value, row.difference.low, row.difference.high) for row in rows]
     pictures = [svg.interval_plot(one, (-most, most), mark=0.0) for one in drawn]
     differences, *others = comparison_tables(rows, agreement, people)
-    differences = differences.with_column(
-        Column("picture", "around 0", "picture"), pictures, after="difference"
-    )
-    section.compared.extend([replace(differences, title="paired differences"), *others])
+    column = Column("picture", "around 0", "picture")
+    section.compared.append(differences.with_column(column, pictures, after="difference"))
+    section.compared.extend(others)
 
 
 def _stress(run: RunSource) -> list[Table]:
