@@ -182,11 +182,8 @@ def _piped(text: str) -> str:
 def to_html(table: Table, *, page: bool = False) -> str:
     """Return a table and its notes as HTML; all but pictures is escaped.
 
-    Args:
-        table: The table.
-        page: Whether it is for the report, whose style sheet knows the classes of cells and which
-            allows no other styles; else figures are aligned inline, since notebooks drop style
-            sheets of outputs.
+    For the page of a report cells have the classes of its style sheet, which allows no other
+    styles; else figures are aligned inline, since notebooks drop style sheets of outputs.
     """
     right = ' class="n"' if page else ' style="text-align:right"'
     aligned = ["" if c.kind in ("text", "picture") else right for c in table.columns]

@@ -187,13 +187,7 @@ def comparison_tables(
     agreement: Sequence[Mapping[str, Any]] = (),
     people: People | None = None,
 ) -> list[Table]:
-    """Return a comparison as tables.
-
-    Args:
-        rows: From `compare_runs`.
-        agreement: From `agreement_difference`.
-        people: The data that both were given.
-    """
+    """Return what `compare_runs` and `agreement_difference` found with these data as tables."""
     lines = [
         (row.aspect, row.n, row.groups, row.a, row.b, row.difference, row.p, row.p_holm, row.wins,
          row.ties, row.losses)

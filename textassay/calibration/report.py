@@ -15,9 +15,7 @@ _COLUMNS = (
 def report_table(report: dict[str, Any], coverage: float) -> Table:
     """Return how one aspect's scores meet people's ratings, raw and calibrated.
 
-    Args:
-        report: From `calibrate`.
-        coverage: Share of ratings that the intervals should hold.
+    The report is one of `calibrate`; the coverage the share of ratings that intervals should hold.
     """
     before, after = report["agreement"]["before"], report["agreement"]["after"]
     name = report["aspect"]

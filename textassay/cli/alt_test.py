@@ -26,11 +26,7 @@ def show(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Print the test of each score.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit.
-    """
+    """Print the test of each score."""
     check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")

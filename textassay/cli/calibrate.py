@@ -42,11 +42,7 @@ def learn(
     given: Mapping[str, Any],
     as_json: bool = False,
 ) -> int:
-    """Learn a calibration, write its folder and print the report.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit; nothing was written.
-    """
+    """Learn a calibration, write its folder and print the report."""
     if data is None or out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
@@ -111,11 +107,7 @@ def apply(
     *,
     as_json: bool = False,
 ) -> int:
-    """Write a run whose scores are calibrated; no model is asked.
-
-    Raises:
-        ConfigurationError: The calibration is of another judge, or a path does not fit.
-    """
+    """Write a run whose scores are calibrated; no model is asked."""
     if data is not None:
         raise ConfigurationError(
             "calibrate --apply takes only a run: leave DATA out, since nothing is learned"

@@ -40,12 +40,7 @@ def learn(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Learn a rule per aspect, write the folder and print the report.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit; nothing was written.
-        DataError: Too few sources are rated.
-    """
+    """Learn a rule per aspect, write the folder and print the report."""
     check_confidence(confidence)
     if out is None:
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")

@@ -33,11 +33,7 @@ def show(
     seed: int,
     as_json: bool,
 ) -> int:
-    """Print the differences and return the exit status.
-
-    Raises:
-        ConfigurationError: A file or name does not fit.
-    """
+    """Print the differences and return the exit status."""
     check_confidence(confidence)
     people = None if data is None else People(data)
     a, b = read_judged(run_a), read_judged(run_b)

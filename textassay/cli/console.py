@@ -87,15 +87,10 @@ def print_tables(
     as_json: bool,
     notes: Iterable[Note] = (),
 ) -> None:
-    """Print a result as tables, or as one JSON document.
+    """Print a result as tables, those of several aspects as one, or as its JSON document.
 
-    Notes are part of the document; beside tables they are messages, as warnings always are.
-
-    Args:
-        tables: Those of several aspects are printed as one.
-        document: The result as JSON values.
-        as_json: Whether to print the document.
-        notes: What to know of all tables.
+    Notes are part of the document; beside tables they are messages, as warnings always are. Those
+    that are given here are of all tables.
     """
     first, *others = stacked(tables)
     stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]

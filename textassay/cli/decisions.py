@@ -17,11 +17,7 @@ CHOSEN, RANDOM = "chosen", "random"
 def read_columns(
     scores: Path, data: Path, aspect_map: Sequence[str], labels: str = RANDOM
 ) -> tuple[list[Columns], People]:
-    """Read scores and data, and join them.
-
-    Raises:
-        ConfigurationError: A file, name or field does not fit.
-    """
+    """Read scores and data, and join them."""
     judged, people = read_judged(scores), People(data)
     # any other word is the file of a label plan; a misspelled one fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
@@ -29,12 +25,7 @@ def read_columns(
 
 
 def allow_change(given: Mapping[str, Any]) -> bool:
-    """Read `--set allow_change=true`, the one setting of these commands.
-
-    Raises:
-        UnknownName: Another setting is given.
-        ConfigurationError: Its value is neither true nor false.
-    """
+    """Read `--set allow_change=true`, the one setting of these commands."""
     chosen = arguments.settings(given.get("set") or ())
     for name in chosen:
         if name != "allow_change":
@@ -46,10 +37,6 @@ def allow_change(given: Mapping[str, Any]) -> bool:
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is none.
-
-    Raises:
-        ConfigurationError: It is not between 0 and 1.
-    """
+    """Refuse a confidence that is none."""
     if not 0 < confidence < 1:
         raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")

@@ -36,11 +36,7 @@ def show(
     as_json: bool,
     given: Mapping[str, Any],
 ) -> None:
-    """Print the estimates.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit.
-    """
+    """Print the estimates."""
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
     check_confidence(confidence)

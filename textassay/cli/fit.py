@@ -36,11 +36,7 @@ PASSED_ON = (
 
 
 def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
-    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
-
-    Raises:
-        ConfigurationError: A flag that is needed is missing, or two exclude each other.
-    """
+    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     if not flags.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
     if flags.get("more"):
@@ -59,12 +55,7 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
 
 
 def request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
-    """Return what the flags ask for.
-
-    Raises:
-        UnknownName: There is no such method or setting.
-        ConfigurationError: A flag is missing, or has no effect.
-    """
+    """Return what the flags ask for."""
     given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
     given["scores"] = tuple(flags.get("scores") or ())
     given["scales"] = arguments.scales(flags.get("scale") or ())
@@ -85,12 +76,7 @@ def request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
 
 
 async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: bool) -> int:
-    """Align HD-Eval or a rubric with people and print the report; return the exit status.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was asked.
-        Stopped: It began and was stopped; its cause is the reason.
-    """
+    """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     alignment = request.alignment(flags["data"])
     style: Style = flags.get("progress") or "auto"
 

@@ -21,13 +21,7 @@ from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 def show(
     scores: Path, data: Path, *, aggregator: str, confidence: float, seed: int, as_json: bool
 ) -> None:
-    """Print what each juror adds.
-
-    Raises:
-        UnknownName: There is no such aggregator.
-        ConfigurationError: The scores are of no jury.
-        DataError: A file cannot be used.
-    """
+    """Print what each juror adds."""
     check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))

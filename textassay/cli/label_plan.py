@@ -27,11 +27,7 @@ def show(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Print the forecast and write the file.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit.
-    """
+    """Print the forecast and write the file."""
     check_confidence(confidence)
     if (count is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")

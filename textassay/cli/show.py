@@ -40,11 +40,7 @@ _OUTPUT = 4000
 def show_run(
     folder: Path, human: Path | None, aspect_map: Sequence[str], *, as_json: bool = False
 ) -> None:
-    """Print what was judged, the scores by system, and the scores to look at first.
-
-    Raises:
-        ConfigurationError: There is no run, or the data cannot be read.
-    """
+    """Print what was judged, the scores by system, and the scores to look at first."""
     run, data, joined = _read(folder, human, aspect_map)
     if as_json:
         _print_json({"run": str(folder), "rows": _rows(run, data, joined)})
@@ -65,12 +61,7 @@ def show_example(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print one text with the evidence of all its scores.
-
-    Raises:
-        UnknownName: The run has no example of this id.
-        ConfigurationError: There is no run, or the data cannot be read.
-    """
+    """Print one text with the evidence of all its scores."""
     run, data, joined = _read(folder, human, aspect_map)
     rows = run.table.rows_of(id_)
     if not rows:

@@ -45,11 +45,7 @@ def stress_order(
     confidence: float,
     seed: int,
 ) -> StressRequest:
-    """Make a request of the flags of `score` and those of `stress`.
-
-    Raises:
-        ConfigurationError: A flag is missing or does not fit.
-    """
+    """Make a request of the flags of `score` and those of `stress`."""
     check_confidence(confidence)
     read = command_from(flags, chosen, command="stress")
     if read.spec.calibration is not None:
@@ -68,11 +64,7 @@ def stress_order(
 
 
 def request_to_resume(order: ScoreCommand) -> StressRequest:
-    """Make a request that continues a stress run.
-
-    Raises:
-        ConfigurationError: The folder holds a part of a stress run, such as its repeat.
-    """
+    """Make a request that continues a stress run."""
     stage = (order.spec.stress or {}).get("stage")
     # parts share the models and the budget of the whole, so they are resumed together
     if order.out is None or stage:
@@ -84,12 +76,7 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
 
 
 async def execute(request: StressRequest, *, as_json: bool = False) -> int:
-    """Run the tests, print the verdicts and return the exit status.
-
-    Raises:
-        ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause is the reason.
-    """
+    """Run the tests, print the verdicts and return the exit status."""
 
     def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
         if stage and request.progress != "none":

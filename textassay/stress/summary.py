@@ -88,11 +88,7 @@ class StressResult(Displayed):
 
 
 def verdict_table(document: Mapping[str, Any]) -> Table:
-    """Return the verdicts of a stress run.
-
-    Args:
-        document: The result as JSON values, as in `stress.json`.
-    """
+    """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
     rows = [
         (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
          Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],

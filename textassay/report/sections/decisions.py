@@ -89,9 +89,6 @@ def decisions(
         data: The examples.
         pairs: Human aspect by score, for scores that have one.
         calibration: A calibration folder, if its curves are to be shown.
-
-    Raises:
-        ConfigurationError: The calibration folder cannot be read, or is of another judge.
     """
     section = Decisions([], [], [], [], _stress(runs[0]), [])
     several = len(runs) > 1
@@ -194,11 +191,7 @@ def _stress(run: RunSource) -> list[Table]:
 
 
 def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration) -> list[Curve]:
-    """Draw the calibration of each aspect of the run.
-
-    Raises:
-        ConfigurationError: It was learned from another judge.
-    """
+    """Draw the calibration of each aspect of the run."""
     curves = []
     for at, name in enumerate(run.table.aspects):
         own = read.of(name)
