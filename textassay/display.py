@@ -70,8 +70,9 @@ def _clipped(table: Table) -> Table:
 
 
 def _shortened(cell: Cell) -> Cell:
-    too_long = isinstance(cell, str) and len(cell) > MAX_TEXT
-    return f"{cell[: MAX_TEXT - 1]}…" if isinstance(cell, str) and too_long else cell
+    if isinstance(cell, str) and len(cell) > MAX_TEXT:
+        return f"{cell[: MAX_TEXT - 1]}…"
+    return cell
 
 
 def to_json(document: Mapping[str, Any], tables: Sequence[Table] = ()) -> str:
@@ -138,6 +139,8 @@ def _paragraph(row: _Spans, columns: Sequence[Column], width: int) -> Iterator[_
     line: _Spans = []
     used = 0
     for column, (text, style) in zip(columns[lead:], row[lead:], strict=True):
+        if not text:
+            continue
         size = cell_len(f"{column.heading} {text}")
         if line and used + 3 + size > width:
             yield line
@@ -157,18 +160,18 @@ def to_markdown(table: Table) -> str:
     """Return a table and its notes as Markdown."""
     columns = [column for column in table.columns if column.kind != "picture"]
     lines = [f"**{_piped(table.title)}**", ""] if table.title else []
-    lines.append(_line([_piped(column.heading) for column in columns]))
-    lines.append(_line(["---" if column.kind == "text" else "--:" for column in columns]))
+    lines.append(_markdown_row([_piped(column.heading) for column in columns]))
+    lines.append(_markdown_row(["---" if column.kind == "text" else "--:" for column in columns]))
     for row in table.rows:
         named = zip(table.columns, row, strict=True)
         lines.append(
-            _line([_piped(formatted(cell, c)) for c, cell in named if c.kind != "picture"])
+            _markdown_row([_piped(formatted(cell, c)) for c, cell in named if c.kind != "picture"])
         )
     notes = [f"- {_piped(note)}" for note in dict.fromkeys(note.text for note in table.notes)]
     return "\n".join([*lines, *(["", *notes] if notes else []), ""])
 
 
-def _line(cells: Sequence[str]) -> str:
+def _markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -216,12 +219,12 @@ def _escaped(text: str, *, quote: bool = True) -> str:
 
 
 def _html_notes(notes: Sequence[Note], page: bool) -> str:
-    attributes = dict.fromkeys(notes, "")
-    if page:
-        attributes = {
-            note: ' class="notice"' if note.warning else ' class="soft"' for note in notes
-        }
-    return "".join(f"<p{with_}>{_escaped(n.text)}</p>" for n, with_ in attributes.items())
+    lines = []
+    for note in dict.fromkeys(notes):
+        kind = "notice" if note.warning else "soft"
+        opening = f'<p class="{kind}">' if page else "<p>"
+        lines.append(f"{opening}{_escaped(note.text)}</p>")
+    return "".join(lines)
 
 
 def _html_cell(cell: Cell, column: Column, page: bool) -> str:

@@ -12,10 +12,9 @@ from typing import Any
 import typer
 
 from textassay.calibration import folder
-from textassay.calibration.calibration import calibrate
+from textassay.calibration.calibration import calibrate, report_table
 from textassay.calibration.columns import Columns, People
 from textassay.calibration.prepared import assumptions, scales_of
-from textassay.calibration.report import report_table
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import CHOSEN, allow_change, read_columns
 from textassay.display import to_text

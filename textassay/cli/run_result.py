@@ -10,9 +10,8 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from textassay.cli.console import results
+from textassay.cli.console import plain_table, results
 from textassay.cli.exits import UNSCORED
-from textassay.cli.plain_tables import plain_table
 from textassay.display import printable, to_terminal
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage

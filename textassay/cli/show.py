@@ -12,8 +12,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.cli.console import results
-from textassay.cli.plain_tables import indented, plain_table
+from textassay.cli.console import indented, plain_table, results
 from textassay.display import printable, to_terminal
 from textassay.report.evidence import Line
 from textassay.report.joined import Joined

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
-from textassay.cli.plain_tables import indented
+from textassay.cli.console import indented
 from textassay.demo.decisions import JUDGE, RATED, Decided
 from textassay.display import to_terminal
 from textassay.table import Column, Table
