@@ -39,7 +39,7 @@ ROWS = [
     }
     for i in range(30)
 ]
-ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
 
 
 class Cells(HTMLParser):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import typer
 
-from textassay.cli.console import printable, say
+from textassay.cli.console import say
 from textassay.cli.score import ScoreCommand
+from textassay.display import printable
 from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
 from textassay.runtime.errors import StorageError
 

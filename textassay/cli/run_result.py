@@ -10,15 +10,20 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from textassay.cli.console import printable, results
+from textassay.cli.console import plain_table, results
 from textassay.cli.exits import UNSCORED
-from textassay.cli.plain_tables import plain_table
+from textassay.display import printable, to_terminal
 from textassay.evaluation.run import Run
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import read_manifest, read_summary
+from textassay.table import Column, Table
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
+
+_MEANS = (
+    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+)  # fmt: skip
 
 
 def print_estimate(
@@ -64,11 +69,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
     console = results()
     console.print(Text(printable(str(run.folder))))
-    table = plain_table("aspect", "n", "mean")
-    for name, aspect in summary["aspects"].items():
-        mean = "-" if aspect["mean"] is None else f"{aspect['mean']:.4f}"
-        table.add_row(Text(printable(name)), str(aspect["n"]), mean)
-    console.print(table)
+    means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
+    console.print(to_terminal(Table(_MEANS, means), console.width))
     for line in _cascade(run):
         console.print(Text(printable(line)))
     usage = summary["usage"]
