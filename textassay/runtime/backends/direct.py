@@ -151,7 +151,7 @@ class DirectModel:
         except RequestRefused as error:
             # There is no code for this in the protocol; servers only say it in words.
             if request.logprobs is not None and "logprob" in str(error).lower():
-                raise CapabilityError(f"{error}; {openai_format.SAMPLES_INSTEAD}") from error
+                raise openai_format.no_logprobs(error) from error
             raise
         try:
             return openai_format.read_response(payload, request, self.price)

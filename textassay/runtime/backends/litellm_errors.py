@@ -102,7 +102,7 @@ class LiteLLMErrors:
             if isinstance(error, exceptions.ContentPolicyViolationError):
                 return ContentRefused(quoted(typed))
             if "logprobs" in body and "logprob" in str(typed).lower():
-                return CapabilityError(f"{quoted(typed)}; {openai_format.SAMPLES_INSTEAD}")
+                return openai_format.no_logprobs(typed)
         return typed
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:

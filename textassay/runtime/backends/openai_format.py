@@ -22,10 +22,12 @@ from textassay.runtime.backends.thoughts import (
 )
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
+    NoLogprobs,
+    RequestRefused,
     parameter,
+    quoted,
 )
 from textassay.runtime.messages import Usage, maker
 from textassay.runtime.model import (
@@ -36,6 +38,7 @@ from textassay.runtime.model import (
     Response,
     Sample,
     TokenLogprob,
+    is_distribution,
 )
 
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
@@ -54,6 +57,10 @@ SAMPLES_INSTEAD = (
 )
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
+NO_DISTRIBUTION = (
+    "the model returned the likeliest token alone, without alternatives, which tells no "
+    f"probabilities; {SAMPLES_INSTEAD}"
+)
 
 _response_of = maker(Response)
 _FINISH: dict[str | None, FinishReason] = {
@@ -156,7 +163,7 @@ def read_response(payload: Any, request: Request, price: Sequence[float] | None)
         MalformedResponse: There are no choices, or none of them has a text. Carries the usage, as
             `ContentRefused` does.
         ContentRefused: The provider's filter left no text.
-        CapabilityError: Log-probabilities were asked for and there are none.
+        NoLogprobs: Log-probabilities were asked for and there are none, or no distribution.
     """
     usage = read_usage(payload, price)
     try:
@@ -199,7 +206,10 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
         return answer.sample(())
-    return answer.sample(read_logprobs(given, is_chat, answer.text, follow_thought=has_thought))
+    tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
+    if tokens and request.logprobs > 1 and not is_distribution(tokens):
+        raise NoLogprobs(NO_DISTRIBUTION)
+    return answer.sample(tokens)
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:
@@ -231,7 +241,8 @@ def read_logprobs(
         follow_thought: Whether tokens of a thought may stand before those of the text.
 
     Raises:
-        CapabilityError: There are none, or those of the text cannot be told from a thought's.
+        NoLogprobs: There are none.
+        CapabilityError: Those of the text cannot be told from a thought's.
     """
     tokens = None
     if isinstance(given, Mapping):
@@ -241,7 +252,7 @@ def read_logprobs(
     if not tokens:
         if given is not None and not text:
             return ()
-        raise CapabilityError(NO_LOGPROBS)
+        raise NoLogprobs(NO_LOGPROBS)
     part = slice(None)
     if follow_thought:
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)
@@ -270,6 +281,14 @@ def read_logprobs(
 def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
     checked = ((token, checked_logprob(logprob)) for token, logprob in alternatives)
     return tuple(sorted(checked, key=lambda pair: -pair[1]))
+
+
+def no_logprobs(refused: RequestRefused) -> NoLogprobs:
+    """Return what it means that a server refuses log-probabilities."""
+    error = NoLogprobs(f"{quoted(refused)}; {SAMPLES_INSTEAD}")
+    if refused.refusal is not None:
+        error.refusal = refused.refusal
+    return error
 
 
 def checked_logprob(value: Any) -> float:
