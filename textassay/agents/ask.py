@@ -8,7 +8,7 @@ of the model pass through to whoever runs the agent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -257,6 +257,14 @@ class Ask:
             **self._request_fields(prompt), required=self.required, choices=dict(choices)
         )
         return await scoring(self.model, "choices").choices(request)
+
+    def sampled(self, n: int) -> Ask:
+        """Return how written answers are sampled in place of probabilities.
+
+        At temperature 1, which asks for the model's own distribution, unless the user set another.
+        """
+        is_set = "temperature" in self.required
+        return replace(self, n=n, temperature=self.temperature if is_set else 1.0)
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":

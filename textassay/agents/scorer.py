@@ -7,7 +7,7 @@ through: whoever runs the agent turns them into failures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from textassay.agents.answer_form import (
     schema_of,
 )
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.probabilities import SAMPLES, SAMPLES_OF_THINKING, LogprobsOrSamples
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
@@ -29,8 +30,9 @@ from textassay.runtime.errors import CapabilityError, ConfigurationError, Conten
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score, trusted_maker
 from textassay.runtime.model import Json, Model, Sample
 
-Reading = Literal["text", "sampled", "logprob"]
-"""One answer read as text, the mean of several, or the mean over label tokens."""
+Reading = Literal["text", "sampled", "logprob", "auto"]
+"""One answer read as text, the mean of several, the mean over label tokens, or the latter if the
+model sends usable log-probabilities and else the mean of several."""
 
 _sound_score = trusted_maker(Score)
 
@@ -61,7 +63,8 @@ class Scorer:
         ask: Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and
             `structured` as well.
         method: Name for signatures.
-        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1.
+        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of
+            `auto` say which of both ways it was.
         form: How the rating is asked for.
         parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
             the other samples stand in).
@@ -99,7 +102,7 @@ class Scorer:
             )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
-        if self.how == "logprob" and not self._has_labels(aspect, points):
+        if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
@@ -116,7 +119,21 @@ class Scorer:
         """What makes scores comparable: method, model, words, sampling and version."""
         return self.signature_as(self.how)
 
-    def signature_as(self, how: How) -> str:
+    @property
+    def how_now(self) -> How:
+        """How values are obtained, as far as it is known."""
+        return self.probabilities.how if self.how == "auto" else self.how
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The signatures that scores can carry."""
+        if self.how != "auto":
+            return (self.signature,)
+        counts = (SAMPLES, SAMPLES_OF_THINKING)
+        sampled = (self._by_samples(n).signature for n in counts)
+        return (self.signature_as("logprob"), *sampled)
+
+    def signature_as(self, how: How | Reading) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
         facts = {"form": self.form, "how": how, **self.ask.sampling}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
@@ -162,6 +179,8 @@ class Scorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        if self.how == "auto":
+            return await self._either_way(example, aspect, steps, knowledge, parent)
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
@@ -181,6 +200,42 @@ class Scorer:
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
+    async def _either_way(
+        self,
+        example: Example,
+        aspect: Aspect,
+        steps: Steps | None,
+        knowledge: RelatedAspects | None,
+        parent: Aspect | None,
+    ) -> Score:
+        """Return the score from log-probabilities, or from samples of a model that sends none."""
+
+        async def rated_by(scorer: Scorer) -> Score:
+            return await scorer(example, aspect, steps, knowledge, parent)
+
+        score = await self.probabilities.first(lambda: rated_by(self._by_logprobs))
+        if score is not None:
+            return score
+        n = await self.probabilities.samples(lambda: rated_by(self._by_one_sample))
+        return await rated_by(self._by_samples(n))
+
+    @cached_property
+    def probabilities(self) -> LogprobsOrSamples:
+        """What `auto` means for the model."""
+        return LogprobsOrSamples(self.ask.model, "logprobs")
+
+    @cached_property
+    def _by_logprobs(self) -> Scorer:
+        return replace(self, how="logprob")
+
+    @cached_property
+    def _by_one_sample(self) -> Scorer:
+        return replace(self, how="text", ask=self.ask.sampled(1), parse_retries=0)
+
+    @cached_property
+    def _by_samples(self) -> Callable[[int], Scorer]:
+        return lru_cache(lambda n: replace(self, how="sampled", ask=self.ask.sampled(n)))
+
     @cached_property
     def _constants(self) -> Callable[[Aspect], _Constants]:
         """Returns what asking about an aspect takes; made once for each aspect."""
@@ -191,7 +246,7 @@ class Scorer:
             self._bound(aspect),
             _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
             tuple(point.label for point in points_of(aspect.scale, self.form)),
-            aspect_fields(aspect, how=self.how, signature=self.signature),
+            aspect_fields(aspect, how=self.how_now, signature=self.signature),
             partial(self._read, aspect=aspect),
         )
 

@@ -27,11 +27,26 @@ _MEANS = (
 
 
 def print_estimate(
-    usage: Usage, examples: int, *, waves: int | None = None, as_json: bool = False
+    usage: Usage,
+    examples: int,
+    *,
+    waves: int | None = None,
+    by_samples: Usage | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Print what a dry run counted; `waves` is the number of waves of batches, if there are any."""
+    """Print what a dry run counted.
+
+    Args:
+        usage: Of all requests.
+        examples: How many would be judged.
+        waves: Number of waves of batches, if there are any.
+        by_samples: Usage if the model sends no log-probabilities, where that is not known.
+        as_json: Whether to print one JSON document.
+    """
     if as_json:
-        found = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        if by_samples is not None:
+            found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
     cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} at most"
@@ -47,6 +62,12 @@ def print_estimate(
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if by_samples is not None:
+        priced = "" if by_samples.cost is None else f", ${by_samples.cost:.4f} at most"
+        results().print(
+            f"without log-probabilities: up to {by_samples.calls} calls,"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{priced}"
+        )
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:

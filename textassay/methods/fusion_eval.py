@@ -305,6 +305,8 @@ class FusionEval(PromptMethod):
             self._task,
             GEvalOptions(
                 n=options.n,
+                # the fused signature cannot say which of two ways it was
+                reading="logprob" if options.n == 1 else "auto",
                 # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
                 temperature=options.temperature,
                 seed=options.seed,

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from textassay.agents.probabilities import LogprobsOrSamples
 from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
@@ -118,6 +119,26 @@ class AsksInTurn(Protocol):
         Completes a sentence that begins with the method's name.
         """
         ...
+
+
+@runtime_checkable
+class ReadsProbabilities(Protocol):
+    """A method that reads log-probabilities, or samples if the model sends none."""
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """Which of them; `None` if the options say it."""
+        ...
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The signatures that its scores can carry."""
+        ...
+
+
+def probabilities_of(method: Method) -> LogprobsOrSamples | None:
+    """Return what a method reads, if the model decides on it."""
+    return method.probabilities if isinstance(method, ReadsProbabilities) else None
 
 
 class CheckedOptions(DescribedMessage):

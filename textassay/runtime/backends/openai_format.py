@@ -25,9 +25,9 @@ from textassay.runtime.backends.thoughts import (
 from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
+    NoLogprobs,
     parameter,
 )
 from textassay.runtime.messages import Usage, maker
@@ -39,6 +39,7 @@ from textassay.runtime.model import (
     Response,
     Sample,
     TokenLogprob,
+    is_distribution,
 )
 
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
@@ -57,6 +58,10 @@ SAMPLES_INSTEAD = (
 )
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
+NO_DISTRIBUTION = (
+    "the model returned the likeliest token alone, without alternatives, which tells no "
+    f"probabilities; {SAMPLES_INSTEAD}"
+)
 
 OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError)
 """What reading an answer raises if its parts are not what they should be."""
@@ -186,7 +191,7 @@ def read_response(payload: Any, request: Request, price: Sequence[float] | None)
         MalformedResponse: There are no choices, or none of them has a text. Carries the usage, as
             `ContentRefused` does.
         ContentRefused: The provider's filter left no text.
-        CapabilityError: Log-probabilities were asked for and there are none.
+        NoLogprobs: Log-probabilities were asked for and there are none, or no distribution.
     """
     usage = read_usage(payload, price)
     try:
@@ -252,7 +257,10 @@ def as_sample(
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
         return answer.sample(())
-    return answer.sample(read_logprobs(given, is_chat, answer.text, follow_thought=has_thought))
+    tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
+    if tokens and request.logprobs > 1 and not is_distribution(tokens):
+        raise NoLogprobs(NO_DISTRIBUTION)
+    return answer.sample(tokens)
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:
@@ -284,7 +292,8 @@ def read_logprobs(
         follow_thought: Whether tokens of a thought may stand before those of the text.
 
     Raises:
-        CapabilityError: There are none, or those of the text cannot be told from a thought's.
+        NoLogprobs: There are none.
+        CapabilityError: Those of the text cannot be told from a thought's.
     """
     tokens = None
     if isinstance(given, Mapping):
@@ -294,7 +303,7 @@ def read_logprobs(
     if not tokens:
         if given is not None and not text:
             return ()
-        raise CapabilityError(NO_LOGPROBS)
+        raise NoLogprobs(NO_LOGPROBS)
     part = slice(None)
     if follow_thought:
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)

@@ -146,6 +146,8 @@ class Adaptation:
         """Whether something was learned that is not stored yet."""
         self.lock = asyncio.Lock()
         """Held by the request that finds out whether the model takes a parameter."""
+        self.answers_at_once = False
+        """Whether an answer without a thought has come, and none with one."""
         self._omitted: set[str] = set()
         self._tried: set[tuple[object, ...]] = set()
         self._features: set[tuple[str, object]] = set()
@@ -398,6 +400,7 @@ class Adaptation:
             self._features.update(_features(request))
         if not self.learned.thinks and _shows_thought(response):
             self._learn(thinks=True)
+        self.answers_at_once = not self.learned.thinks
 
     def widen(self, request: AnyRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""

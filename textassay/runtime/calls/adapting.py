@@ -58,8 +58,8 @@ class AdaptingModel(Wrapper):
         """The wrapped model's, less what it has refused."""
         own, learned = self.wrapped.capabilities, self.adaptation.learned
         update: dict[str, Any] = {}
-        if learned.thinks:
-            update["thinks"] = True
+        if learned.thinks or self.adaptation.answers_at_once:
+            update["thinks"] = learned.thinks
         if "logprobs" in learned.unsent or "top_logprobs" in learned.unsent:
             update |= {"logprobs": False, "choices": False}
         return own.model_copy(update=update) if update else own
