@@ -30,7 +30,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
     parameter,
 )
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Price, Usage, maker
 from textassay.runtime.model import (
     FinishReason,
     Json,
@@ -179,7 +179,7 @@ def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return type(value) is dict or isinstance(value, Mapping)
 
 
-def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
+def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Price, Usage, cost_at, maker
 
 MAX_TOKENS = 10_000_000
 """Counts of tokens above this are no counts: more than any request can have."""
@@ -81,15 +81,14 @@ _FORMATS = (
 )
 
 
-def read_usage(payload: Any, price: Sequence[float] | None) -> Usage:
+def read_usage(payload: Any, price: Price | None) -> Usage:
     """Return what an answer cost.
 
     If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
 
     Args:
         payload: The answer, in the format of any provider.
-        price: US dollars per million prompt and completion tokens and, if there is a third number,
-            per million prompt tokens that the provider had cached; `None` if not known.
+        price: `None` if not known.
     """
     counts = _counts_in(payload)
     form = next((form for form in _FORMATS if form.prompt in counts), None)
@@ -119,7 +118,7 @@ def read_usage(payload: Any, price: Sequence[float] | None) -> Usage:
         "reasoning_tokens": min(reasoning, completion),
         "cached_prompt_tokens": min(cached, prompt),
         "cache_write_tokens": min(written, prompt),
-        "cost": _cost(prompt, min(cached, prompt), completion, price),
+        "cost": None if price is None else cost_at(price, prompt, completion, min(cached, prompt)),
     }
     return _usage_of(fields)
 
@@ -131,13 +130,6 @@ def _counts_in(payload: Any) -> Mapping[str, Any]:
             if isinstance(counts, Mapping):
                 return counts
     return {}
-
-
-def _cost(prompt: int, cached: int, completion: int, price: Sequence[float] | None) -> float | None:
-    if price is None:
-        return None
-    at_cached = price[2] if len(price) > 2 else price[0]
-    return ((prompt - cached) * price[0] + cached * at_cached + completion * price[1]) / 1e6
 
 
 def _first(counts: Mapping[str, Any], paths: Sequence[_Path]) -> int:
