@@ -108,7 +108,11 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
             ("--max-cost", "-1", "--price", "1,1"),
             "--max-cost: Input should be greater than 0 (given: -1.0)",
         ),
-        (("--price", "1"), "--price takes IN,OUT in US dollars per million tokens, not '1'"),
+        (
+            ("--price", "1"),
+            "--price takes IN,OUT[,CACHED] in US dollars per million tokens, not '1'",
+        ),
+        (("--price", "1,2,3,4"), "--price takes IN,OUT[,CACHED]"),
         (("--price", "1,nan"), "--price: Input should be a finite number"),
         (("--cache", "c", "--no-cache"), "--cache and --no-cache exclude each other"),
         (

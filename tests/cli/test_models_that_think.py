@@ -129,3 +129,35 @@ def test_what_was_typed_is_not_left_out_in_silence(openai, tmp_path, flags, mess
     done = score(openai, data, "llm-score", tmp_path / "run", *flags)
     assert done.code == 2
     assert message in done.err
+
+
+def test_thoughts_are_shown_and_priced(openai, tmp_path):
+    """In the line that ends a run, in `show`, and in the cost; before, they are assumed."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    flags = ("--aspects", "coherence", "--price", "1,10,0.1")
+    done = score(openai, data, "llm-score", tmp_path / "run", *flags)
+    assert done.code == 0, (done.out, done.err)
+    usages = [row["usage"] for row in rows_of(tmp_path / "run")]
+    thoughts = sum(usage["reasoning_tokens"] for usage in usages)
+    assert f" tokens ({thoughts:,} of thoughts), cost $" in done.out
+    assert sum(usage["cost"] for usage in usages) > thoughts * 10 / 1e6
+    assert f"({thoughts:,} of thoughts)" in textassay("show", tmp_path / "run").out
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("direct/gpt-6-luna", ["assumes 600 tokens of thought per answer", "(estimate)"]),
+        ("direct/judge-of-ours", ["$0.00", "at most, if the model does not think"]),
+    ],
+)
+def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
+    """Nothing is called a bound that a model which thinks would pass."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    done = textassay(
+        "score", data, "--method", "llm-score", "--task", "summarization", "--model", model,
+        "--api-base", "http://127.0.0.1:9/v1", "--aspects", "coherence", "--price", "1,2",
+        "--progress", "none", "--dry-run",
+    )  # fmt: skip
+    assert done.code == 0, (done.out, done.err)
+    assert all(words in done.out for words in said), done.out

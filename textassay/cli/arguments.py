@@ -135,25 +135,27 @@ def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
     return by_aspect
 
 
-def price(given: str | Iterable[float] | None) -> tuple[float, float] | None:
-    """Read `IN,OUT`, US dollars per million prompt and completion tokens.
+def price(given: str | Iterable[float] | None) -> tuple[float, ...] | None:
+    """Read `IN,OUT` or `IN,OUT,CACHED`, US dollars per million tokens.
 
-    A TOML file may hold a list of both instead.
+    A TOML file may hold a list of them instead.
 
     Raises:
-        ConfigurationError: It is not two numbers.
+        ConfigurationError: It is not two or three numbers.
     """
     if given is None:
         return None
     try:
-        cost_in, cost_out = (
+        parts = tuple(
             float(part) for part in (given.split(",") if isinstance(given, str) else given)
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
+        parts = ()
+    if len(parts) not in (2, 3):
         raise ConfigurationError(
-            f"--price takes IN,OUT in US dollars per million tokens, not {given!r}"
-        ) from error
-    return cost_in, cost_out
+            f"--price takes IN,OUT[,CACHED] in US dollars per million tokens, not {given!r}"
+        )
+    return parts
 
 
 def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:

@@ -14,8 +14,10 @@ from textassay.cli.console import plain_table, results
 from textassay.cli.exits import UNSCORED
 from textassay.display import printable, to_terminal
 from textassay.evaluation.run import Run
+from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import read_manifest, read_summary
+from textassay.runtime.storage.run_summary import token_details
 from textassay.table import Column, Table
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
@@ -49,14 +51,24 @@ def print_estimate(
             found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
-    cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} at most"
+    thoughts, bound = usage.reasoning_tokens, "at most, if the model does not think"
+    if thoughts:
+        # any model may think more, so this is no bound
+        bound = "(estimate)"
+    cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} {bound}"
+    completion = f"{usage.completion_tokens} (upper bound, if the model does not think)"
+    if thoughts:
+        completion = (
+            f"{usage.completion_tokens} (assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per"
+            f" answer, {thoughts} in all; how much a model thinks is not known before)"
+        )
     table = plain_table("", "")
     for name, value in (
         ("examples", f"{examples}"),
         ("calls", f"{usage.calls}"),
         ("answers in the cache", f"{usage.cached_calls}"),
         ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
-        ("completion tokens", f"{usage.completion_tokens} (upper bound)"),
+        ("completion tokens", completion),
         ("cost", cost),
         *(() if waves is None else [("waves of batches", f"{waves}, of up to 24 hours each")]),
     ):
@@ -98,7 +110,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
     console.print(
         f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
-        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens, cost {cost}"
+        f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"
+        f" cost {cost}"
     )
     if run.progress is not None and run.progress.samples_never_differ:
         console.print(

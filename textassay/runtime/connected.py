@@ -39,14 +39,13 @@ from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
-from textassay.runtime.messages import UsageTotal
+from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import InProcessModel, Model, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.dry_run import Price
     from textassay.runtime.batches.book import BatchBook
     from textassay.runtime.batches.model import BatchedModel
     from textassay.runtime.batches.provider import BatchProvider
@@ -311,8 +310,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     @property
-    def batch_price(self) -> tuple[float, float] | None:
-        """US dollars per million tokens in and out, as the model is asked: in batches or not."""
+    def batch_price(self) -> Price | None:
+        """The price as the model is asked: in batches or not."""
         from textassay.runtime.batches.model import discounted
 
         return self.price if self._provider is None else discounted(self.price, self._provider)

@@ -294,6 +294,9 @@ class Refusal:
 class NoLogprobs(CapabilityError):
     """The server refuses log-probabilities, or sends none that tell probabilities."""
 
+    refusal: Refusal = Refusal("drop", "logprobs")
+    """What it comes to: the same as a refusal of the parameter."""
+
 
 class RequestRefused(ModelError):
     """The server refuses this very request; asking again will not help."""

@@ -146,6 +146,20 @@ CACHED = Usage(cached_calls=1)
 """What a request costs that was not asked of a model."""
 
 
+Price = tuple[float, ...]
+"""US dollars per million prompt tokens, per million completion tokens and, if there is a third
+number, per million prompt tokens that the provider had cached."""
+
+
+def cost_at(
+    price: Price, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0
+) -> float:
+    """Return what tokens cost in US dollars; those that were cached are a part of the prompt's."""
+    cached = price[2] if len(price) > 2 else price[0]
+    full = prompt_tokens - cached_tokens
+    return (full * price[0] + cached_tokens * cached + completion_tokens * price[1]) / 1e6
+
+
 class Paid(Protocol):
     """What has the counts and the cost of a `Usage`."""
 

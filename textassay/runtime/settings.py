@@ -217,11 +217,12 @@ class Settings(EndpointSettings):
     max_cost: Annotated[Positive | None, Flag(LIMITS, "USD")] = None
     """Stop the run, which can be resumed, before it costs more than this many US dollars."""
     price: Annotated[
-        tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] | None,
-        Flag(LIMITS, "IN,OUT"),
+        Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=2, max_length=3)]
+        | None,
+        Flag(LIMITS, "IN,OUT[,CACHED]"),
     ] = None
-    """US dollars per million prompt tokens and per million completion tokens, for models whose
-    price is not known."""
+    """US dollars per million prompt tokens, per million completion tokens and, if they cost less,
+    per million prompt tokens that the provider had cached, for models whose price is not known."""
     cache: Annotated[str | Path | None, Flag(CACHE, "DIR|redis://HOST:PORT/DB")] = None
     """Folder or Redis of cached answers, which runs may share. By default answers are kept in the
     run folder, if there is one."""

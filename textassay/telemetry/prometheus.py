@@ -33,6 +33,13 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
             ({**own, "kind": "prompt"}, usage.prompt_tokens),
             ({**own, "kind": "completion"}, usage.completion_tokens),
         ]),
+        *_metric("token_details_total", "counter", "Tokens that are parts of tokens_total.", [
+            ({**own, "kind": kind}, count) for kind, count in (
+                ("reasoning", usage.reasoning_tokens),
+                ("cached_prompt", usage.cached_prompt_tokens),
+                ("cache_write", usage.cache_write_tokens),
+            ) if count
+        ]),
         *_metric("cost_dollars_total", "counter", "Cost in US dollars.", _known(own, usage.cost)),
         *_metric("calls_in_flight", "gauge", "Calls in flight.", [
             ({**own, "model": name}, state.in_flight) for name, state in progress.limiters.items()

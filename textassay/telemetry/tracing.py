@@ -209,6 +209,12 @@ def _record_response(span: Span, response: Any, *, texts: bool) -> None:
         names.OUTPUT_TOKENS: usage.completion_tokens,
         names.CACHED: not usage.calls,
     }
+    parts = {
+        names.REASONING_TOKENS: usage.reasoning_tokens,
+        names.CACHE_READ_TOKENS: usage.cached_prompt_tokens,
+        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
+    }
+    attributes |= {name: count for name, count in parts.items() if count}
     if usage.cost is not None:
         attributes[names.COST] = usage.cost
     if isinstance(response, Response):

@@ -56,8 +56,7 @@ async def test_abilities_by_provider(name, n, logprobs, seed, json_schema):
 
 async def test_prices_come_from_the_table_where_none_is_given():
     """Per million tokens; unknown models have none."""
-    prompt, completion = LiteLLMModel("openai/gpt-4.1-mini").price
-    assert (prompt, completion) == pytest.approx((0.4, 1.6))
+    assert LiteLLMModel("openai/gpt-4.1-mini").price == pytest.approx((0.4, 1.6, 0.1))
     assert LiteLLMModel("openai/gpt-4.1-mini", price=(1.0, 2.0)).price == (1.0, 2.0)
     assert LiteLLMModel("openai/an-unknown-one").price is None
 

@@ -224,6 +224,22 @@ def test_a_price_tells_the_cost_where_the_backend_does_not() -> None:
     run_virtual(main())
 
 
+@pytest.mark.parametrize(("cached_price", "expected"), [((), 210e-6), ((0.1,), 204.6e-6)])
+def test_tokens_that_the_provider_had_cached_cost_their_own_price(
+    cached_price: tuple[float, ...], expected: float
+) -> None:
+    """Six of the ten prompt tokens; at the full price if no other is given."""
+
+    async def main() -> None:
+        answer = costing(None)
+        usage = answer.usage.model_copy(update={"cached_prompt_tokens": 6})
+        reply = answer.model_copy(update={"usage": usage})
+        model = BudgetedModel(ScriptedModel([reply]), Budget(1.0), (*PRICE, *cached_price))
+        assert (await model.generate(REQUEST)).usage.cost == pytest.approx(expected)
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize(("cost", "expected"), [(1.0, 2), (0.0, 20)])
 def test_without_a_price_the_first_request_goes_alone_and_tells_it(
     cost: float, expected: int

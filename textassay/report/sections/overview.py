@@ -11,6 +11,7 @@ from markupsafe import Markup
 from textassay.report import svg
 from textassay.report.score_table import OUTCOMES
 from textassay.report.source import DataSource, RunSource
+from textassay.runtime.storage.run_summary import token_details
 
 REASONS = {
     "scored": "has a value",
@@ -83,6 +84,7 @@ def _list(run: RunSource, usage: dict[str, Any]) -> list[tuple[str, str]]:
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
+    tokens += token_details(usage)
     count = data.get("count")
     return [
         ("Method", run.method),

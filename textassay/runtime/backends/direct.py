@@ -33,6 +33,7 @@ from textassay.runtime.errors import (
     parameter,
     quoted,
 )
+from textassay.runtime.messages import Price
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
@@ -62,7 +63,7 @@ class DirectModel:
         api_base: str,
         api_key: str | None = None,
         model: str | None = None,
-        price: tuple[float, float] | None = None,
+        price: Price | None = None,
         connections: int = 0,
         capabilities: Capabilities = DEFAULT_CAPABILITIES,
         endpoint: Endpoint | None = None,
@@ -76,7 +77,8 @@ class DirectModel:
             api_base: Address up to and including `/v1`; a query in it is sent behind every path.
             api_key: Sent as a bearer token; never shown.
             model: Name sent to the server; by default `name` without the part before its slash.
-            price: US dollars per million prompt and completion tokens; without it the cost is
+            price: US dollars per million prompt tokens, completion tokens and, if there is a third
+                number, prompt tokens that the provider had cached; without it the cost is
                 unknown.
             connections: Most connections at once; 0 for no limit.
             capabilities: What is known of the server.

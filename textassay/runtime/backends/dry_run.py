@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
@@ -22,7 +22,6 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 
-Price = tuple[float, float]
 ASSUMED_ANSWER_TOKENS = 256
 ASSUMED_THOUGHT_TOKENS = 600
 """Tokens of a thought, which cannot be known before: about the middle of published counts for short
@@ -33,15 +32,13 @@ class DryRunModel:
     """Answers every request with its `dry_run_answer` and counts what would have been asked.
 
     Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
-    sample if a request sets none), with `ASSUMED_THOUGHT_TOKENS` for a model that thinks. Its
+    sample if a request sets none), and `ASSUMED_THOUGHT_TOKENS` more for each answer of a model
+    that is known, or taken by its name, to think: those are its `reasoning_tokens`. Its
     identity is the real model's, so that answers which are in the cache already are not counted.
     """
 
     def __init__(self, real: Model, *, price: Price | None = None) -> None:
-        """Stand in for `real`, which is never asked.
-
-        `price` is US dollars per million tokens in and out.
-        """
+        """Stand in for `real`, which is never asked."""
         self._real, self._price = real, price
 
     @property
@@ -59,12 +56,17 @@ class DryRunModel:
         """The real model's capabilities."""
         return self._real.capabilities
 
-    def _usage(self, prompt: str, completion_tokens: int) -> Usage:
+    def _usage(self, prompt: str, answer_tokens: int, thought_tokens: int = 0) -> Usage:
         prompt_tokens, cost = estimate_tokens(prompt), None
+        completion_tokens = answer_tokens + thought_tokens
         if self._price is not None:
-            cost = (prompt_tokens * self._price[0] + completion_tokens * self._price[1]) / 1e6
+            cost = cost_at(self._price, prompt_tokens, completion_tokens)
         return Usage(
-            calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost
+            calls=1,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            reasoning_tokens=thought_tokens,
+            cost=cost,
         )
 
     async def generate(self, request: Request) -> Response:
@@ -76,16 +78,14 @@ class DryRunModel:
             text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
         answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
-        thought = ASSUMED_THOUGHT_TOKENS if request.thought_allowance else 0
-        bound = request.n * (answer + thought)
-        return Response(samples=(sample,) * request.n, usage=self._usage(request.text, bound))
+        usage = self._usage(request.text, request.n * answer, request.n * _assumed_thought(request))
+        return Response(samples=(sample,) * request.n, usage=usage)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return equal probabilities."""
         even = -math.log(len(request.choices))
-        return ChoicesResponse(
-            logprobs=dict.fromkeys(request.choices, even), usage=self._usage(request.text, 1)
-        )
+        usage = self._usage(request.text, 1, _assumed_thought(request))
+        return ChoicesResponse(logprobs=dict.fromkeys(request.choices, even), usage=usage)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return a log-probability of -1 for every word."""
@@ -99,3 +99,7 @@ class DryRunModel:
     async def aclose(self) -> None:
         """Close the real model."""
         await self._real.aclose()
+
+
+def _assumed_thought(request: Request | ChoicesRequest) -> int:
+    return ASSUMED_THOUGHT_TOKENS if request.thought_allowance else 0

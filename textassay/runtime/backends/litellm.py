@@ -40,7 +40,7 @@ from textassay.runtime.errors import (
     parameter,
     quoted,
 )
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     Capabilities,
     ChoicesRequest,
@@ -121,7 +121,7 @@ class LiteLLMModel:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
-        price: tuple[float, float] | None = None,
+        price: Price | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
         """Keep the name; litellm is not imported yet.
@@ -130,8 +130,8 @@ class LiteLLMModel:
             name: litellm's name, such as `openai/gpt-4.1-mini`.
             api_base: Address of the server, if it is not the provider's own.
             api_key: Key; if not given, litellm reads the provider's own variable. Never shown.
-            price: US dollars per million prompt and completion tokens; by default from litellm's
-                table.
+            price: US dollars per million prompt tokens, completion tokens and, if there is a third
+                number, prompt tokens that the provider had cached; by default from litellm's table.
             endpoint: Further headers and query, certificates and proxy.
 
         Raises:
@@ -170,8 +170,8 @@ class LiteLLMModel:
         return {"backend": "litellm", "model": self._name, "api_base": self._api_base}
 
     @functools.cached_property
-    def price(self) -> tuple[float, float] | None:
-        """US dollars per million prompt and completion tokens.
+    def price(self) -> Price | None:
+        """US dollars per million tokens: prompt, completion and, where known, cached ones.
 
         As given, from litellm's table, or `None`.
 
@@ -179,14 +179,18 @@ class LiteLLMModel:
         """
         if self._price is not None:
             return self._price
-        prompt, completion = (
-            self._model_info.get(f"{kind}_cost_per_token") for kind in ("input", "output")
+        prompt, completion, cached = (
+            self._model_info.get(name)
+            for name in (
+                "input_cost_per_token",
+                "output_cost_per_token",
+                "cache_read_input_token_cost",
+            )
         )
-        return (
-            None
-            if not prompt and not completion
-            else (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
-        )
+        if not prompt and not completion:
+            return None
+        price = (1e6 * (prompt or 0.0), 1e6 * (completion or 0.0))
+        return price if cached is None else (*price, 1e6 * cached)
 
     @functools.cached_property
     def capabilities(self) -> Capabilities:

@@ -30,7 +30,7 @@ from textassay.runtime.errors import (
     NoLogprobs,
     parameter,
 )
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Price, Usage, maker
 from textassay.runtime.model import (
     FinishReason,
     Json,
@@ -184,7 +184,7 @@ def prompt_fields(request: Prompted) -> Json:
     return {"messages": messages}
 
 
-def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
+def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
     Raises:

@@ -27,7 +27,7 @@ from textassay.runtime.errors import (
     RequestRefused,
     parameter,
 )
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
 
 PATH = "/responses"
@@ -94,7 +94,7 @@ def check(request: Request) -> None:
             raise refused
 
 
-def read_response(payload: Any, request: Request, price: Sequence[float] | None) -> Response:
+def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the one sample of an answer, with what it cost.
 
     Raises:

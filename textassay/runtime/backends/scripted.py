@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     AnyRequest,
     Capabilities,
@@ -53,7 +53,7 @@ class ScriptedModel:
         capabilities: Capabilities | None = None,
         choices: Callable[[ChoicesRequest], Any] | None = None,
         continuation: Callable[[ContinuationRequest], Any] | None = None,
-        price: tuple[float, float] | None = None,
+        price: Price | None = None,
     ) -> None:
         """Keep the script.
 
@@ -201,7 +201,7 @@ class ScriptedModel:
             most if most and sample.finish_reason == "length" else estimate_tokens(sample.text)
             for sample in samples
         )
-        cost = (prompt_tokens * self._price[0] + answered * self._price[1]) / 1e6
+        cost = cost_at(self._price, prompt_tokens, answered)
         return Usage(calls=1, prompt_tokens=prompt_tokens, completion_tokens=answered, cost=cost)
 
 

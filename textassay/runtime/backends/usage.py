@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeGuard
 
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Price, Usage, cost_at, maker
 
 MAX_TOKENS = 10_000_000
 """Counts of tokens above this are no counts: more than any request can have."""
@@ -86,15 +86,14 @@ _FORMATS = (
 )
 
 
-def read_usage(payload: Any, price: Sequence[float] | None) -> Usage:
+def read_usage(payload: Any, price: Price | None) -> Usage:
     """Return what an answer cost.
 
     If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
 
     Args:
         payload: The answer, in the format of any provider.
-        price: US dollars per million prompt and completion tokens and, if there is a third number,
-            per million prompt tokens that the provider had cached; `None` if not known.
+        price: `None` if not known.
     """
     counts = _counts_in(payload)
     for form in _FORMATS:
@@ -128,7 +127,7 @@ def read_usage(payload: Any, price: Sequence[float] | None) -> Usage:
         "calls": 1,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "cost": _cost(prompt, cached, completion, price),
+        "cost": None if price is None else cost_at(price, prompt, completion, cached),
     }
     if reasoning:
         fields["reasoning_tokens"] = min(reasoning, completion)
@@ -150,13 +149,6 @@ def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Whether a value is an object of JSON."""
     # parsers make dictionaries, and an abstract class takes ten times as long to ask
     return type(value) is dict or isinstance(value, Mapping)
-
-
-def _cost(prompt: int, cached: int, completion: int, price: Sequence[float] | None) -> float | None:
-    if price is None:
-        return None
-    at_cached = price[2] if len(price) > 2 else price[0]
-    return ((prompt - cached) * price[0] + cached * at_cached + completion * price[1]) / 1e6
 
 
 def _first(counts: Any, names: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ from textassay.runtime.batches.provider import BatchProvider
 from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.errors import ModelError
+from textassay.runtime.messages import Price
 from textassay.runtime.model import (
     A,
     Capabilities,
@@ -22,11 +23,9 @@ from textassay.runtime.model import (
 Fallback = Literal["live", "none"]
 
 
-def discounted(
-    price: tuple[float, float] | None, provider: BatchProvider
-) -> tuple[float, float] | None:
+def discounted(price: Price | None, provider: BatchProvider) -> Price | None:
     """Return the price in batches of a provider."""
-    return None if price is None else (price[0] * provider.discount, price[1] * provider.discount)
+    return None if price is None else tuple(part * provider.discount for part in price)
 
 
 class BatchAbilities(Wrapper):
@@ -52,7 +51,7 @@ class BatchedModel(Wrapper):
         queue: BatchQueue,
         *,
         budget: Budget,
-        price: tuple[float, float] | None,
+        price: Price | None,
         fallback: Fallback = "none",
     ) -> None:
         """Wrap a model.
@@ -61,7 +60,7 @@ class BatchedModel(Wrapper):
             live: Answers single calls.
             queue: Answers through batches.
             budget: What may be spent; a request holds its part from when it is queued.
-            price: US dollars per million tokens in and out, in batches.
+            price: The price in batches.
             fallback: Whether requests that no batch answered are sent as single calls.
         """
         super().__init__(live)

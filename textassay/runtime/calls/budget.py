@@ -23,7 +23,7 @@ from textassay.runtime.errors import (
     TimedOut,
     parameter,
 )
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import A, AnyRequest, AnyResponse, Model, Q, Response, Wrapper
 
 CERTAIN = 0.5
@@ -218,14 +218,13 @@ class BudgetedModel(Wrapper):
     Other failed requests cost nothing.
     """
 
-    def __init__(self, wrapped: Model, budget: Budget, price: tuple[float, float] | None) -> None:
+    def __init__(self, wrapped: Model, budget: Budget, price: Price | None) -> None:
         """Wrap a model.
 
         Args:
             wrapped: The model.
             budget: May be shared with other models.
-            price: US dollars for a million prompt tokens and a million sampled tokens; `None` if
-                unknown.
+            price: `None` if unknown.
         """
         super().__init__(wrapped)
         self.budget, self.price = budget, price
@@ -286,7 +285,9 @@ class BudgetedModel(Wrapper):
         written = sum(estimate_tokens(sample.text) for sample in texts if sample.text)
         # A reported prompt may be shorter than estimated, but not by more than tokenizers differ.
         share = CERTAIN if answer.usage.prompt_tokens else 1.0
-        return share * self._cost(self._forecast.prompt(request), written)
+        prompt = self._forecast.prompt(request)
+        cached = min(answer.usage.cached_prompt_tokens, prompt)
+        return share * self._cost(prompt, written, cached)
 
     def _cost_of_failure(self, request: AnyRequest, error: ModelError) -> float:
         """Return what a failed request is taken to cost: nothing if the server refused it."""
@@ -304,7 +305,9 @@ class BudgetedModel(Wrapper):
         if usage is None or usage.cost is not None or self.price is None:
             return
         if usage.prompt_tokens + usage.completion_tokens:
-            cost = self._cost(usage.prompt_tokens, usage.completion_tokens)
+            cost = self._cost(
+                usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens
+            )
             error.usage = usage.model_copy(update={"cost": cost})
 
     def _most(self, request: AnyRequest) -> float:
@@ -314,9 +317,8 @@ class BudgetedModel(Wrapper):
             return self._cost(prompt, completion)
         return (prompt + completion) * (self._dearest_token or 0.0)
 
-    def _cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        price_in, price_out = self.price or (0.0, 0.0)
-        return (prompt_tokens * price_in + completion_tokens * price_out) / 1e6
+    def _cost(self, prompt: int, completion: int, cached: int = 0) -> float:
+        return cost_at(self.price or (0.0, 0.0), prompt, completion, cached)
 
     def _learn(self, request: AnyRequest, usage: Usage) -> None:
         # The dearest token so far, not the mean: sampled tokens cost several times what prompt
@@ -336,5 +338,5 @@ class BudgetedModel(Wrapper):
             or not usage.prompt_tokens + usage.completion_tokens
         ):
             return answer
-        cost = self._cost(usage.prompt_tokens, usage.completion_tokens)
+        cost = self._cost(usage.prompt_tokens, usage.completion_tokens, usage.cached_prompt_tokens)
         return answer.model_copy(update={"usage": usage.model_copy(update={"cost": cost})})

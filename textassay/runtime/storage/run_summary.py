@@ -22,6 +22,22 @@ _UNIT_BITS = 1074
 _Unscored = tuple[Outcome, str]
 
 
+_TOKEN_DETAILS = {
+    "reasoning_tokens": "of thoughts",
+    "cached_prompt_tokens": "from the provider's cache",
+    "cache_write_tokens": "written to it",
+}
+
+
+def token_details(usage: Mapping[str, Any]) -> str:
+    """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
+    # summaries of older versions lack these counts
+    parts = [
+        f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage.get(name)
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
 class ExactSum:
     """A sum of floats without rounding, from which parts can be taken away again.
 
