@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, truncation_note
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note, truncation_note
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating
 from textassay.agents.reading.wording import Form
@@ -112,7 +112,8 @@ class JointScorer:
             if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=(*notes, *truncation_note(truncated)), usage=usage)
+        notes += (*truncation_note(truncated), *thought_note(answer.samples))
+        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
 
     async def _ask(
         self, example: Example, aspects: tuple[Aspect, ...], repeat: int
