@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit
+from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
 from textassay.agents.probabilities import LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.question_table import QuestionTable
@@ -20,7 +20,7 @@ from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
-from textassay.runtime.model import ChoicesResponse, Model, Sample, scoring
+from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
@@ -48,6 +48,8 @@ class Reply(Message):
     """Number of written answers that were asked for; `None` if probabilities were read."""
     usable: int | None = None
     """How many of them say yes or no."""
+    notes: tuple[Json, ...] = ()
+    """What the model thought before the first written answer, as evidence."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
@@ -157,6 +159,7 @@ class Answerer:
             question=question,
             samples=n,
             usable=len(written),
+            notes=thought_note(answer.samples),
             truncated_tokens=answer.truncated_tokens,
             usage=answer.usage,
         )

@@ -7,7 +7,7 @@ of the model pass through to whoever runs the agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -40,6 +40,10 @@ REMINDER = "form_again"
 
 It is no part of prompt digests, so that runs and evaluators that were made without it can be
 continued and applied."""
+MAX_THOUGHT = 4000
+"""Characters of a thought that evidence keeps."""
+LEFT_OUT = "\n[...]\n"
+"""Stands where the middle of a thought was."""
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
@@ -326,9 +330,9 @@ def _settings_facts(model: Model) -> list[str]:
 def _server_limit(response: Response, room: int) -> int | None:
     """Return the completion tokens of an answer that the server cut before `room` was used up.
 
-    Or `None`, if the answer used all of its room.
+    Thoughts are not part of it. Or `None`, if the answer used all of its room.
     """
-    written = response.usage.completion_tokens
+    written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
     # Several requests, or a cached one, say nothing about where a single answer was cut.
     is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
     return written // len(response.samples) if is_clipped else None
@@ -342,6 +346,21 @@ def reached_limit(sample: Sample, read: object = None) -> bool:
 def never_cut(sample: Sample, read: object = None) -> bool:
     """Return that no sample needs more room."""
     return False
+
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return the evidence of what the judge thought before the first of these answers that tells.
+
+    Args:
+        samples: The answers behind a score; without any thought nothing is noted.
+    """
+    thought = next((sample.thought for sample in samples if sample.thought), None)
+    if thought is None:
+        return ()
+    if len(thought) > MAX_THOUGHT:
+        half = (MAX_THOUGHT - len(LEFT_OUT)) // 2
+        thought = thought[:half] + LEFT_OUT + thought[-half:]
+    return ({"text": "what the judge thought", "thought": thought},)
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:

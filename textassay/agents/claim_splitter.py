@@ -83,7 +83,9 @@ class ClaimSplitter:
         found = answers[-1].read[0]
         if found is None:
             reply = answers[-1].samples[0].text.strip()[:MAX_QUOTED]
-            message = f"the answer is not a list of claims; it said: {reply!r}"
+            last = answers[-1]
+            cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
+            message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
             return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
         items = tuple(Claim(text=text) for text in found[:count])
         problem = None if items else NO_CLAIMS

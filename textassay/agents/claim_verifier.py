@@ -83,15 +83,16 @@ class QuotedVerifier:
             "scale": UNIT,
             "how": "text",
             "usage": answer.usage,
+            "evidence": answer.notes,
         }
         if answer.problem is not None or answer.verdict is None:
-            problem = f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}"
-            return Score.unscored(answer.problem or "NoAnswerFound", problem, **about)
+            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         # never in the output: a claim is found there by its nature
         texts = {name: text for name, text in quotable(example).items() if name != "output"}
         found = find_quote(answer.quote, texts)
         piece: Json = {"text": claim.text, "answer": answer.verdict, "quote": answer.quote}
-        about["evidence"] = (piece | {"found_in": found.where if found else None},)
+        piece |= {"found_in": found.where if found else None}
+        about["evidence"] = (piece, *answer.notes)
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)

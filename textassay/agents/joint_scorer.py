@@ -11,7 +11,15 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.ask import DECLINED, MAX_QUOTED, REMINDER, Ask, Parsed, truncation_note
+from textassay.agents.ask import (
+    DECLINED,
+    MAX_QUOTED,
+    REMINDER,
+    Ask,
+    Parsed,
+    thought_note,
+    truncation_note,
+)
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import Form, NoRating
@@ -121,7 +129,8 @@ class JointScorer:
                 else self._prompt(example, left)
             )
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=(*notes, *truncation_note(truncated)), usage=usage)
+        notes += (*truncation_note(truncated), *thought_note(answer.samples))
+        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
 
     @property
     def _again(self) -> str:

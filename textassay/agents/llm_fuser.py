@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from textassay.agents.ask import DECLINED, REMINDER, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.ask import (
+    DECLINED,
+    REMINDER,
+    Ask,
+    Parsed,
+    never_cut,
+    thought_note,
+    truncation_note,
+)
 from textassay.agents.joint_scorer import whole_lines
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
 from textassay.agents.prompt_template import Prompt
@@ -129,7 +137,7 @@ class LLMFuser:
         invented = _counted([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         extra = [
-            [*invented, *notes],
+            [*invented, *notes, *thought_note(samples)],
             *[notes] * (len(scores) - 1),
         ]  # stands once on the whole answer
         return [

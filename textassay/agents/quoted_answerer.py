@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.rating import declines
@@ -52,10 +52,18 @@ class QuotedAnswer(Message):
     """The passage that it names as evidence."""
     text: str = ""
     """The last answer as it was written."""
+    notes: tuple[Json, ...] = ()
+    """What the model thought, as evidence."""
     problem: str | None = None
     """Why no answer could be read: `NoAnswerFound`, `Declined`, `EmptyOutput` or `CutOff`."""
     usage: Usage = NO_USAGE
     """Cost of asking."""
+
+    @property
+    def complaint(self) -> str:
+        """Why there is no answer, for people."""
+        cut = " (the answer was cut at max_tokens)" if self.problem == "CutOff" else ""
+        return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
 class _Read(Message):
@@ -105,6 +113,7 @@ class QuotedAnswerer:
             verdict=last.read[0].verdict if _problem(last) is None else None,
             quote=last.read[0].quote,
             text=last.samples[0].text.strip(),
+            notes=thought_note(last.samples),
             problem=_problem(last),
             usage=sum((answer.usage for answer in answers), NO_USAGE),
         )
@@ -132,20 +141,16 @@ class QuoteCheck:
             "signature": self.signature,
             "usage": answer.usage,
             "explanation": answer.text or None,
+            "evidence": answer.notes,
         }
         if answer.problem is not None or answer.verdict is None:
-            problem = answer.problem or "NoAnswerFound"
-            return Score.unscored(
-                problem,
-                f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}",
-                **about,
-            )
+            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         match = find_quote(answer.quote, quotable(example))
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": match.where if match else None}
         # Recorded before the verdict is judged, so that an abstention shows the quotation that was
         # not found.
-        about |= {"evidence": (piece,)}
+        about["evidence"] = (piece, *answer.notes)
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)

@@ -18,7 +18,14 @@ from textassay.agents.answer_form import (
     points_of,
     schema_of,
 )
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.ask import (
+    MAX_QUOTED,
+    Ask,
+    Parsed,
+    never_cut,
+    thought_note,
+    truncation_note,
+)
 from textassay.agents.probabilities import SAMPLES, SAMPLES_OF_THINKING, LogprobsOrSamples
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
@@ -284,7 +291,11 @@ class Scorer:
         rating = _rating_in(last)
         if isinstance(rating, NoRating):
             return _unusable(answers, rating, about)
-        about["evidence"] = (*map(_as_note, earlier), *truncation_note(last.truncated_tokens))
+        about["evidence"] = (
+            *map(_as_note, earlier),
+            *truncation_note(last.truncated_tokens),
+            *thought_note(last.samples),
+        )
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
         # sound as they are: the rating is on the aspect's scale, and the rest is the scorer's own
@@ -343,7 +354,7 @@ class Scorer:
             **self._constants(aspect).request,
         )
         score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
-        notes = truncation_note(answer.truncated_tokens)
+        notes = (*truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
@@ -396,7 +407,7 @@ def _unusable(
     return Score.unscored(
         problem.reason,
         f"{problem.message}; the judge said: {text[:MAX_QUOTED]!r}",
-        evidence=tuple(map(_as_note, answers)),
+        evidence=(*map(_as_note, answers), *thought_note(answers[-1].samples)),
         explanation=text or None,
         **about,
     )

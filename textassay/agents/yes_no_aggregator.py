@@ -84,11 +84,14 @@ def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict
 
 def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if this was judged by itself."""
+    # of the answer that counts most, which is the last one
+    notes = replies.items[-1].notes if replies.items else ()
     if not replies.parts:
-        return tuple(map(as_evidence, replies.items))
-    return tuple(
+        return (*map(as_evidence, replies.items), *notes)
+    pieces = (
         {**as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
     )
+    return (*pieces, *notes)
 
 
 def as_evidence(reply: Reply) -> Json:

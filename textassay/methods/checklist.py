@@ -127,8 +127,9 @@ class Checklist(PromptMethod):
         # written once per run, however many examples wait for them: every example must get the
         # same
         self._write = once(self._written)
-        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, seed=options.seed)
-        ask = ask if self._reads_choices else self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
+        sampling: dict[str, Any] = {"seed": options.seed, "required": options.explicit_sampling}
+        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, **sampling)
+        ask = ask if self._reads_choices else self.ask(**sampling, max_tokens=MAX_TOKENS)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, self._variant
         )
@@ -348,7 +349,13 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         "decomposer",
     )
     return Decomposer(
-        Ask(model_for(models, "decomposer"), QUESTIONS_PROMPT, task, seed=options.seed),
+        Ask(
+            model_for(models, "decomposer"),
+            QUESTIONS_PROMPT,
+            task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        ),
         count=options.count,
         scale=(0.0, 1.0),
         repairs=options.parse_retries,

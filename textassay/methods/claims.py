@@ -162,7 +162,13 @@ class ClaimCheck(PromptMethod):
             "claims", f"take {option('split', 'sentences')}", options.profile, self.models,
             "splitter",
         )  # fmt: skip
-        ask = Ask(model_for(self.models, "splitter"), SPLIT_PROMPT, self._task, seed=options.seed)
+        ask = Ask(
+            model_for(self.models, "splitter"),
+            SPLIT_PROMPT,
+            self._task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        )
         return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
 
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
@@ -175,14 +181,15 @@ class ClaimCheck(PromptMethod):
             question = options.pattern
             for place, name in names.items():
                 question = question.replace(place, name.lower())
-            ask = self.ask(P_YES_PROMPT, seed=options.seed)
+            ask = self.ask(P_YES_PROMPT, seed=options.seed, required=options.explicit_sampling)
             return ProbabilityVerifier(ask, windows, question, reading="auto")
-        ask = self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
+        required = options.explicit_sampling
+        ask = self.ask(seed=options.seed, required=required, max_tokens=MAX_TOKENS)
         # the claim stands where the output does, and is called what it is
         as_claim = ask.task.model_copy(update={"output_name": "Claim"})
         ask = replace(ask, task=as_claim)
-        required = options.quotes == "required"
-        return QuotedVerifier(ask, windows, options.parse_retries, required)
+        must_quote = options.quotes == "required"
+        return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies.

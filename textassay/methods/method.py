@@ -169,6 +169,14 @@ class CheckedOptions(DescribedMessage):
 class PromptOptions(CheckedOptions):
     """Options that all methods with prompts share."""
 
+    @property
+    def explicit_sampling(self) -> tuple[str, ...]:
+        """What the user set of the sampling, which is never left out in silence."""
+        names = ("temperature", "seed")
+        return tuple(
+            n for n in names if n in self.model_fields_set and getattr(self, n) is not None
+        )
+
     prompt_layout: Layout = "paper"
     """Order of prompts."""
     prompt: str | None = None
@@ -201,11 +209,6 @@ class RatingOptions(PromptOptions):
             return self.temperature
         # several samples at temperature 0 would be the same answer several times
         return 0.0 if self.n == 1 else 1.0
-
-    @property
-    def explicit_sampling(self) -> tuple[str, ...]:
-        """What the user set of the sampling, which is never left out in silence."""
-        return tuple(name for name in ("temperature", "seed") if getattr(self, name) is not None)
 
     @property
     def how(self) -> Literal["text", "sampled"]:
