@@ -262,6 +262,12 @@ class ConnectedModel(AsyncResource, Wrapper):
         counted = walked if waves is None else WavesModel(walked, waves)
         return BatchAbilities(counted, self._provider)
 
+    @property
+    def bare(self) -> AdaptingModel:
+        """The backend as it is sent what it takes, without cache, retries and limits."""
+        kept = self._kept(self.backend, self.settings, None, None)
+        return AdaptingModel(kept, self.adaptation)
+
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
         """Return the backend as it answers through batches alone, without any other wrapper.
 
