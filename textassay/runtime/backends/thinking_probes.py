@@ -104,8 +104,8 @@ async def _at_effort(model: AdaptingModel, form: Form, level: Effort) -> Respons
     sampling = model.adaptation.sampling.model_copy(
         update={"effort": None, "thinking_tokens": None}
     )
-    asked = form(_PUZZLE, max_tokens=_FEW, effort=level)
-    sent = Adaptation(model.wrapped, sampling).fit(asked)
+    request = form(_PUZZLE, max_tokens=_FEW, effort=level)
+    sent = Adaptation(model.wrapped, sampling).fit(request)
     sent = sent.model_copy(update={"max_tokens": _FEW, "thought_allowance": 0})
     while True:
         try:
