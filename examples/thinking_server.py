@@ -102,6 +102,9 @@ class ThinkingServer(MockServer):
         if request.method == "POST" and request.path == "/v1/messages":
             self.counters.requests += 1
             return await self._answer(request)
+        if request.path == "/v1/completions":  # models that think take chats alone
+            error = {"error": {"message": "This is a chat model.", "type": "invalid_request_error"}}
+            return web.json_response(error, status=404)
         return await super().handle(request)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -19,7 +19,7 @@ from tests.loopback import in_thread, listening
 Handler = Callable[[web.Request, str], web.Response]
 
 
-def rated(usage: dict[str, int] | None = None) -> web.Response:
+def rated(usage: dict[str, Any] | None = None) -> web.Response:
     message = {"role": "assistant", "content": "Rating: 4"}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     usage = usage or {"prompt_tokens": 200, "completion_tokens": 3}
@@ -340,3 +340,34 @@ def test_doctor_says_by_its_status_that_nothing_works():
         assert textassay("doctor", "direct/m", "--api-base", url).code == 1
     with gateway(lambda request, text: rated()) as url:
         assert textassay("doctor", "direct/m", "--api-base", url).code == 0
+
+
+def test_doctor_names_levels_of_effort_and_what_was_cached():
+    """As the refusal of one level names them; long prompts are told by what usage says."""
+    asked: list[dict[str, Any]] = []
+
+    def provider(request: web.Request, text: str) -> web.Response:
+        body = json.loads(text)
+        if request.path != "/v1/chat/completions":
+            return web.json_response({"error": {"message": "no such path"}}, status=404)
+        if body.get("reasoning_effort") == "max":
+            said = (
+                "Unsupported value: 'reasoning_effort' does not support 'max' with this model."
+                " Supported values are: 'none', 'low', and 'high'."
+            )
+            error = {"message": said, "param": "reasoning_effort", "code": "unsupported_value"}
+            return web.json_response({"error": error}, status=400)
+        cached = 2048 if len(text) > 8000 and body in asked else 0
+        asked.append(body)
+        usage = {"prompt_tokens": 2500, "completion_tokens": 3}
+        return rated({**usage, "prompt_tokens_details": {"cached_tokens": cached}})
+
+    with gateway(provider) as url:
+        flags = ("--effort", "low", "--temperature", "0.5", "--json")
+        done = textassay("doctor", "direct/m", "--api-base", url, *flags)
+    assert done.code == 0, (done.out, done.err)
+    details = {row["ability"]: row["detail"] for row in json.loads(done.out)["rows"]}
+    assert details["effort"] == "takes none, low, high; none gives no thought"
+    assert details["caching"].startswith("2,048 of 2,500 tokens")
+    assert {body["temperature"] for body in asked} == {0.5}
+    assert {body["reasoning_effort"] for body in asked} == {"low", "none"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,29 @@ def test_few_requests_are_refused_or_cut_and_the_same_run_costs_nothing(
         row["signature"] for run in ("first", "second") for row in rows_of(tmp_path / run)
     }
     assert len(signatures) == 1
+
+
+def test_the_doctor_says_what_it_is_like(server, anthropic_key):
+    """Thoughts are seen wherever they stand, what is refused is named, and nothing stops it."""
+    family = server.family
+    is_anthropic = family is FAMILIES["anthropic"]
+    model, base = (
+        ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
+    )
+    done = textassay("doctor", model, "--api-base", base, "--json")
+    assert done.code == 0, (done.out, done.err)
+    rows = {row["ability"]: row for row in json.loads(done.out)["rows"]}
+    verdicts = {ability: row["verdict"] for ability, row in rows.items()}
+    assert verdicts["chat"] == verdicts["thinks"] == verdicts["methods"] == "yes"
+    assert verdicts["prompt"] == verdicts["continuation"] == verdicts["caching"] == "no"
+    refuses_logprobs = is_anthropic or "logprobs" in family.refuses
+    assert verdicts["logprobs"] == ("no" if refuses_logprobs else "yes")
+    assert ("samples instead" in rows["methods"]["detail"]) is refuses_logprobs
+    for name in {"temperature", "top_p", "stop", "seed"} & family.refuses.keys():
+        if not is_anthropic:  # litellm tells what it takes before anything is sent
+            assert f"takes no {name}" in rows["parameters"]["detail"]
+    if family.counts != "never" and not is_anthropic:
+        assert re.match(r"8\d\d tokens of thought", rows["thinks"]["detail"])
 
 
 OPENAI = {"direct/x": "direct/x", "litellm": "openai/x"}

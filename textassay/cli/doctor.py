@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED
+from textassay.cli.exits import UNSCORED, typed
 from textassay.display import printable
 from textassay.runtime.backends.doctor import examine, examine_batches, plain_text
 from textassay.runtime.backends.probes import Finding
@@ -30,14 +31,14 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
         ModelError: The model cannot be asked at all.
     """
     async with connect(name, settings=settings) as model:
-        # the bare backend: a cache, or the splitting of draws, would hide what the model itself
-        # does
-        findings = await examine(model.backend)
+        # bare: a cache, or the splitting of draws, would hide what the model itself does
+        findings = _typed(await examine(model.bare))
+        findings.append(_suited_methods(findings))
         if not as_json:
             typer.echo(printable(plain_text(f"what {name} can do:", findings)))
         if settings.batch:
             # Last, because batches may take hours: what is known by then is printed by then.
-            batched = await _in_batches(model)
+            batched = _typed(await _in_batches(model))
             if not as_json:
                 typer.echo(printable(plain_text(f"what batches of {name} can do:", batched)))
             findings += batched
@@ -47,6 +48,23 @@ async def show(name: str, settings: Settings, *, as_json: bool = False) -> int:
     # a model without log-probabilities or seeds is usable; one that answers in no form is not
     answers = any(f.verdict == "yes" for f in findings if f.ability in ("chat", "prompt"))
     return 0 if answers else UNSCORED
+
+
+def _typed(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings that name flags instead of parameters of Python."""
+    return [one.model_copy(update={"detail": typed(one.detail)}) for one in findings]
+
+
+def _suited_methods(findings: Sequence[Finding]) -> Finding:
+    """Return which methods can judge with a model."""
+    found = {finding.ability: finding.verdict for finding in findings}
+    if found["chat"] != "yes" != found["prompt"]:
+        detail = "none: the model answers nothing"
+        return Finding(ability="methods", verdict="no", detail=detail)
+    detail = "all" if found["continuation"] == "yes" else "all but gptscore"
+    if found["logprobs"] != "yes":
+        detail += "; those that read probabilities take the shares of samples instead"
+    return Finding(ability="methods", verdict="yes", detail=detail)
 
 
 async def _in_batches(model: ConnectedModel) -> list[Finding]:

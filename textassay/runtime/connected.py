@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.waves import Waves
     from textassay.runtime.calls.shared_limits import SharedLimiter
 
+TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
+"""Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
+than the first is stuck, and asking again is faster than waiting."""
+
 LOCAL_QUEUE = 4096
 """Calls that a local model's own queue takes, whatever the concurrency: it runs one at a time, in
 the order that shares most, and can only choose among those that it has been given."""
@@ -116,6 +120,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
             self.price = (0.0, 0.0)
+        self.adaptation = self._new_adaptation()
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
         self._endpoints = [
             EndpointState(
@@ -133,7 +138,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             )
         ]
         self._provider = self._open_provider() if settings.batch else None
-        self.adaptation = self._new_adaptation()
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
@@ -226,9 +230,15 @@ class ConnectedModel(AsyncResource, Wrapper):
         backend = SplitThoughts(backend, keep=settings.keep_thoughts)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
-        timed: Model = DeadlineModel(
-            MaskedModel(backend, secrets) if secrets else backend,
-            timeout=None if self._is_local else settings.timeout,
+        masked = MaskedModel(backend, secrets) if secrets else backend
+        timed: Model = (
+            DeadlineModel(masked, timeout=None)
+            if self._is_local
+            else DeadlineModel(
+                masked,
+                timeout=settings.timeout or TIMEOUT,
+                thinking_timeout=settings.timeout or THINKING_TIMEOUT,
+            )
         )
         return timed if store is None else StoringModel(timed, store, timed.identity)
 
@@ -262,6 +272,12 @@ class ConnectedModel(AsyncResource, Wrapper):
         counted = walked if waves is None else WavesModel(walked, waves)
         return BatchAbilities(counted, self._provider)
 
+    @property
+    def bare(self) -> AdaptingModel:
+        """The backend as it is sent what it takes, without cache, retries and limits."""
+        kept = self._kept(self.backend, self.settings, None, None)
+        return AdaptingModel(kept, self.adaptation)
+
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
         """Return the backend as it answers through batches alone, without any other wrapper.
 
@@ -290,7 +306,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 quiet=settings.batch_wait,
                 poll=settings.batch_poll,
                 outage=settings.outage_wait,
-                call=settings.timeout,
+                call=settings.timeout or TIMEOUT,
             ),
             submit_only=settings.submit_only,
         )
@@ -350,12 +366,13 @@ class ConnectedModel(AsyncResource, Wrapper):
         return self.settings.cache is not None or bool(self._shared_limiters)
 
     def _open_limiter(self, settings: Settings, calls: int) -> Limiter:
+        thinks = not self._is_local and self.adaptation.learned.thinks
         how: dict[str, Any] = {
             "rpm": settings.rpm,
             "tpm": settings.tpm,
             "concurrency": calls,
             "adaptive": not self._is_local,
-            "timeout": settings.timeout,
+            "timeout": settings.timeout or (THINKING_TIMEOUT if thinks else TIMEOUT),
         }
         if settings.limits is None or self._is_local:
             return Limiter(**how)

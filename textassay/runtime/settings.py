@@ -198,9 +198,10 @@ class Settings(EndpointSettings):
     """Whether the thoughts of models are kept with their answers."""
     attempts: int = Field(default=6, ge=1)
     """Maximum attempts per call."""
-    timeout: Positive = 120.0
-    """Time limit of one attempt in seconds, queueing excluded."""
-    total_timeout: Positive = 900.0
+    timeout: Positive | None = None
+    """Time limit of one attempt in seconds, queueing excluded; by default 120, and 600 for answers
+    with a thought before them."""
+    total_timeout: Positive = 1800.0
     """Time limit of one call in seconds, all attempts and waits included."""
     outage_wait: NotNegative = 300.0
     """Seconds to wait, with growing pauses, for a server that has answered before and then fails

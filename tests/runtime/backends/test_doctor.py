@@ -29,7 +29,7 @@ needs_llama = pytest.mark.skipif(
 )
 
 TWO = (
-    TokenLogprob(token=" blue", logprob=-0.5, top=((" blue", -0.5),)),
+    TokenLogprob(token=" blue", logprob=-0.5, top=((" blue", -0.5), (" red", -1.5))),
     TokenLogprob(token=",", logprob=-0.1),
 )
 

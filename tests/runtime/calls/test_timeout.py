@@ -125,3 +125,20 @@ def test_a_cancellation_in_the_turn_of_the_deadline_stays_one():
 async def test_no_limit():
     """None means that nothing is limited."""
     assert (await DeadlineModel(ScriptedModel(["fine"]), timeout=None).generate(ASK)).samples
+
+
+def test_a_request_with_tokens_for_a_thought_may_take_longer() -> None:
+    """As long as it may at most; others keep their limit."""
+
+    async def main() -> None:
+        async def slow(request: Request) -> str:
+            await asyncio.sleep(50)
+            return "fine"
+
+        model = DeadlineModel(ScriptedModel(slow), timeout=20, thinking_timeout=60)
+        thinking = ASK.model_copy(update={"thought_allowance": 4096})
+        assert (await model.generate(thinking)).samples[0].text == "fine"
+        with pytest.raises(errors.TimedOut, match="within 20 s"):
+            await model.generate(ASK)
+
+    run_virtual(main())

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
-from textassay.runtime.errors import ConfigurationError, RequestRefused
+from textassay.runtime.calls.adapting import adaptation_of
+from textassay.runtime.errors import RequestRefused
 from textassay.runtime.messages import Message
 from textassay.runtime.model import (
     ChatMessage,
@@ -22,6 +23,7 @@ from textassay.runtime.model import (
     Request,
     Response,
     TokenLogprob,
+    is_distribution,
     scoring,
 )
 
@@ -56,10 +58,29 @@ class Finding(Message):
     """What was seen, in one sentence."""
 
 
-Probe = Callable[[Model], Awaitable[Finding]]
+class Form(Protocol):
+    """Makes a request in the form that a model accepts."""
+
+    def __call__(self, text: str | None = None, **fields: object) -> Request:
+        """Return a request with this text, or a short one, and these fields."""
+        ...
 
 
-async def _answers_chat(model: Model) -> Finding:
+def as_chat(text: str | None = None, **fields: object) -> Request:
+    """Return a chat."""
+    messages = _CHAT if text is None else (ChatMessage(role="user", content=text),)
+    return Request.model_validate({"messages": messages, **fields})
+
+
+def as_prompt(text: str | None = None, **fields: object) -> Request:
+    """Return a plain prompt."""
+    return Request.model_validate({"prompt": _PROMPT if text is None else text, **fields})
+
+
+Probe = Callable[[Model, Form], Awaitable[Finding]]
+
+
+async def _answers_chat(model: Model, form: Form) -> Finding:
     response = await model.generate(Request(messages=_CHAT, max_tokens=8))
     return Finding(
         ability="chat",
@@ -68,7 +89,7 @@ async def _answers_chat(model: Model) -> Finding:
     )
 
 
-async def _answers_prompt(model: Model) -> Finding:
+async def _answers_prompt(model: Model, form: Form) -> Finding:
     response = await model.generate(Request(prompt=_PROMPT, max_tokens=4))
     return Finding(
         ability="prompt",
@@ -77,8 +98,8 @@ async def _answers_prompt(model: Model) -> Finding:
     )
 
 
-async def _several(model: Model) -> Finding:
-    request = await _form(model, n=2, temperature=1.0, max_tokens=4)
+async def _several(model: Model, form: Form) -> Finding:
+    request = form(n=2, temperature=1.0, max_tokens=4)
     count = len((await model.generate(request)).samples)
     verdict: ProbeResult = "yes" if count == 2 else "no"
     return Finding(
@@ -86,9 +107,9 @@ async def _several(model: Model) -> Finding:
     )
 
 
-async def _varies(model: Model) -> Finding:
+async def _varies(model: Model, form: Form) -> Finding:
     """Three samples at temperature 1: a server that ignores the temperature gives one text."""
-    request = await _form(model, temperature=1.0, max_tokens=24)
+    request = form(temperature=1.0, max_tokens=24)
     texts: list[str] = []
     for draw in range(3):
         response = await model.generate(request.model_copy(update={"draw": draw}))
@@ -103,9 +124,9 @@ async def _varies(model: Model) -> Finding:
     return Finding(ability="temperature", verdict="unknown", detail=detail)
 
 
-async def _seeded(model: Model) -> Finding:
+async def _seeded(model: Model, form: Form) -> Finding:
     async def text(seed: int | None) -> str:
-        request = await _form(model, temperature=1.0, max_tokens=24, seed=seed)
+        request = form(temperature=1.0, max_tokens=24, seed=seed)
         return (await model.generate(request)).samples[0].text
 
     # Several other seeds: two of them may give the same short answer by chance.
@@ -121,11 +142,17 @@ async def _seeded(model: Model) -> Finding:
     )
 
 
-async def _tells_logprobs(model: Model) -> Finding:
-    sampled = await _sampled_logprobs(model, await _form(model, max_tokens=2, logprobs=5))
+async def _tells_logprobs(model: Model, form: Form) -> Finding:
+    sampled = await _sampled_logprobs(model, form(max_tokens=2, logprobs=5))
     if not sampled:
         return Finding(
             ability="logprobs", verdict="no", detail="no log-probabilities came with the answer"
+        )
+    if not is_distribution(sampled):
+        return Finding(
+            ability="logprobs",
+            verdict="no",
+            detail="only the sampled token came back, without alternatives: no distribution",
         )
     first = sampled[0]
     chances = [math.exp(logprob) for _, logprob in first.top]
@@ -143,8 +170,8 @@ async def _tells_logprobs(model: Model) -> Finding:
     return Finding(ability="logprobs", verdict="yes", detail=detail)
 
 
-async def _json(model: Model) -> Finding:
-    response = await model.generate(await _form(model, max_tokens=64, json_schema=_SCHEMA))
+async def _json(model: Model, form: Form) -> Finding:
+    response = await model.generate(form(max_tokens=64, json_schema=_SCHEMA))
     text = response.samples[0].text
     try:
         answer = json.loads(text)
@@ -159,13 +186,17 @@ async def _json(model: Model) -> Finding:
         if kept
         else f"the answer breaks the schema: {text[:40]!r}"
     )
+    adaptation = adaptation_of(model)
+    if adaptation is not None and "json_schema" in adaptation.learned.unsent:
+        detail = f"schemas are refused; asked for in words, {detail}"
+        return Finding(ability="json_schema", verdict="no", detail=detail)
     return Finding(ability="json_schema", verdict="yes" if kept else "wrong", detail=detail)
 
 
-async def _choices(model: Model) -> Finding:
+async def _choices(model: Model, form: Form) -> Finding:
     scorer = scoring(model, "choices")
     forms = {"yes": ("yes", "Yes"), "no": ("no", "No")}
-    chat = (await _form(model)).messages
+    chat = form().messages
     request = (
         ChoicesRequest(messages=chat, choices=forms)
         if chat
@@ -188,7 +219,7 @@ async def _choices(model: Model) -> Finding:
     )
 
 
-async def _continues(model: Model) -> Finding:
+async def _continues(model: Model, form: Form) -> Finding:
     """Teacher forcing: two greedy tokens must get the log-probabilities they were sampled with."""
     scorer = scoring(model, "continuation")
     sampled = await _sampled_logprobs(model, Request(prompt=_PROMPT, max_tokens=2, logprobs=0))
@@ -248,7 +279,7 @@ async def _greedy_is_likeliest(model: Model) -> Finding:
     return Finding(ability="continuation", verdict="yes", detail=detail)
 
 
-async def _context(model: Model) -> Finding:
+async def _context(model: Model, form: Form) -> Finding:
     stated = model.capabilities.context_length
     if stated is None:
         return Finding(
@@ -260,16 +291,8 @@ async def _context(model: Model) -> Finding:
             verdict="unknown",
             detail=f"{stated} tokens stated, too long to probe",
         )
-    request = await _form(model, max_tokens=1)
     # Common words are one token each, so this is just longer than the stated length.
-    long = " one two three four" * (stated // 4 + 2)
-    longer = request.model_copy(
-        update=(
-            {"prompt": long}
-            if request.prompt is not None
-            else {"messages": (ChatMessage(role="user", content=long),)}
-        )
-    )
+    longer = form(" one two three four" * (stated // 4 + 2), max_tokens=1)
     try:
         response = await model.generate(longer)
     except RequestRefused:
@@ -283,16 +306,6 @@ async def _context(model: Model) -> Finding:
         " tokens counted)"
     )
     return Finding(ability="context_length", verdict="wrong", detail=detail)
-
-
-async def _form(model: Model, **fields: object) -> Request:
-    """Return the request in a form that the model accepts: a chat, or else a plain prompt."""
-    chat = Request.model_validate({"messages": _CHAT, **fields})
-    try:
-        await model.generate(Request(messages=_CHAT, max_tokens=1))
-    except (ConfigurationError, RequestRefused):
-        return Request.model_validate({"prompt": _PROMPT, **fields})
-    return chat
 
 
 async def _sampled_logprobs(model: Model, request: Request) -> tuple[TokenLogprob, ...]:

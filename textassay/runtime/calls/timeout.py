@@ -15,16 +15,20 @@ from textassay.runtime.model import A, Model, Q, Wrapper
 class DeadlineModel(Wrapper):
     """Gives up an attempt after `timeout` seconds."""
 
-    def __init__(self, wrapped: Model, *, timeout: float | None = 120.0) -> None:
+    def __init__(
+        self, wrapped: Model, *, timeout: float | None, thinking_timeout: float | None = None
+    ) -> None:
         """Wrap a model.
 
         Args:
             wrapped: The model.
             timeout: Seconds one attempt may take; `None` for no limit.
+            thinking_timeout: Seconds for requests that have tokens for a thought, if they may take
+                longer.
         """
         super().__init__(wrapped)
-        self.timeout = timeout
-        self._deadlines = None if timeout is None else _Deadlines(timeout)
+        self._plain = None if timeout is None else _Deadlines(timeout)
+        self._thinking = self._plain if thinking_timeout is None else _Deadlines(thinking_timeout)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, or cancel the attempt.
@@ -32,16 +36,17 @@ class DeadlineModel(Wrapper):
         Raises:
             TimedOut: The time is over.
         """
-        if self._deadlines is None:
+        deadlines = self._thinking if request.thought_allowance else self._plain
+        if deadlines is None:
             return await call(request)
-        attempt = self._deadlines.begin()
+        attempt = deadlines.begin()
         try:
             answer = await call(request)
         except BaseException as error:
             # A `TimeoutError` from further in (a socket, a nested scope) is not about this limit.
             if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
                 raise TimedOut(
-                    f"no answer from {self.name} within {self.timeout:g} s "
+                    f"no answer from {self.name} within {deadlines.seconds:g} s "
                     f"({parameter('timeout', 'SECONDS')})"
                 ) from error
             raise
@@ -50,7 +55,7 @@ class DeadlineModel(Wrapper):
                 attempt.absorb()
             return answer
         finally:
-            self._deadlines.end(attempt)
+            deadlines.end(attempt)
 
 
 class _Attempt:
@@ -80,7 +85,7 @@ class _Deadlines:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._attempts: dict[_Attempt, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,7 +99,7 @@ class _Deadlines:
         if loop is not self._loop:  # attempts of an earlier loop have ended with it
             self._loop, self._timer = loop, None
             self._attempts.clear()
-        attempt = _Attempt(task, loop.time() + self._seconds)
+        attempt = _Attempt(task, loop.time() + self.seconds)
         self._attempts[attempt] = None
         if self._timer is None:
             self._timer = loop.call_at(attempt.deadline, self._expire)
