@@ -95,9 +95,9 @@ class Session:
         return self.connected[0].budget if self.connected else None
 
     def take_part(self, number: int, count: int) -> None:
-        """Keep to one of `count` equal parts of the models' limits; see `Limiter.take_part`."""
+        """Keep to one of `count` equal parts of the models' limits; see `Limiter.divide`."""
         for model in self.connected:
-            model.take_part(number, count)
+            model.divide_limits(number, count)
 
     def begin_as(self, shard: Shard) -> None:
         """Keep to one part of all limits, those of the cost included, before the run begins.

@@ -14,8 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual
-from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.calls.rate_limiter import Limiter, Permit
+from textassay.runtime.calls.limiter import WINDOW, Limiter, Permit
 from textassay.runtime.errors import ConfigurationError, ServerFailed
 
 
@@ -466,14 +465,14 @@ def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
     """Of requests, tokens and calls in flight; a part is given up and taken back at any time."""
     limiters = [Limiter(rpm=600, tpm=6000, concurrency=20) for _ in range(count)]
     for number, limiter in enumerate(limiters):
-        limiter.take_part(number, count)
+        limiter.divide(number, count)
     assert sum(limiter.concurrency for limiter in limiters) == 20
     assert sum(limiter.rpm or 0 for limiter in limiters) == pytest.approx(600)
     assert sum(limiter.tpm or 0 for limiter in limiters) == pytest.approx(6000)
-    limiters[0].take_part(0, 1)
+    limiters[0].divide(0, 1)
     assert (limiters[0].rpm, limiters[0].tpm, limiters[0].concurrency) == (600, 6000, 20)
     with pytest.raises(ConfigurationError, match="cannot be divided into 21 parts"):
-        limiters[0].take_part(0, 21)
+        limiters[0].divide(0, 21)
 
 
 def test_a_smaller_part_holds_at_once() -> None:
@@ -489,7 +488,7 @@ def test_a_smaller_part_holds_at_once() -> None:
 
         tasks = [asyncio.create_task(ask()) for _ in range(30)]
         await asyncio.sleep(0.1)
-        limiter.take_part(0, 10)
+        limiter.divide(0, 10)
         await asyncio.gather(*tasks)
         return times
 
