@@ -47,10 +47,6 @@ OPEN_ATTEMPTS = 10
 MAX_RESERVED = 64
 """Times that are reserved at once."""
 
-MAX_LATE = 0.1
-"""Most seconds after its time for which a reserved time may be used. Later it is lost: used all at
-once, times that an overloaded process has missed would be a burst."""
-
 REPLIES = 16
 """Recent replies from which the offset of Redis' clock is estimated, and how long one takes."""
 
@@ -244,13 +240,14 @@ class ReservedTime:
 def usable_for(rpm: float | None, processes: int) -> float:
     """Return the seconds after its time for which a reserved time may be used.
 
-    If all processes are late by so much, no second sees more requests than the limit and one for
-    each process: times are reserved slightly below the limit (`WINDOW`).
+    Later it is lost: used all at once, times that an overloaded process has missed would be a
+    burst. If all processes are late by so much, no second sees more requests than the limit and one
+    for each process: times are reserved slightly below the limit (`WINDOW`).
     """
     if rpm is None:
         return BLOCK
     most_in_a_second = math.floor(rpm / 60 + processes)
-    return min(MAX_LATE, most_in_a_second * WINDOW / rpm - 1 - 1e-6)
+    return most_in_a_second * WINDOW / rpm - 1 - 1e-6
 
 
 class SharedLimiter(Limiter):
