@@ -372,6 +372,9 @@ class SharedLimiter(Limiter):
         if self.tpm is not None and not self._is_apart:
             permit.paced = float(tokens)
             self._correction += tokens - before
+            # Others are about to reserve behind what is corrected; little can wait for a beat.
+            if abs(self._correction) * WINDOW > self.tpm * BLOCK:
+                self._due.set()
 
     def _wake(self) -> None:
         super()._wake()
@@ -403,13 +406,15 @@ class SharedLimiter(Limiter):
         return [permit.tokens * share for permit in islice(self._waiting.values(), first, last)]
 
     async def _exchange_until_closed(self) -> None:
-        task = asyncio.current_task()
-        while self._exchanging is task:
+        task, is_open = asyncio.current_task(), True
+        while is_open:
             left = self._together_at - self._now()
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(BEAT, left) if left > 0 else BEAT):
                     await self._due.wait()
             self._due.clear()
+            # Known before the exchange: what is given back while one is under way needs another.
+            is_open = self._exchanging is task
             await self._exchange()
 
     async def _exchange(self) -> None:
