@@ -45,7 +45,7 @@ OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
 _SHOWN_WARNINGS = (
-    "textassay.runtime.calls.shared_limits",
+    "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.outage",
     "textassay.runtime.batches.job",
