@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from textassay.runtime.backends.llamacpp.library import BEHIND_API
-from textassay.runtime.backends.llamacpp.loading import usable_cores
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel, usable_cores
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings
 
