@@ -325,15 +325,6 @@ async def test_the_oldest_request_is_always_served_next():
     await queue.aclose()
 
 
-@pytest.mark.asyncio
-async def test_an_idle_thread_lingers_for_company():
-    box = Box()
-    queue = queue_of(box, LengthOrder(), linger_seconds=0.2)
-    await asyncio.gather(*(asking(queue, b"%d" % number) for number in range(60)))
-    assert len(box.batches) < 30
-    await queue.aclose()
-
-
 # ---- by prefix ----
 
 

@@ -69,13 +69,10 @@ class ModelFiles:
 
 
 def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> ModelFiles:
-    """Return the files of a model, fetched from the Hub if they are not here yet.
+    """Return the files of a model, fetched from the Hub unless they are here or `cached_only`.
 
-    Args:
-        model: A folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
-            that package.
-        engine: Which weights to fetch: `transformers`, `onnx`, `static`, or `auto` for the first.
-        cached_only: Whether a model that is not on this machine is an error.
+    `model` is a folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
+    that package; `engine` says which weights to fetch, by default those for transformers.
     """
     folder = Path(model).expanduser()
     if folder.exists():

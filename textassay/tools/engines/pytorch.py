@@ -50,12 +50,8 @@ class PytorchEngine:
     ) -> None:
         """Read the model into memory.
 
-        Args:
-            files: Where it is.
-            head: What is wanted of it.
-            device: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
-            layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the
-                last if `None`.
+        `device` is `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one. `layer` is
+        the one whose states `encode` returns, 0 being the embeddings; the last if `None`.
         """
         self.torch = need("torch", extra="nli", what="the transformers engine")
         self.transformers = need("transformers", extra="nli", what="the transformers engine")

@@ -22,7 +22,6 @@ from textassay.tools.engines.onnx import OnnxEngine
 from textassay.tools.engines.pytorch import PytorchEngine
 from textassay.tools.engines.static import StaticEngine
 
-LINGER_SECONDS = 0.002
 MAX_BYTES = 64 * 2**20
 """Answers that a runner remembers."""
 MODULES: dict[str, tuple[str, ...]] = {
@@ -144,7 +143,6 @@ class Runner:
             partial(_open, key),
             LengthOrder(batch_tokens=key.batch_tokens),
             name=key.model,
-            linger_seconds=LINGER_SECONDS,
         )
         finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
 
@@ -159,12 +157,7 @@ class Runner:
         self._known.clear()
 
     async def open(self) -> Engine:
-        """Return the engine, loaded at the first call.
-
-        Raises:
-            ConfigurationError: The model cannot be found, read or used.
-            ModelClosed: The tool was closed.
-        """
+        """Return the engine, loaded at the first call."""
         opened = await self._queue.open()
         self.label = opened.label
         return opened.engine
@@ -173,10 +166,6 @@ class Runner:
         """Find out, without loading or downloading, what would keep the model from being opened.
 
         A model on the Hub that is not here yet passes unless the Hub's client is offline.
-
-        Raises:
-            ConfigurationError: Its extra is not installed, there is no such folder, or it could not
-                be fetched.
         """
         self.key.check_extra()
         # Asking the Hub whether a model exists would need the network for a dry run.
@@ -184,12 +173,7 @@ class Runner:
             locate(self.key.model, engine=self.key.preferred, cached_only=True)
 
     async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
-        """Run the model on inputs, batched with what others ask at the same time.
-
-        Raises:
-            ModelClosed: The tool was closed.
-            Exception: Whatever the evaluation raised.
-        """
+        """Run the model on inputs, batched with what others ask at the same time."""
         await self.open()
         joined = self._join(encodings)
         try:

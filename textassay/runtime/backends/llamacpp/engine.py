@@ -71,13 +71,7 @@ def plan_batches(kept: int, first: int, length: int, *, batch: int, outputs: int
     for up to eight (`MMVQ_MAX_BATCH_SIZE` in ggml-cuda/mmvq.cuh). So no batch holds fewer than
     `MIN_ROWS` tokens, none asks for the logits of fewer, and what a shorter sequence left behind is
     not built upon. A sequence that is shorter itself is always evaluated whole.
-
-    Args:
-        kept: Tokens that are evaluated already; what `reusable` returned.
-        first: First position whose logits are wanted.
-        length: Number of tokens in the sequence.
-        batch: Maximum tokens in one batch, at least `MIN_LIMIT`.
-        outputs: Maximum logit rows of one batch, at least `MIN_LIMIT`.
+    A batch has at most `batch` tokens and `outputs` rows of logits, each at least `MIN_LIMIT`.
     """
     output = first_output(first, length)
     chunks, start = [], kept
@@ -110,17 +104,10 @@ class LlamaEngine:
         batch: int = BATCH,
         flash_attention: bool = False,
     ) -> None:
-        """Make the context, or raise `ConfigurationError`, for lack of memory above all.
+        """Make the context; each sequence takes the memory of one.
 
-        Args:
-            weights: The model.
-            n_ctx: Tokens of context for each sequence.
-            threads: Threads of one evaluation.
-            kv: Type of the cached keys and values.
-            sequences: Independent sequences; each takes the memory of a context.
-            batch: Maximum tokens evaluated together, at least `MIN_LIMIT`.
-            flash_attention: Whether attention is computed in blocks; its results depend on how a
-                sequence was cut, so never in exact mode.
+        `flash_attention` computes attention in blocks; its results depend on how a sequence was
+        cut, so never in exact mode.
         """
         self.weights, self._lib = weights, library()
         self.n_ctx, self.sequences, self.batch_tokens = n_ctx, sequences, batch

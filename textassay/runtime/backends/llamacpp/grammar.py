@@ -119,9 +119,6 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     Known are `type`, `enum`, `const`, `anyOf`, `oneOf`, local `$ref`, `properties`, `required`,
     `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on
     integers (both) and numbers (both, whole and not negative).
-
-    Raises:
-        ConfigurationError: The schema is malformed, or asks for what a grammar cannot enforce.
     """
     writer = _Writer(schema)
     try:

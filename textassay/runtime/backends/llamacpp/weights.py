@@ -35,18 +35,14 @@ class Weights:
     def __init__(
         self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False
     ) -> None:
-        """Load the file.
+        """Load the file; of a split model, `path` is its first part.
 
         Args:
-            path: The GGUF file; of a split model, its first part.
+            path: The GGUF file.
             gpu_layers: Layers to put on the GPU, -1 for all.
             check_tensors: Whether to look for NaN and infinity in the whole file first.
             repack: Whether weights may be repacked for this CPU: up to a third faster for some
                 quantizations, but rows then round differently by their place in a batch.
-
-        Raises:
-            ModelNotFound: There is no such file.
-            ConfigurationError: The file is no usable model; the message holds llama.cpp's reason.
         """
         if not path.is_file():
             raise ModelNotFound(
@@ -175,11 +171,7 @@ class Weights:
         )
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of plain text: no BOS is added and no special token is read out of it.
-
-        Raises:
-            RequestRefused: The text holds lone surrogates, or cannot be tokenized.
-        """
+        """Return the ids of plain text: no BOS is added and no special token is read out of it."""
         try:
             data = text.encode()
         except UnicodeEncodeError as error:

@@ -31,9 +31,6 @@ def log_total(row: LogitRow) -> float:
 
     Exponentials are in single precision, their sum in double: within 1e-6 of double precision
     throughout, in a tenth of the time.
-
-    Raises:
-        FatalModelError: The row holds NaN or plus infinity: the weights are broken.
     """
     # Subtracted first: the exponential of a logit above 88 overflows single precision.
     top = float(row.max())
@@ -142,11 +139,6 @@ class ChoicesPlan:
     """How to score several given answers: a tree of token paths, each inner node evaluated once."""
 
     def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
-        """Tokenize every surface form in its place after the prompt.
-
-        Raises:
-            RequestRefused: A label has no form, a form adds no token, or two labels share one.
-        """
         joints = {
             label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()
         }

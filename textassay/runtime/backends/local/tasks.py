@@ -98,13 +98,9 @@ Task = ScoringTask | WritingTask
 class RequestReader:
     """Turns requests into tasks for one loaded model.
 
-    Args:
-        rules: The model's.
-        vocabulary: The model's.
-        tokenize: Tokenizes a prompt.
-        limit: Longest sequence in tokens.
-        longest_answer: Most tokens of an answer to a request that names no limit.
-        grammar: Turns a JSON schema into what makes a grammar for each sample.
+    `limit` is its longest sequence in tokens, `longest_answer` the most tokens of an answer to a
+    request that names no limit; `grammar` turns a JSON schema into what makes a grammar for each
+    sample.
     """
 
     def __init__(
@@ -122,13 +118,7 @@ class RequestReader:
         self._longest_answer, self._grammar = longest_answer or limit, grammar
 
     def read(self, request: AnyRequest) -> Task:
-        """Return the task of a request.
-
-        Raises:
-            ContextTooLong: It does not fit into the context.
-            RequestRefused: Its text cannot be scored or tokenized.
-            ConfigurationError: Its JSON schema cannot be kept, or the model has no chat template.
-        """
+        """Return the task of a request, unless it cannot be answered."""
         if isinstance(request, Request):
             return self._writing(request)
         plan, truncated = self._fit(request, self._plan, lambda plan: plan.length)
@@ -214,16 +204,8 @@ def fit_to_context(
 ) -> tuple[P, int]:
     """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
 
-    Args:
-        request: What is asked; its `truncatable` names the text that may be cut.
-        plan: Tokenizes a request.
-        length: Tokens that a plan needs in the context.
-        limit: Most tokens.
-        truncate: `"source"` to cut if the request allows it.
-        name: The model's name, for error messages.
-
-    Raises:
-        ContextTooLong: The request is too long and may not be cut, or not enough.
+    With `truncate="source"`, the request's `truncatable` text is cut at its end if needed; `length`
+    gives the tokens that a plan needs in the context.
     """
     whole = plan(request)
     needed = length(whole)

@@ -79,11 +79,7 @@ class Vocabulary(Protocol):
         ...
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of plain text, in which nothing is a control token.
-
-        Raises:
-            RequestRefused: The text cannot be tokenized.
-        """
+        """Return the ids of plain text, in which nothing is a control token."""
         ...
 
     def piece(self, token: int, *, special: bool = True) -> bytes:
@@ -132,12 +128,7 @@ class ChatTemplate:
                 self._failed = f"it does not compile: {error}"
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """Return the text the model was trained on for these messages, ready for its answer.
-
-        Raises:
-            CapabilityError: There is no usable template.
-            RequestRefused: The template does not take these messages.
-        """
+        """Return the text the model was trained on for these messages, ready for its answer."""
         if self._failed is not None:
             raise CapabilityError(
                 f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a"
@@ -236,12 +227,7 @@ class PromptTokenizer:
         self._encoder = PrefixEncoder(vocabulary)
 
     def prompt(self, request: Prompted) -> TokenizedPrompt:
-        """Tokenize a request's prompt or messages.
-
-        Raises:
-            CapabilityError: Messages were given, and the model has no usable chat template.
-            RequestRefused: The text cannot be tokenized, or the template refuses the messages.
-        """
+        """Tokenize a request's prompt or messages."""
         bos = self._vocabulary.bos if self._vocabulary.adds_bos else None
         head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
         if request.prompt is not None:

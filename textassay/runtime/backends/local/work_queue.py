@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -112,22 +111,20 @@ class WorkQueue(Generic[E, Item, Result]):
         order: Order,
         *,
         name: str,
-        linger_seconds: float = 0.0,
         next_turn_seconds: float = 0.0,
     ) -> None:
-        """Store; the thread starts with the first request.
+        """The thread starts with the first request.
 
         Args:
-            open_engine: Makes the engine, on the thread; one that fails is called again for the
+            open_engine: Makes the engine, on the thread; if it fails, it is called again for the
                 next request.
             order: Which requests run next.
             name: The model's name, for the thread and error messages.
-            linger_seconds: How long an idle thread waits for company after a request came.
             next_turn_seconds: How long, at most, to wait for the next request of a conversation
                 that has announced one, before others run.
         """
         self._open_engine, self._order, self._name = open_engine, order, name
-        self._linger_seconds, self._next_turn_seconds = linger_seconds, next_turn_seconds
+        self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
         self._inbox: deque[Entry[Item, Result]] = deque()
         self._opening: Future[E] | None = None
@@ -140,12 +137,7 @@ class WorkQueue(Generic[E, Item, Result]):
         """Requests answered so far."""
 
     async def open(self) -> E:
-        """Return the engine, opened once for all who wait for it; their canceling stops nothing.
-
-        Raises:
-            ModelClosed: The queue is closed.
-            Exception: Whatever opening the engine raised.
-        """
+        """Return the engine, opened once for all who wait for it; their canceling stops nothing."""
         with self._wake:
             opening = self._start()
         return opening.result() if opening.done() else await shared_result(opening)
@@ -165,11 +157,7 @@ class WorkQueue(Generic[E, Item, Result]):
                 future.cancel()  # does nothing to those that are done
 
     def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
-        """Queue requests and return a future for each, which may be canceled.
-
-        Raises:
-            ModelClosed: The queue is closed.
-        """
+        """Queue requests and return a future for each, which may be canceled."""
         with self._wake:
             self._start()
             entries = [
@@ -263,9 +251,6 @@ class WorkQueue(Generic[E, Item, Result]):
         """Prepare what has arrived, once there is anything to do; return whether to continue."""
         with self._wake:
             self._wake.wait_for(lambda: self._inbox or len(self._order) or self._closed)
-        # Only an idle thread lingers: while it was busy, company has gathered by itself.
-        if self._linger_seconds and not len(self._order) and not self._closed:
-            time.sleep(self._linger_seconds)
         # Those that are there now, and no more: callers could ask as fast as they are prepared.
         for _ in range(len(self._inbox)):
             if self._closed:
@@ -336,8 +321,7 @@ class PrefixOrder:
     """
 
     def __init__(self, most: int = 1) -> None:
-        """Take how many requests run together at most."""
-        self._most = most
+        self._most = most  # that run together
         self._sorted: list[tuple[bytes, int, Entry[Any, Any]]] = []
         self._arrivals: deque[tuple[int, bytes, Entry[Any, Any]]] = deque()
         self._last = b""

@@ -214,16 +214,7 @@ def load(
     device_map: str | None,
     n_ctx: int | None,
 ) -> LoadedTransformer:
-    """Load a model from its folder; blocks.
-
-    Args:
-        folder: Holds config.json, weights and tokenizer.
-        label: The model's name, for error messages.
-        dtype: Number format; `auto` is the file's own on a GPU and float32 on a CPU.
-        device: `auto`, `cpu`, `cuda`, `cuda:1`, `mps`.
-        device_map: How accelerate spreads the layers, such as `auto`; in place of `device`.
-        n_ctx: Longest sequence, at most the model's own.
-    """
+    """Load a model from its folder, which holds config.json, weights and tokenizer; blocks."""
     torch, transformers = (_library(name) for name in ("torch", "transformers"))
     config = _config(folder, label)
     encoder_decoder = bool(config.get("is_encoder_decoder"))

@@ -30,7 +30,6 @@ from textassay.runtime.model import Capabilities, Prompted, Request, Response
 BATCH_TOKENS = 8192
 MAX_ANSWER = 1024
 """Longest answer in tokens, if the request names none: some models have no length to bound it."""
-LINGER_SECONDS = 0.002
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
 """How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
 and its like were trained on plain instructions."""
@@ -183,7 +182,6 @@ class TransformersModel(LocalModel[LoadedModel]):
             self._loader,
             LengthOrder(batch_tokens=batch_tokens),
             name=name,
-            linger_seconds=LINGER_SECONDS,
         )
         super().__init__(name, queue)
 
