@@ -28,9 +28,10 @@ import numpy as np
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader, usable_cores
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation
-from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.backends.llamacpp.model import LoadedGGUF, Loader, usable_cores
+from textassay.runtime.backends.local.scoring import Evaluation
+from textassay.runtime.backends.local.tasks import Rules
+from textassay.runtime.backends.local.tokens import Ids, sort_key
 from textassay.runtime.model import ChoicesRequest
 
 WORDS = [
@@ -106,7 +107,11 @@ class Bare:
         self, path: Path, arguments: argparse.Namespace, requests: Sequence[ChoicesRequest]
     ) -> None:
         self.loaded: LoadedGGUF = Loader(
-            path, 1024, arguments.gpu_layers, arguments.threads, "f16", 1, False
+            Rules("bare", "error", None),
+            str(path),
+            n_ctx=1024,
+            n_gpu_layers=arguments.gpu_layers,
+            threads=arguments.threads,
         )()
         prompts = [self.loaded.tokenizer.prompt(request) for request in requests]
         self.ids = [prompt.ids for prompt in prompts]
@@ -207,7 +212,7 @@ async def measure(path: Path, arguments: argparse.Namespace) -> None:
         for source in range(sources):
             naive += bare.seconds([bare.ids[source]], reuse=False)
             block = slice(source, None, sources)
-            order = sorted(bare.ids[block], key=lambda ids: ids.astype(">u4").tobytes())
+            order = sorted(bare.ids[block], key=sort_key)
             bare.loaded.engine.forget()
             early = bare.seconds(order[: criteria // 2], reuse=True)
             mine += (its := await ours.seconds(requests[block]))

@@ -17,6 +17,11 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from textassay.runtime.backends.llamacpp.model import Loader
+from textassay.runtime.backends.local.tasks import Rules
+from textassay.runtime.backends.local.tokens import common_prefix
+from textassay.runtime.model import ContinuationRequest
+
 Floats = NDArray[np.float64]
 
 # fmt: off
@@ -275,3 +280,12 @@ def bigram_logprobs(model: Written, ids: list[int]) -> Floats:
     embedded = model.weights["token_embd.weight"][ids].astype(np.float64)
     hidden = _normalised(embedded, model.weights["output_norm.weight"], model.shape.eps)
     return log_softmax(np.asarray(hidden @ model.weights["output.weight"].T.astype(np.float64)))
+
+
+def ids_of(model: Written, prompt: str, continuation: str) -> tuple[list[int], int]:
+    """The ids of both together and where the continuation begins, as the package tokenizes them."""
+    loaded = Loader(Rules("model", "error", None), str(model.path), n_ctx=64, n_gpu_layers=0)()
+    before = loaded.tokenizer.prompt(ContinuationRequest(prompt=prompt, continuation=continuation))
+    joint = before.followed_by(continuation)
+    loaded.close()
+    return [int(token) for token in joint], common_prefix(before.ids, joint)

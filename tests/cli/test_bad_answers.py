@@ -261,13 +261,13 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
         (
             "g-eval",
             "refuse_logprobs",
-            "logprobs is not supported with this model.; use a model that sends them",
+            "or use a model that sends them (",
         ),
         ("g-eval", "omit_logprobs", "returned no log-probabilities; use a model that sends them"),
         (
             "decomp-eval",
             "refuse_logprobs",
-            "logprobs is not supported with this model.; use a model that sends them",
+            "or use a model that sends them (",
         ),
         (
             "decomp-eval",
@@ -280,13 +280,14 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method, task):
 )
 def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
     """The run stops at once without a score, and says what is missing."""
+    explicit = () if method == "gptscore" else ("--set", "reading=logprob")
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps(TEXT), encoding="utf-8")
     with served(**{lack: True}) as server:
         done = textassay(
             "score", data, "--method", method, "--task", "summarization", "--aspects", "fluency",
             "--model", "direct/mock", "--api-base", server.url, "--out", tmp_path / "run",
-            "--progress", "none",
+            "--progress", "none", *explicit,
         )  # fmt: skip
     assert done.code == 2
     assert names in done.err

@@ -30,7 +30,8 @@ OF_OTHERS = (
     "textassay.learning", "textassay.meta", "textassay.fitting", "textassay.calibration",
     "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
     "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.llamacpp",
-    "textassay.runtime.backends.transformers", "textassay.runtime.backends.litellm",
+    "textassay.runtime.backends.transformers", "textassay.runtime.backends.local",
+    "textassay.runtime.backends.litellm",
     "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_limits",
 )  # fmt: skip
 PROGRAM = """

@@ -16,7 +16,6 @@ from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks
 from textassay.runtime.messages import Assignment, Example
-from textassay.runtime.model import ContinuationRequest
 
 oracles = pytest.importorskip("tests.gguf_fixture")
 llamacpp = pytest.importorskip("textassay.runtime.backends.llamacpp")
@@ -46,35 +45,14 @@ def local(file, **options):
     )
 
 
-async def ids_of(model, prompt, continuation):
-    """The ids of both together and where the continuation begins, read on the model's own
-    thread."""
-
-    class Read:
-        def prepare(self, resource):
-            return b""
-
-        def run(self, resource, abandoned):
-            before = resource.tokenizer.prompt(
-                ContinuationRequest(prompt=prompt, continuation=continuation)
-            )
-            joint = [int(token) for token in before.followed_by(continuation)]
-            parts = (
-                i for i in range(len(joint)) if i == len(before.ids) or joint[i] != before.ids[i]
-            )
-            return joint, next(parts)
-
-    return await model._worker.submit(Read())
-
-
-async def closed_form(model, file, prompt):
+def closed_form(file, prompt):
     """P(yes) / (P(yes) + P(no)) after a prompt, and the sum of the two, by the bigram table
     alone."""
     mass = {}
     for label, forms in FORMS.items():
         paths = []
         for form in forms:
-            ids, base = await ids_of(model, prompt, form)
+            ids, base = oracles.ids_of(file, prompt, form)
             table = oracles.bigram_logprobs(file, ids[:-1])
             paths.append(math.fsum(table[place - 1, ids[place]] for place in range(base, len(ids))))
         mass[label] = math.fsum(map(math.exp, paths))
@@ -93,7 +71,7 @@ async def test_decomp_eval_is_equation_3_on_probabilities_in_closed_form(tmp_pat
         method = build("decomp-eval", model, task="general", aspects=["coherence"], options=options)
         [score] = await method.graph.run(Assignment(example=TEXT, aspects=method.aspects))
         pieces = score.evidence
-        expected = [await closed_form(model, file, piece["text"]) for piece in pieces]
+        expected = [closed_form(file, piece["text"]) for piece in pieces]
     assert [piece["p_yes"] for piece in pieces] == pytest.approx([p for p, _ in expected], abs=1e-5)
     assert [piece["mass"] for piece in pieces] == pytest.approx(
         [mass for _, mass in expected], rel=1e-4
@@ -121,7 +99,7 @@ async def test_gptscore_is_the_log_likelihood_of_the_whole_network(tmp_path, wei
         protocols, qualities, _ = read_protocols()
         writer = PassageWriter(PromptTemplate("gptscore", task), protocols.of(task), qualities)
         [passage] = (await writer(TEXT, task.aspects[0])).items
-        ids, base = await ids_of(model, passage.prompt, f" {TEXT.output}")
+        ids, base = oracles.ids_of(file, passage.prompt, f" {TEXT.output}")
     known = oracles.next_logprobs(file, ids)[np.arange(base - 1, len(ids) - 1), ids[base:]]
     assert score.value == pytest.approx(known.sum() if weights == "sum" else known.mean(), abs=1e-4)
     assert score.evidence[0]["tokens"] == len(known)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textassay.runtime.errors import ContextTooLong, ModelClosed
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
-from textassay.tools.engines.runner import Runner, runner_for
+from textassay.tools.engines.runner import ModelKey, Runner, runner_for
 from textassay.tools.tool import TextTool
 
 
@@ -54,12 +54,14 @@ class ModelTool(TextTool):
             raise ModelClosed(f"the tool {self.name} was closed")
         if self._runner is None:
             self._runner = runner_for(
-                self.model,
-                self.head,
-                engine=self.engine,
-                device=self.device,
-                layer=self.layer,
-                batch_tokens=self.batch_tokens,
+                ModelKey(
+                    self.model,
+                    self.head,
+                    self.engine,
+                    self.device,
+                    self.layer,
+                    self.batch_tokens,
+                )
             )
         return self._runner
 

@@ -15,6 +15,7 @@ import pytest
 from tests.gguf_fixture import Shape, Written, next_logprobs, write_model
 from tests.waiting import eventually
 from textassay.runtime.backends.llamacpp import LlamaCppModel
+from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError, ModelClosed, RequestRefused
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 
@@ -48,7 +49,7 @@ async def test_greedy_answers_follow_the_network(file):
     async with local(file) as model:
         response = await model.generate(Request(prompt="the summary is", max_tokens=6, logprobs=3))
     tokens = response.samples[0].logprobs
-    ids = [0, *[int(i) for i in await ids_of(file, "the summary is")]]
+    ids = [0, *ids_of(file, "the summary is")]
     for token in tokens:
         expected = next_logprobs(file, ids)[-1]
         best = int(expected.argmax())
@@ -61,16 +62,11 @@ async def test_greedy_answers_follow_the_network(file):
     assert response.samples[0].finish_reason == "length"
 
 
-async def ids_of(file: Written, text: str) -> list[int]:
-    class Read:
-        def prepare(self, resource: object) -> bytes:
-            return b""
-
-        def run(self, resource: object, abandoned: object) -> list[int]:
-            return list(resource.weights.encode(text))
-
-    async with local(file) as model:
-        return await model._worker.submit(Read())
+def ids_of(file: Written, text: str) -> list[int]:
+    weights = Weights(file.path, gpu_layers=0, check_tensors=False)
+    ids = [int(token) for token in weights.encode(text)]
+    weights.close()
+    return ids
 
 
 async def test_a_seed_repeats_and_a_draw_changes_the_answer(file):
@@ -201,11 +197,8 @@ async def test_cancelled_and_closed(file):
     long = asyncio.ensure_future(
         model.generate(chat(temperature=1.0, seed=0, n=50, max_tokens=1900))
     )
-    worker = model._worker
     # until it is running: of requests that wait, the order may prefer a later one
-    await eventually(
-        lambda: worker._prepared and not (worker._inbox or worker._ready or worker._queue)
-    )
+    await eventually(lambda: model.evaluated_tokens)
     waiting = asyncio.ensure_future(model.generate(chat("waits")))
     other = asyncio.ensure_future(
         model.continuation(ContinuationRequest(prompt="a", continuation=" b"))

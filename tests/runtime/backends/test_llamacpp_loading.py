@@ -9,19 +9,12 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp import digest as digests
-from textassay.runtime.backends.llamacpp.digest import file_digest
 from textassay.runtime.backends.llamacpp.library import free_gpu_bytes, gpu_in_sight
-from textassay.runtime.backends.llamacpp.memory import check_memory, kv_bytes
-from textassay.runtime.backends.llamacpp.sampling import Sampler, nucleus
-from textassay.runtime.backends.llamacpp.weights import Weights
+from textassay.runtime.backends.llamacpp.weights import Weights, check_memory, kv_bytes
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings, Settings
@@ -61,63 +54,6 @@ def test_threads_spin_briefly_unless_the_user_chose_otherwise(chosen, shown):
         pytest.skip("llama.cpp was built without libgomp")
     assert shown in done.stderr
     assert f"after {chosen.get('GOMP_SPINCOUNT')}" in done.stdout
-
-
-@pytest.fixture
-def large(tmp_path):
-    """A file, unchanged for an hour, and nothing known of it in memory."""
-    path = tmp_path / "model.gguf"
-    path.write_bytes(b"GGUF and more")
-    aged(path)
-    digests._known.clear()
-    return path
-
-
-def aged(path, seconds=3600):
-    then = path.stat().st_mtime_ns - seconds * 10**9
-    os.utime(path, ns=(then, then))
-
-
-def test_a_digest_is_remembered_on_disk_until_the_file_changes(large, tmp_path):
-    """A later process does not read the file again; one byte, or another file under the name, is
-    noticed."""
-    store = tmp_path / "cache" / "digests.json"
-    first = file_digest(large, store, min_bytes=4)
-    digests._known.clear()
-    known = store.read_text()
-    store.write_text(known.replace(first, "0" * 64))
-    assert file_digest(large, store, min_bytes=4) == "0" * 64, (
-        "the remembered digest is used, the file not read"
-    )
-    digests._known.clear()
-    before = large.stat()
-    large.write_bytes(b"GGUF and MORE")
-    os.utime(large, ns=(before.st_atime_ns, before.st_mtime_ns))
-    changed = file_digest(large, store, min_bytes=4)
-    assert changed not in (first, "0" * 64), "equal size and time of change, but another content"
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"x": 1}', b"\xff\xfe", b'{"a": {"facts": 3}}'])
-def test_a_damaged_file_of_digests_is_no_obstacle(large, tmp_path, content):
-    store = tmp_path / "digests.json"
-    store.write_bytes(content)
-    found = file_digest(large, store, min_bytes=4)
-    digests._known.clear()
-    assert file_digest(large, store, min_bytes=4) == found
-
-
-def test_an_unwritable_place_for_digests_is_no_obstacle(large, tmp_path):
-    """The folder's place is taken by a file."""
-    (tmp_path / "cache").write_text("not a folder")
-    assert len(file_digest(large, tmp_path / "cache" / "digests.json", min_bytes=4)) == 64
-
-
-def test_a_file_that_changed_just_now_is_not_remembered(large, tmp_path):
-    """It could change again within the resolution of the file system's clock."""
-    store = tmp_path / "digests.json"
-    large.write_bytes(b"GGUF, fresh")
-    file_digest(large, store, min_bytes=4)
-    assert not store.exists()
 
 
 @pytest.mark.parametrize("names", [["nvidia3"], ["dxg"], ["kfd"], ["nvidia0", "nvidiactl"]])
@@ -190,36 +126,3 @@ def test_memory_is_checked_where_the_layers_are(tmp_path):
 def test_without_a_gpu_no_gpu_memory_is_reported():
     found = free_gpu_bytes()
     assert found is None or found > 0
-
-
-@given(
-    st.lists(st.floats(0, 100, width=32), min_size=1, max_size=2000).filter(any),
-    st.floats(0.01, 0.999),
-)
-def test_the_nucleus_is_that_of_a_full_sort(weights, top_p):
-    """Whatever the number of candidates looked at first, and however many are equal."""
-    row = np.array(weights, np.float32)
-    order = np.argsort(-row, kind="stable")
-    held = np.cumsum(row[order], dtype=np.float64)
-    due = top_p * float(row.sum(dtype=np.float64))
-    expected = order[: max(1, int((held - row[order] < due).sum()))]
-    assert nucleus(row, top_p).tolist() == expected.tolist()
-
-
-@pytest.mark.parametrize("top_p", [1.0, 0.6])
-def test_picks_follow_the_probabilities(top_p):
-    """Frequencies of 20,000 picks against softmax, cut to the nucleus; no pick outside of it."""
-    row = np.log(np.array([0.05, 0.4, 0.25, 0.2, 0.1], np.float32))
-    expected = (
-        np.array([0.05, 0.4, 0.25, 0.2, 0.1]) if top_p == 1 else np.array([0, 0.4, 0.25, 0, 0])
-    )
-    sampler = Sampler(temperature=1.0, top_p=top_p, seed=(3, 0), grammar=None)
-    counts = np.bincount([sampler.pick(row) for _ in range(20_000)], minlength=5)
-    assert counts / 20_000 == pytest.approx(expected / expected.sum(), abs=0.015)
-
-
-def test_a_tiny_temperature_picks_the_best():
-    row = np.array([1.0, 3.0, 2.0], np.float32)
-    for temperature in (1e-3, 1e-30, 1e-300):
-        sampler = Sampler(temperature=temperature, top_p=0.9, seed=(1, 0), grammar=None)
-        assert {sampler.pick(row) for _ in range(20)} == {1}

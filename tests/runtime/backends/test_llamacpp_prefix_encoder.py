@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.llamacpp import embedded, prefix_encoder
-from textassay.runtime.backends.llamacpp.loading import Loader
-from textassay.runtime.backends.llamacpp.prefix_encoder import MAX_REMEMBERED, PrefixEncoder
+from textassay.runtime.backends.llamacpp.embedded import FOLDER
+from textassay.runtime.backends.llamacpp.model import Loader
+from textassay.runtime.backends.local import tokens
+from textassay.runtime.backends.local.tasks import Rules
+from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
 
@@ -92,11 +93,11 @@ class Counting:
 def loaded(request, tmp_path_factory):
     """A file of each kind of vocabulary."""
     if request.param == "embedded":
-        path = next(embedded.FOLDER.glob("*.gguf"))
+        path = next(FOLDER.glob("*.gguf"))
     else:
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path
-    opened = Loader(Path(path), None, 0, 1, "f16", 1, False)()
+    opened = Loader(Rules("m", "error", None), str(path), n_gpu_layers=0, threads=1)()
     yield opened
     opened.close()
 
@@ -141,7 +142,9 @@ def test_criteria_of_a_source_cost_their_own_characters(loaded):
     assert vocabulary.characters < 200 * 40
     for number in range(MAX_REMEMBERED + 10):
         encoder.encode(f"{number} {sources[0]}")
-    assert len(encoder._encoded) == len(encoder._texts) == len(encoder._order) == MAX_REMEMBERED
+    assert (
+        len(encoder._encoded) == len(encoder._texts) == len(encoder._oldest_first) == MAX_REMEMBERED
+    )
 
 
 @pytest.mark.parametrize("piece", [b"e t", b"e ", "é ".encode()])
@@ -175,6 +178,6 @@ def test_a_tokenizer_that_counts_words_is_found_out(loaded):
 
 def test_common_lengths():
     """Against counting characters one by one."""
-    assert prefix_encoder._common_length("abcd", "abxd") == 2
-    assert prefix_encoder._common_length("", "a") == 0
-    assert prefix_encoder._common_length("abc", "abc") == 3
+    assert tokens._common_length("abcd", "abxd") == 2
+    assert tokens._common_length("", "a") == 0
+    assert tokens._common_length("abc", "abc") == 3

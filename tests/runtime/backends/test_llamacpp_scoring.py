@@ -12,9 +12,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.gguf_fixture import Shape, Written, bigram_logprobs, next_logprobs, write_model
+from tests.gguf_fixture import Shape, Written, bigram_logprobs, ids_of, next_logprobs, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.loading import LoadedGGUF
 from textassay.runtime.errors import ContextTooLong, RequestRefused
 from textassay.runtime.model import (
     ChatMessage,
@@ -59,25 +58,6 @@ def local(file: Written, **options: object) -> LlamaCppModel:
     return LlamaCppModel("llamacpp/model.gguf", file.path, **{"n_gpu_layers": 0, **options})
 
 
-async def ids_of(model: LlamaCppModel, request: ContinuationRequest) -> tuple[list[int], int]:
-    """The ids of prompt and continuation together, and where the continuation begins, read on the
-    owner thread."""
-
-    class Read:
-        def prepare(self, resource: LoadedGGUF) -> bytes:
-            return b""
-
-        def run(self, resource: LoadedGGUF, abandoned: object) -> tuple[list[int], int]:
-            prompt = resource.tokenizer.prompt(request)
-            joint = prompt.followed_by(request.continuation)
-            shared = next(
-                i for i in range(len(joint)) if i == len(prompt.ids) or joint[i] != prompt.ids[i]
-            )
-            return [int(token) for token in joint], shared
-
-    return await model._worker.submit(Read())
-
-
 CONTINUATIONS = [
     ("the summary is", " good and very fluent yes"),
     ("Answer: ", "yes"),
@@ -98,7 +78,7 @@ async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
         for prompt, continuation in CONTINUATIONS:
             request = ContinuationRequest(prompt=prompt, continuation=continuation)
             response = await model.continuation(request)
-            ids, base = await ids_of(model, request)
+            ids, base = ids_of(file, request.prompt, request.continuation)
             expected = next_logprobs(file, ids)[np.arange(base - 1, len(ids) - 1), ids[base:]]
             assert [t.logprob for t in response.tokens] == pytest.approx(
                 expected.tolist(), abs=tolerance
@@ -116,7 +96,7 @@ async def test_a_bigram_model_gives_its_closed_form(made, tokenizer, dtype, tole
         for prompt, continuation in CONTINUATIONS:
             request = ContinuationRequest(prompt=prompt, continuation=continuation)
             response = await model.continuation(request)
-            ids, base = await ids_of(model, request)
+            ids, base = ids_of(file, request.prompt, request.continuation)
             expected = bigram_logprobs(file, ids[:-1])[
                 np.arange(base - 1, len(ids) - 1), ids[base:]
             ]
@@ -190,7 +170,7 @@ async def test_all_single_tokens_together_have_mass_one(made):
     file = made(TOKENIZERS["bpe"])
     async with local(file) as model:
         request = ContinuationRequest(prompt="text\n", continuation="x")
-        ids, base = await ids_of(model, request)
+        ids, base = ids_of(file, request.prompt, request.continuation)
         expected = next_logprobs(file, ids)[base - 1]
         letters = {letter: (letter,) for letter in "abcdefghijklmnopqrstuvwxyz"}
         answer = await model.choices(ChoicesRequest(prompt="text\n", choices=letters))
@@ -288,7 +268,7 @@ async def test_the_first_token_needs_something_before_it(made):
     file = made(TOKENIZERS["bpe-bos"])
     async with local(file) as model:
         response = await model.continuation(request)
-        ids, _ = await ids_of(model, request)
+        ids, _ = ids_of(file, request.prompt, request.continuation)
         assert ids[0] == 0
         assert response.tokens[0].logprob == pytest.approx(
             next_logprobs(file, ids)[0, ids[1]], abs=5e-3

@@ -45,9 +45,9 @@ def requests(count, *, tokens=20, n=1, **more):
 
 async def answers(model, asked):
     async with model:
-        before = model._loaded.engine.decodes
+        before = model._engine.engine.decodes
         found = await asyncio.gather(*map(model.generate, asked), return_exceptions=True)
-        return found, model._loaded.engine.decodes - before
+        return found, model._engine.engine.decodes - before
 
 
 @pytest.mark.asyncio

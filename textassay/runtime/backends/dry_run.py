@@ -102,4 +102,5 @@ class DryRunModel:
 
 
 def _assumed_thought(request: Request | ChoicesRequest) -> int:
-    return ASSUMED_THOUGHT_TOKENS if request.thought_allowance else 0
+    # a model that is asked in batches gets tokens for a thought whether or not it is known to think
+    return ASSUMED_THOUGHT_TOKENS if request.thought_allowance and not request.probing else 0

@@ -133,8 +133,7 @@ class Adaptation:
             model: The backend; its identity is read when the first request comes.
             sampling: What the settings say.
             in_batches: Whether it is asked in batches: then no request goes ahead of the others,
-                and a model is taken to think until it is known not to, since an answer that is cut
-                off costs a batch.
+                and all have tokens for a thought, as an answer that is cut off costs a batch.
         """
         self.name = model.name
         self._model, self._in_batches = model, in_batches
@@ -168,8 +167,7 @@ class Adaptation:
 
     @cached_property
     def _shuns_temperature(self) -> bool:
-        guess = self._in_batches or THINKING_NAMES.search(self.name) is not None
-        return self._is_remote and guess
+        return self._is_remote and THINKING_NAMES.search(self.name) is not None
 
     @cached_property
     def learned(self) -> Learned:
@@ -250,6 +248,9 @@ class Adaptation:
         thinks = request.effort != "none" and (
             learned.thinks or request.effort is not None or request.thinking_tokens is not None
         )
+        if self._in_batches and not learned.thinks:
+            least = max(least, ALLOWANCES[0])
+            update["probing"] = True
         if thinks or learned.allowance or least:
             update |= self._with_allowance(request, least, most)
         if (

@@ -284,7 +284,8 @@ def verify(folder: str | Path) -> Verification:
 def _is_asked_again(request: AnyRequest, response: AnyResponse) -> bool:
     """Return whether a better answer will come under the same key, with tokens for a thought."""
     return isinstance(response, Response) and (
-        response.is_unfinished or (request.probing and response.is_cut)
+        response.is_unfinished
+        or (request.probing and not request.thought_allowance and response.is_cut)
     )
 
 

@@ -32,6 +32,11 @@ class RunningMean:
         self._mean += (value - self._mean) / self._seen
 
     @property
+    def is_known(self) -> bool:
+        """Whether anything was seen."""
+        return self._seen > 0
+
+    @property
     def forecast(self) -> float:
         """A value that most of those to come will not exceed."""
         return HEADROOM * self._mean if self._seen else self._first
@@ -61,6 +66,8 @@ class TokenForecast:
             return 1
         allowance = request.thought_allowance
         thought = round(min(self._thought.forecast, allowance)) if allowance else 0
+        if request.probing and not self._thought.is_known:
+            thought = 0  # it need not be a model that thinks
         if isinstance(request, ChoicesRequest):
             return 1 + thought
         if request.max_tokens is not None:

@@ -11,15 +11,9 @@ from textassay.runtime.errors import ConfigurationError
 
 
 def need(module: str, *, extra: str, what: str) -> Any:
-    """Import a module of an extra and return it.
+    """Import a module that an extra of this package brings, and return it.
 
-    Args:
-        module: Dotted name of the module.
-        extra: Extra of this package that brings it.
-        what: What needs it, for the message.
-
-    Raises:
-        ConfigurationError: It is not installed.
+    `what` needs it, for the message of the `ConfigurationError` where it is missing.
     """
     try:
         return importlib.import_module(module)
@@ -30,16 +24,7 @@ def need(module: str, *, extra: str, what: str) -> Any:
 
 
 def check_installed(modules: Sequence[str], *, extra: str, what: str) -> None:
-    """Look whether modules are installed, without importing them.
-
-    Args:
-        modules: Names of top-level modules.
-        extra: Extra of this package that brings them.
-        what: What needs them, for the message.
-
-    Raises:
-        ConfigurationError: One is not installed.
-    """
+    """Look whether top-level modules of an extra are installed, without importing them."""
     missing = [module for module in modules if find_spec(module) is None]
     if missing:
         raise ConfigurationError(

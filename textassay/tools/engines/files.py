@@ -1,7 +1,6 @@
-"""Locates a model's files in a folder or a pinned revision on the Hugging Face Hub.
+"""A model's files, in a folder or a pinned revision on the Hugging Face Hub.
 
-`HF_HUB_OFFLINE` and the Hub's cache folders are honored by the Hub's own client. Nothing here reads
-weights.
+Nothing here reads weights.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.extras import need
+from textassay.runtime.backends.local.files import download, file_digest
+from textassay.runtime.errors import ConfigurationError, ModelError
 
 PACKAGED_VECTORS = "wordllama"
 """Package whose vectors the extra `static` brings."""
@@ -45,14 +44,8 @@ class ModelFiles:
     @property
     def onnx(self) -> Path | None:
         """The ONNX graph, or `None`."""
-        return next(
-            (
-                p
-                for p in (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
-                if p.is_file()
-            ),
-            None,
-        )
+        places = (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
+        return next((place for place in places if place.is_file()), None)
 
     @property
     def weights(self) -> tuple[Path, ...]:
@@ -67,34 +60,19 @@ class ModelFiles:
         Reads all of them.
         """
         total = hashlib.sha256()
-        texts = [
-            p
-            for pattern in ("*.json", "*.txt", "*.model")
-            for p in sorted(self.folder.glob(pattern))
-        ]
+        texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
         parts = (self.vectors, self.tokenizer_file, self.onnx)
         named = [path for path in parts if path is not None and path not in self.weights]
         for path in dict.fromkeys((*texts, *self.weights, *named)):
-            with path.open("rb") as file:
-                total.update(
-                    f"{path.name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0".encode()
-                )
+            total.update(f"{path.name}\0{file_digest(path)}\0".encode())
         return total.hexdigest()[:12]
 
 
-def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelFiles:
-    """Return the files of a model, fetched from the Hub if they are not here yet.
+def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> ModelFiles:
+    """Return the files of a model, fetched from the Hub unless they are here or `cached_only`.
 
-    Args:
-        model: A folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
-            that package.
-        engine: Which weights to fetch: `transformers`, `onnx`, `static`, or `auto` for the first.
-        download: Whether files may be fetched; if not, a model that is not on this machine is an
-            error.
-
-    Raises:
-        ConfigurationError: There is no such folder, it holds no model, or the Hub's files cannot be
-            had.
+    `model` is a folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
+    that package; `engine` says which weights to fetch, by default those for transformers.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -107,7 +85,7 @@ def locate(model: str, *, engine: str = "auto", download: bool = True) -> ModelF
             f"no model at {model!r}: it is neither a folder nor a Hub id such as"
             " organization/name@revision"
         )
-    fetched = _fetch(match["id"], match["revision"], engine, download=download)
+    fetched = _fetch(match["id"], match["revision"], engine, cached_only=cached_only)
     # the cache names the folder of a snapshot after its commit
     return read_folder(fetched, f"{match['id']}@{fetched.name[:12]}")
 
@@ -118,11 +96,7 @@ def on_hub(model: str) -> bool:
 
 
 def read_folder(folder: Path, label: str) -> ModelFiles:
-    """Return the files in a folder.
-
-    Raises:
-        ConfigurationError: It is no folder of a model.
-    """
+    """Return the files in a folder, or raise `ConfigurationError` if it is not one of a model."""
     nested = folder / "0_StaticEmbedding"  # where sentence-transformers puts a table
     if (nested / "model.safetensors").is_file():
         return ModelFiles(
@@ -198,22 +172,14 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _fetch(repository: str, revision: str | None, engine: str, *, download: bool) -> Path:
-    hub = need(
-        "huggingface_hub",
-        extra="onnx" if engine == "onnx" else "nli",
-        what=f"fetching {repository!r}",
-    )
-    unreachable = need("httpx", extra="nli", what=f"fetching {repository!r}").HTTPError
-
+def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: bool) -> Path:
     def snapshot(*patterns: str) -> Path:
-        return Path(
-            hub.snapshot_download(
-                repository,
-                revision=revision,
-                allow_patterns=list(patterns),
-                local_files_only=not download,
-            )
+        return download(
+            repository,
+            revision=revision,
+            patterns=patterns,
+            cached_only=cached_only,
+            package=f"'textassay[{'onnx' if engine == 'onnx' else 'nli'}]'",
         )
 
     try:
@@ -224,9 +190,9 @@ def _fetch(repository: str, revision: str | None, engine: str, *, download: bool
         if not any(folder.rglob("*.safetensors")):
             folder = snapshot("pytorch_model*.bin")
         return folder
-    except (OSError, ValueError, unreachable) as error:
+    except ModelError as error:
         at = f" --revision {revision}" if revision else ""
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error.__cause__).partition("\n")[0] or type(error.__cause__).__name__
         raise ConfigurationError(
             f"the model {repository!r} is not on this machine and could not be fetched ({reason});"
             f" fetch it where there is a network with `hf download {repository}{at}`, or give"

@@ -29,15 +29,7 @@ class OnnxEngine:
     ) -> None:
         """Read the graph into memory.
 
-        Args:
-            files: Folder with `config.json`, `tokenizer.json` and `model.onnx` (or
-                `onnx/model.onnx`).
-            head: What is wanted of it; `answer` needs the transformers engine.
-            device: `cpu`, `cuda`; `auto` takes a GPU when there is one.
-            layer: Must be `None`: exports hold the last layer only.
-
-        Raises:
-            ConfigurationError: The extra is missing, or the export cannot do what is wanted of it.
+        `device` is `cpu` or `cuda`; `auto` takes a GPU when there is one.
         """
         runtime = need("onnxruntime", extra="onnx", what="the onnx engine")
         if head not in _OUTPUTS:

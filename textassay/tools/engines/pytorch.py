@@ -8,14 +8,22 @@ from typing import Any
 import numpy as np
 
 from textassay.runtime.backends.transformers.engine import TransformersEngine
-from textassay.runtime.backends.transformers.library import device_named, quiet, reason_of
-from textassay.runtime.backends.transformers.loading import NO_LIMIT, LoadedTransformer
-from textassay.runtime.backends.transformers.vocabulary import Vocabulary
+from textassay.runtime.backends.transformers.loading import (
+    ENCODER,
+    NO_LIMIT,
+    LoadedTransformer,
+    Vocabulary,
+    device_named,
+    quiet,
+    read_tokenizer,
+    read_weights,
+    unreadable,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
 from textassay.tools.engines.extras import need
 from textassay.tools.engines.files import ModelFiles
-from textassay.tools.engines.rembert import is_bleurt, load_bleurt
+from textassay.tools.engines.rembert import bleurt_tokenizer, is_bleurt, load_bleurt
 
 _AUTO_CLASSES: dict[Head, str] = {
     "classify": "AutoModelForSequenceClassification",
@@ -24,18 +32,9 @@ _AUTO_CLASSES: dict[Head, str] = {
     "likelihood": "AutoModelForSeq2SeqLM",
 }
 _ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_VOCABULARIES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "spm.model",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-    "vocab.json",
-)
 _HEAD_WORDS: dict[Head, str] = {
     "classify": "a sequence-classification head",
-    "encode": "an encoder",
+    "encode": ENCODER,
     "answer": "an encoder and a decoder",
     "likelihood": "an encoder and a decoder",
 }
@@ -51,19 +50,13 @@ class PytorchEngine:
     ) -> None:
         """Read the model into memory.
 
-        Args:
-            files: Where it is.
-            head: What is wanted of it.
-            device: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
-            layer: For `encode`, the layer whose states are returned, 0 being the embeddings; the
-                last if `None`.
-
-        Raises:
-            ConfigurationError: The extra is missing, or the model cannot do what is wanted of it.
+        `device` is `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one. `layer` is
+        the one whose states `encode` returns, 0 being the embeddings; the last if `None`.
         """
         self.torch = need("torch", extra="nli", what="the transformers engine")
         self.transformers = need("transformers", extra="nli", what="the transformers engine")
         self.files, self.head, self.layer = files, head, layer
+        self._place = repr(str(files.folder))
         self.config: Mapping[str, Any] = files.config
         self.device = device_named(self.torch, device)
         with quiet(self.transformers):
@@ -138,68 +131,36 @@ class PytorchEngine:
         return TransformersEngine(loaded, batch_tokens=NO_LIMIT)  # the runner makes the batches
 
     def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
-        # without any of these transformers makes up a tokenizer that knows no word
-        if not any((self.files.folder / name).is_file() for name in _VOCABULARIES):
-            raise ConfigurationError(
-                f"{str(self.files.folder)!r} contains no tokenizer ({', '.join(_VOCABULARIES[:3])},"
-                " ...)"
-            )
-        if not (self.files.folder / "tokenizer.json").is_file() and any(
-            self.files.folder.glob("*.model")
-        ):
+        folder, bleurt = self.files.folder, is_bleurt(self.files.config)
+        if not (folder / "tokenizer.json").is_file() and any(folder.glob("*.model")):
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
-        try:
-            if is_bleurt(self.files.config):
-                tokenizer = _bleurt_tokenizer(self.transformers, self.files)
-                names = frozenset(_ALL_INPUTS)
-            else:
-                tokenizer = self.transformers.AutoTokenizer.from_pretrained(
-                    self.files.folder, local_files_only=True
-                )
-                names = frozenset(tokenizer.model_input_names)
-        except Exception as error:  # whatever a damaged file makes the libraries raise
-            raise _unreadable(self.files, "tokenizer", error) from error
+        kind = bleurt_tokenizer(self.transformers, folder) if bleurt else None
+        tokenizer = read_tokenizer(self.transformers, folder, self._place, kind=kind)
         self._library_tokenizer = tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
             )
-        return Tokenizer(backend), names
+        return Tokenizer(backend), frozenset(_ALL_INPUTS if bleurt else tokenizer.model_input_names)
 
     def _model(self) -> Any:
-        if is_bleurt(self.files.config):
-            if self.head != "classify":
-                raise ConfigurationError(
-                    f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`"
-                )
-            try:
-                return load_bleurt(self.transformers, self.files, dtype=self.torch.float32)
-            except ConfigurationError:
-                raise
-            except Exception as error:  # whatever a damaged file makes the libraries raise
-                raise _unreadable(self.files, "weights", error) from error
-        auto = getattr(self.transformers, _AUTO_CLASSES[self.head])
-        try:
-            model, report = auto.from_pretrained(
-                self.files.folder,
-                local_files_only=True,
-                dtype=self.torch.float32,
-                output_loading_info=True,
+        needs = _HEAD_WORDS[self.head]
+        if not is_bleurt(self.files.config):
+            kind = getattr(self.transformers, _AUTO_CLASSES[self.head])
+            return read_weights(
+                kind, self.files.folder, self._place, needs=needs, dtype=self.torch.float32
             )
-        except Exception as error:  # whatever a damaged or foreign file makes the libraries raise
-            raise _unreadable(self.files, _HEAD_WORDS[self.head], error) from error
-        # what the file lacks was filled with random numbers; only a pooler that nobody reads may be
-        # missing
-        missing = [
-            key for key in report["missing_keys"] if self.head != "encode" or "pooler" not in key
-        ]
-        if missing:
+        if self.head != "classify":
             raise ConfigurationError(
-                f"{self.files.label} is a model without {_HEAD_WORDS[self.head]}: its weights lack "
-                f"{', '.join(sorted(missing)[:3])}"
+                f"{self.files.label} is a BLEURT regressor and has no use but `bleurt`"
             )
-        return model
+        try:
+            return load_bleurt(self.transformers, self.files, dtype=self.torch.float32)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # whatever a damaged file makes the libraries raise
+            raise unreadable(needs, self._place, error) from error
 
 
 def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
@@ -210,17 +171,3 @@ def _segments(encoding: Encoding) -> tuple[Encoding, Encoding]:
         for part in (slice(0, cut), slice(cut, None))
     )
     return first, second
-
-
-def _bleurt_tokenizer(transformers: Any, files: ModelFiles) -> Any:
-    """Return the tokenizer of a BLEURT checkpoint, whose class name transformers does not know."""
-    if (files.folder / "tokenizer.json").is_file():
-        return transformers.PreTrainedTokenizerFast(
-            tokenizer_file=str(files.folder / "tokenizer.json")
-        )
-    kind = "DebertaV2Tokenizer" if (files.folder / "spm.model").is_file() else "BertTokenizer"
-    return getattr(transformers, kind).from_pretrained(files.folder, local_files_only=True)
-
-
-def _unreadable(files: ModelFiles, what: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"cannot read {what} from {str(files.folder)!r}: {reason_of(error)}")

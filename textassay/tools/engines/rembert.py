@@ -9,6 +9,7 @@ output. The converted checkpoints on the Hub differ in the names of their parame
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError
@@ -32,17 +33,18 @@ def is_bleurt(config: Mapping[str, Any]) -> bool:
     return config.get("model_type") == "bleurt"
 
 
+def bleurt_tokenizer(transformers: Any, folder: Path) -> Any:
+    """Return the class of a checkpoint's tokenizer, whose own name transformers does not know."""
+    if (folder / "tokenizer.json").is_file():
+        return transformers.PreTrainedTokenizerFast
+    spm = (folder / "spm.model").is_file()
+    return transformers.DebertaV2Tokenizer if spm else transformers.BertTokenizer
+
+
 def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
     """Return the regressor: a RemBERT or BERT sequence classifier with the checkpoint's weights.
 
-    Args:
-        transformers: The transformers module.
-        files: Folder with `config.json` and weights.
-        **options: Passed to `from_pretrained`, such as `dtype`.
-
-    Raises:
-        ConfigurationError: A size is missing, or a parameter is missing, unknown, or of another
-            shape.
+    `options` are passed to `from_pretrained`.
     """
     narrow = files.config.get("embedding_size")
     settings = _settings(transformers, files)
@@ -73,15 +75,7 @@ def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
 
 
 def _refuse_faults(report: Mapping[str, Any], label: str) -> None:
-    """Refuse a checkpoint unless each parameter of the model, and nothing else, was read from it.
-
-    Args:
-        report: The loading info of transformers.
-        label: The model's name, for the error message.
-
-    Raises:
-        ConfigurationError: A parameter is missing, unknown, or of another shape.
-    """
+    """Refuse a checkpoint unless exactly the parameters of the model were read from it."""
     faults = [f"{name} is missing" for name in sorted(report["missing_keys"])]
     faults += [
         f"{name} is unknown"

@@ -1,24 +1,29 @@
-"""A model behind a batcher: loaded at first use, with one worker thread, shared among tools."""
+"""Runs a model for the tools that name it: loaded at first use, and asked equal inputs once."""
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from weakref import WeakValueDictionary
+from typing import NamedTuple
+from weakref import WeakValueDictionary, finalize
 
-from textassay.runtime.backends.batching import Batcher
-from textassay.runtime.errors import ConfigurationError, ModelClosed
+from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, shared_result
+from textassay.runtime.errors import ConfigurationError
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
 from textassay.tools.engines.extras import check_installed, need
 from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, on_hub, read_folder
 from textassay.tools.engines.onnx import OnnxEngine
 from textassay.tools.engines.pytorch import PytorchEngine
-from textassay.tools.engines.shared_answers import SharedAnswers, shared_result
 from textassay.tools.engines.static import StaticEngine
 
+MAX_BYTES = 64 * 2**20
+"""Answers that a runner remembers."""
 MODULES: dict[str, tuple[str, ...]] = {
     "auto": ("torch", "transformers"),
     "transformers": ("torch", "transformers"),
@@ -33,130 +38,42 @@ _ENGINES: dict[str, Callable[..., Engine]] = {
     "static": StaticEngine,
 }
 
-Key = tuple[str, Head, EngineName, str, int | None, int]
 
+class ModelKey(NamedTuple):
+    """What a tool needs of which model: tools with equal keys share a runner."""
 
-class Runner:
-    """Runs one model for any number of tools, tasks and event loops; use `runner_for`."""
+    model: str
+    """A folder, or a Hub id with a revision."""
+    head: Head
+    engine: EngineName = "auto"
+    device: str = "auto"
+    layer: int | None = None
+    """For `encode`, the layer whose states are wanted; the last if `None`."""
+    batch_tokens: int = 8192
+    """Most tokens in a batch, padding included."""
 
-    def __init__(self, key: Key) -> None:
-        """Keep what to load; nothing is read yet."""
-        self.model, self.head, self.engine_name, self.device, self.layer, self.batch_tokens = key
-        self.label = self.model
-        """The model as signatures call it; with commit or digest once it is loaded."""
-        self._lock = threading.Lock()
-        self._users = 0
-        self._loading: Future[Engine] | None = None
-        self._batcher: Batcher[Encoding, Encoding, Array] | None = None
-        self._answers: SharedAnswers | None = None
-
-    def acquire(self) -> None:
-        """Count one more user; the last `release` closes the model."""
-        with self._lock:
-            self._users += 1
-
-    async def release(self) -> None:
-        """Count one user less, and free the model when none is left."""
-        with self._lock:
-            self._users -= 1
-            # Closed outside of the lock: closing waits for the worker's thread.
-            batcher = self._batcher if self._users == 0 else None
-            if self._users == 0:
-                self._batcher = self._loading = self._answers = None
-        if batcher is not None:
-            await batcher.aclose()
-
-    async def open(self) -> Engine:
-        """Return the engine, loaded by a thread of its own at the first call.
-
-        Raises:
-            ConfigurationError: The model cannot be found, read or used.
-        """
-        with self._lock:
-            if self._loading is None:
-                self._loading = Future()
-                # A thread of its own rather than the caller's task: a caller that is canceled must
-                # not leave the others without a model.
-                threading.Thread(target=self._load, args=(self._loading,), daemon=True).start()
-            loading = self._loading
-        return await shared_result(loading)
-
-    def check(self) -> None:
-        """Find out, without loading or downloading, what would keep the model from being opened.
-
-        A model on the Hub that is not here yet passes unless the Hub's client is offline.
-
-        Raises:
-            ConfigurationError: Its extra is not installed, there is no such folder, or it could not
-                be fetched.
-        """
-        self._check_extra()
-        # Asking the Hub whether a model exists would need the network for a dry run.
-        if not on_hub(self.model) or _hub_is_offline():
-            locate(self.model, engine=self._preferred(), download=False)
-
-    def _check_extra(self) -> None:
+    def check_extra(self) -> None:
         """Look at what is installed before a download of half a gigabyte, not after it."""
         folder = Path(self.model).expanduser()
         static = self.model == PACKAGED_VECTORS or (
             folder.exists() and read_folder(folder, folder.name).vectors is not None
         )
-        engine = "static" if static else self._preferred()
+        engine = "static" if static else self.preferred
         check_installed(
             MODULES[engine], extra=EXTRA_OF[engine], what=f"the {engine} engine ({self.model})"
         )
 
-    async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
-        """Run the model on inputs, batched with what others ask at the same time.
-
-        Raises:
-            ModelClosed: The tool was closed.
-        """
-        await self.open()
-        answers = self._answers
-        if answers is None:
-            raise ModelClosed(f"the model {self.label} was closed")
-        return await answers.ask(encodings)
-
     @property
-    def batches(self) -> tuple[int, int]:
-        """Batches run and requests answered so far."""
-        return (self._batcher.batches, self._batcher.requests) if self._batcher else (0, 0)
-
-    @property
-    def known(self) -> tuple[Encoding, ...]:
-        """Inputs whose answers are remembered or under way."""
-        return self._answers.inputs if self._answers else ()
-
-    def _load(self, loading: Future[Engine]) -> None:
-        try:
-            self._check_extra()
-            files = locate(self.model, engine=self._preferred())
-            engine = self._engine(files)
-            # A commit names its content; a folder is named by a digest of what lies in it now.
-            label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
-            batcher: Batcher[Encoding, Encoding, Array] = Batcher(
-                lambda encoding: encoding,
-                engine.run,
-                batch_tokens=self.batch_tokens,
-                name=files.label,
-            )
-        except Exception as error:  # handed to whoever waits for the model
-            loading.set_exception(error)
-            return
-        with self._lock:
-            self.label, self._batcher = f"{label}|engine:{engine.name}", batcher
-            self._answers = SharedAnswers(batcher.submit)
-        loading.set_result(engine)
-
-    def _preferred(self) -> EngineName:
-        if self.engine_name == "auto" and not (find_spec("torch") and find_spec("transformers")):
+    def preferred(self) -> EngineName:
+        """The engine to use, as far as what is installed decides."""
+        if self.engine == "auto" and not (find_spec("torch") and find_spec("transformers")):
             return "onnx" if find_spec("onnxruntime") else "transformers"
-        return self.engine_name
+        return self.engine
 
-    def _engine(self, files: ModelFiles) -> Engine:
-        kind = self._preferred()
-        if files.vectors is not None and self.engine_name in ("auto", "static"):
+    def load(self, files: ModelFiles) -> Engine:
+        """Read the model into memory."""
+        kind = self.preferred
+        if files.vectors is not None and self.engine in ("auto", "static"):
             kind = "static"
         elif kind == "static":
             raise ConfigurationError(
@@ -168,34 +85,178 @@ class Runner:
         return _ENGINES[kind](files, self.head, device=self.device, layer=self.layer)
 
 
-# Weak: a runner lives as long as some tool holds it.
-_RUNNERS: WeakValueDictionary[Key, Runner] = WeakValueDictionary()
+@dataclass(frozen=True)
+class QueuedEngine:
+    """An engine as the work queue takes it."""
+
+    engine: Engine
+    label: str
+    """The model as signatures call it, with commit or digest and engine."""
+
+    def prepare(self, encoding: Encoding) -> Encoding:
+        """Return it: tools tokenize."""
+        return encoding
+
+    def run(self, batch: Sequence[Encoding], _: Callable[[], bool]) -> list[Array]:
+        """Run the model on a batch."""
+        return self.engine.run(batch)
+
+    def close(self) -> None:
+        """Nothing to do: the memory goes with the last reference."""
 
 
-def runner_for(
-    model: str,
-    head: Head,
-    *,
-    engine: EngineName = "auto",
-    device: str = "auto",
-    layer: int | None = None,
-    batch_tokens: int = 8192,
-) -> Runner:
-    """Return the runner of a model, the same one for equal arguments while it is in use.
+def _open(key: ModelKey) -> QueuedEngine:
+    key.check_extra()
+    files = locate(key.model, engine=key.preferred)
+    engine = key.load(files)
+    # A commit names its content; a folder is named by a digest of what lies in it now.
+    label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
+    return QueuedEngine(engine, f"{label}|engine:{engine.name}")
 
-    Args:
-        model: A folder, or a Hub id with a revision.
-        head: What is wanted of it.
-        engine: Which engine runs it.
-        device: Where; see the engines.
-        layer: For `encode`, the layer whose states are wanted; the last if `None`.
-        batch_tokens: Most tokens in a batch, padding included.
+
+@dataclass(slots=True)
+class _Shared:
+    future: Future[Array]
+    waiting: int = 0
+
+
+class Runner:
+    """Runs one model for any number of tools, tasks and event loops; use `runner_for`.
+
+    Equal inputs share one evaluation, while it is under way and for a while after: the systems of
+    one source come after each other and are compared with the same references, so on SummEval seven
+    of eight inputs are repeats. An input that nobody waits for leaves the queue; a failed
+    evaluation is not remembered.
     """
-    key: Key = (model, head, engine, device, layer, batch_tokens)
-    runner = _RUNNERS.get(key)
-    if runner is None:
-        runner = _RUNNERS[key] = Runner(key)
-    runner.acquire()
+
+    def __init__(self, key: ModelKey, *, max_bytes: int = MAX_BYTES) -> None:
+        self.key = key
+        self.label = key.model
+        """The model as signatures call it; with commit or digest once it is loaded."""
+        self.users = 0
+        """Tools that have it; the last one closes the model."""
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Encoding, _Shared] = OrderedDict()
+        self._bytes = 0
+        self._queue = WorkQueue[QueuedEngine, Encoding, Array](
+            partial(_open, key),
+            LengthOrder(batch_tokens=key.batch_tokens),
+            name=key.model,
+        )
+        finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
+
+    async def release(self) -> None:
+        """Count one user less, and free the model when none is left."""
+        with _LOCK:
+            self.users -= 1
+            if self.users:
+                return
+            _RUNNERS.pop(self.key, None)
+        await self._queue.aclose()
+        self._known.clear()
+
+    async def open(self) -> Engine:
+        """Return the engine, loaded at the first call."""
+        opened = await self._queue.open()
+        self.label = opened.label
+        return opened.engine
+
+    def check(self) -> None:
+        """Find out, without loading or downloading, what would keep the model from being opened.
+
+        A model on the Hub that is not here yet passes unless the Hub's client is offline.
+        """
+        self.key.check_extra()
+        # Asking the Hub whether a model exists would need the network for a dry run.
+        if not on_hub(self.key.model) or _hub_is_offline():
+            locate(self.key.model, engine=self.key.preferred, cached_only=True)
+
+    async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
+        """Run the model on inputs, batched with what others ask at the same time."""
+        await self.open()
+        joined = self._join(encodings)
+        try:
+            return [await shared_result(shared.future) for shared in joined]
+        finally:
+            self._leave(encodings, joined)
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """Batches run and requests answered so far."""
+        return self._queue.batches, self._queue.requests
+
+    @property
+    def known(self) -> tuple[Encoding, ...]:
+        """Inputs whose answers are remembered or under way."""
+        with self._lock:
+            return tuple(self._known)
+
+    def _join(self, encodings: Sequence[Encoding]) -> list[_Shared]:
+        with self._lock:
+            fresh = [e for e in dict.fromkeys(encodings) if not self._usable(e)]
+            futures = self._queue.submit(fresh)
+            for encoding, future in zip(fresh, futures, strict=True):
+                self._known[encoding] = _Shared(future)
+            joined = [self._known[encoding] for encoding in encodings]
+            for encoding, shared in zip(encodings, joined, strict=True):
+                shared.waiting += 1
+                self._known.move_to_end(encoding)
+        for encoding, future in zip(fresh, futures, strict=True):
+            # Outside of the lock: a future that is done already calls back at once, and `_remember`
+            # locks.
+            future.add_done_callback(partial(self._remember, encoding))
+        return joined
+
+    def _usable(self, encoding: Encoding) -> bool:
+        shared = self._known.get(encoding)
+        return shared is not None and not shared.future.cancelled()
+
+    def _remember(self, encoding: Encoding, done: Future[Array]) -> None:
+        """Count a finished answer, and drop the least recently used ones."""
+        with self._lock:
+            shared = self._known.get(encoding)
+            if shared is None or shared.future is not done:
+                return
+            if done.cancelled() or done.exception() is not None:
+                del self._known[encoding]
+                return
+            self._bytes += done.result().nbytes
+            for oldest in list(self._known):
+                if self._bytes <= self._max_bytes:
+                    break
+                future = self._known[oldest].future
+                # What is still under way has waiters and no size yet.
+                if future.done():
+                    self._bytes -= future.result().nbytes
+                    del self._known[oldest]
+
+    def _leave(self, encodings: Sequence[Encoding], joined: Sequence[_Shared]) -> None:
+        abandoned = []
+        with self._lock:
+            for encoding, shared in zip(encodings, joined, strict=True):
+                shared.waiting -= 1
+                if not shared.waiting and not shared.future.done():
+                    abandoned.append(shared.future)
+                    if self._known.get(encoding) is shared:
+                        # whoever comes now must not join what is canceled
+                        del self._known[encoding]
+        for future in abandoned:  # outside of the lock: it calls `_remember`
+            future.cancel()
+
+
+# Weak: a runner lives as long as some tool holds it.
+_RUNNERS: WeakValueDictionary[ModelKey, Runner] = WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def runner_for(key: ModelKey) -> Runner:
+    """Return the runner of a model, the same one for equal keys while it is in use."""
+    with _LOCK:
+        runner = _RUNNERS.get(key)
+        if runner is None:
+            runner = _RUNNERS[key] = Runner(key)
+        runner.users += 1
     return runner
 
 

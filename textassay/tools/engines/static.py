@@ -25,11 +25,7 @@ class StaticTokenizer(Tokenizer):
     """A tokenizer that frames nothing and leaves out what the vocabulary lacks."""
 
     def encode(self, first: str, second: str | None = None) -> Encoding:
-        """Return the tokens of a text.
-
-        Raises:
-            ConfigurationError: A pair is given, which static vectors have no use for.
-        """
+        """Return the tokens of a text; a pair is refused."""
         if second is not None:
             raise ConfigurationError("static vectors embed single texts and cannot judge pairs")
         unknown = self.unknown
@@ -49,17 +45,6 @@ class StaticEngine:
     def __init__(
         self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
     ) -> None:
-        """Read the table into memory.
-
-        Args:
-            files: The folder, with `vectors` and `tokenizer_file`.
-            head: What is wanted of it; only `encode` can be had.
-            device: `auto` or `cpu`.
-            layer: Must be `None`: a table has no layers.
-
-        Raises:
-            ConfigurationError: The extra is missing, or the folder cannot do what is wanted of it.
-        """
         if head != "encode" or layer is not None:
             raise ConfigurationError(
                 f"{files.label} is a table of static vectors: it embeds texts (the tool"

@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from textassay.runtime.backends.llamacpp.library import BEHIND_API
-from textassay.runtime.backends.llamacpp.loading import usable_cores
-from textassay.runtime.backends.llamacpp.model import LlamaCppModel
+from textassay.runtime.backends.llamacpp.model import LlamaCppModel, usable_cores
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings
 
@@ -28,13 +27,6 @@ def embedded_model(local: LocalSettings, folder: Path = FOLDER) -> LlamaCppModel
     Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the
     CPU, with one core left to everything else, since threads that wait for a core slow the others
     down; `n_gpu_layers` and `threads` change it.
-
-    Args:
-        local: How it is loaded.
-        folder: Where the file and its checksum are.
-
-    Raises:
-        ConfigurationError: One of them is missing.
     """
     threads = max(1, min(MAX_THREADS, usable_cores() - 1))
     defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}

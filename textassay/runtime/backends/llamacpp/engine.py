@@ -1,29 +1,32 @@
 """Exact evaluation: one sequence, its longest common prefix kept from the request before.
 
 A score is the same bits whatever ran before, because what would change it is ruled out: flash
-attention (its result depends on how a sequence was cut), a batch of few rows (other kernels, see
-`chunks.py`), company in the batch, and weights repacked for the CPU (see `Weights`). Sampled
-tokens are decoded one by one, so they are forgotten when their request ends.
+attention (its result depends on how a sequence was cut), a batch of few rows (see `plan_batches`),
+company in the batch, and weights repacked for the CPU (see `Weights`). Sampled tokens are decoded
+one by one, so they are forgotten when their request ends.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT, plan_batches, reusable
 from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
-from textassay.runtime.backends.llamacpp.weights import Ids, Weights
+from textassay.runtime.backends.llamacpp.weights import KvType, Weights
+from textassay.runtime.backends.local.generation import Draft, Generation
+from textassay.runtime.backends.local.scoring import Evaluation, LogitRow
+from textassay.runtime.backends.local.tokens import Ids, common_prefix
 from textassay.runtime.errors import ConfigurationError, FatalModelError
 
-KvType = Literal["f16", "f32"]
-
 BATCH = 512
+MIN_ROWS = 9
+"""Fewest rows that go through the kernels together; CPU kernels need 8 and CUDA's 9."""
+MIN_LIMIT = 4 * MIN_ROWS
+"""Least batch size and least number of outputs a plan works with."""
 _LOGITS_BYTES = 64 * 2**20
 
 
@@ -36,11 +39,55 @@ def never() -> bool:
     return False
 
 
-def common_prefix(one: Ids, other: Ids) -> int:
-    """Return how many leading ids agree."""
-    length = min(len(one), len(other))
-    differ = one[:length] != other[:length]
-    return int(differ.argmax()) if differ.any() else length
+class Chunk(NamedTuple):
+    """Tokens `start` to `stop` are decoded together; logits are wanted from `output` on."""
+
+    start: int
+    stop: int
+    output: int
+
+
+def first_output(first: int, length: int) -> int:
+    """Return the first position whose logits to compute, at most `first`.
+
+    The batch must hold at least `MIN_ROWS` outputs.
+    """
+    return max(0, min(first, length - MIN_ROWS))
+
+
+def reusable(shared: int, first: int, length: int) -> int:
+    """Return how many evaluated tokens may stay, given how many agree."""
+    kept = min(shared, first_output(first, length))
+    # A shorter stretch was computed by the kernels for few rows.
+    return kept if kept >= MIN_ROWS else 0
+
+
+def plan_batches(kept: int, first: int, length: int, *, batch: int, outputs: int) -> list[Chunk]:
+    """Return the batches that evaluate tokens `kept` to `length` with logits from `first` on.
+
+    They are cut in a way that cannot change the result. llama.cpp runs other kernels for few rows
+    than for many, and they round differently: for one row with every type, for fewer than eight
+    with the K-quants (measured on CPUs, 0.2 in a log-probability of a random model), and on CUDA
+    for up to eight (`MMVQ_MAX_BATCH_SIZE` in ggml-cuda/mmvq.cuh). So no batch holds fewer than
+    `MIN_ROWS` tokens, none asks for the logits of fewer, and what a shorter sequence left behind is
+    not built upon. A sequence that is shorter itself is always evaluated whole.
+    A batch has at most `batch` tokens and `outputs` rows of logits, each at least `MIN_LIMIT`.
+    """
+    output = first_output(first, length)
+    chunks, start = [], kept
+    while start < length:
+        stop = min(length, start + batch)
+        if stop > output:
+            stop = min(stop, max(output, start) + outputs)
+        # Shorten this batch rather than leave a last one with too few rows.
+        if 0 < length - stop < MIN_ROWS:
+            stop = length - MIN_ROWS
+        # Too few outputs in this batch: it ends before the first, and the next one has them all.
+        if stop < length and 0 < stop - max(output, start) < MIN_ROWS:
+            stop = output
+        chunks.append(Chunk(start, stop, min(max(output, start), stop)))
+        start = stop
+    return chunks
 
 
 class LlamaEngine:
@@ -57,20 +104,10 @@ class LlamaEngine:
         batch: int = BATCH,
         flash_attention: bool = False,
     ) -> None:
-        """Make the context.
+        """Make the context; each sequence takes the memory of one.
 
-        Args:
-            weights: The model.
-            n_ctx: Tokens of context for each sequence.
-            threads: Threads of one evaluation.
-            kv: Type of the cached keys and values.
-            sequences: Independent sequences; each takes the memory of a context.
-            batch: Maximum tokens evaluated together, at least `chunks.MIN_LIMIT`.
-            flash_attention: Whether attention is computed in blocks; its results depend on how a
-                sequence was cut, so never in exact mode.
-
-        Raises:
-            ConfigurationError: llama.cpp cannot make it, for lack of memory above all.
+        `flash_attention` computes attention in blocks; its results depend on how a sequence was
+        cut, so never in exact mode.
         """
         self.weights, self._lib = weights, library()
         self.n_ctx, self.sequences, self.batch_tokens = n_ctx, sequences, batch
@@ -100,7 +137,7 @@ class LlamaEngine:
         params = lib.llama_context_default_params()
         # llama.cpp divides it among the sequences and keeps multiples of 256.
         params.n_ctx = -(-self.n_ctx // 256) * 256 * self.sequences
-        # Equal, so that a batch is never split inside llama.cpp, where `chunks.py` has no say.
+        # Equal, so that a batch is never split inside llama.cpp, where `plan_batches` has no say.
         params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.sequences
         params.n_outputs_max = self._outputs
@@ -122,17 +159,43 @@ class LlamaEngine:
             for position, rows in self.rows(evaluation.ids, evaluation.first, abandoned):
                 evaluation.take(position, rows)
 
+    def write(self, generations: list[Generation], abandoned: Callable[[], bool] = never) -> None:
+        """Write all samples one after the other on the first sequence.
+
+        A prompt is evaluated once.
+        """
+        for generation in generations:
+            try:
+                for draft in generation.begin():
+                    row = self.last_row(generation.ids, abandoned)
+                    try:
+                        self._grow(draft, row, len(generation.ids), abandoned)
+                    finally:
+                        # Sampled tokens went through the kernels for single rows: nothing may be
+                        # built upon them.
+                        self.rewind(0, len(generation.ids))
+            finally:
+                generation.close()
+
+    def _grow(
+        self, draft: Draft, row: LogitRow, position: int, abandoned: Callable[[], bool]
+    ) -> None:
+        while (token := draft.grow(row)) is not None:
+            if abandoned():
+                raise Abandoned
+            self.batch.clear()
+            self.batch.add(0, np.array([token], np.int32), position, position)
+            row = self.decode()[0]
+            position += 1
+
     def rows(
         self, ids: Ids, first: int, abandoned: Callable[[], bool] = never, *, sequence: int = 0
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Evaluate `ids` on one sequence and yield `(position, logits)` from position `first` on.
 
         The logits, shape (positions, vocabulary), are llama.cpp's own memory: read them before
-        resuming the iteration. An earlier position than requested may come first.
-
-        Raises:
-            Abandoned: `abandoned()` became true between two batches.
-            FatalModelError: llama.cpp failed.
+        resuming the iteration. An earlier position than requested may come first. Raises
+        `Abandoned` once `abandoned()` is true.
         """
         length = len(ids)
         shared = common_prefix(self.cached[sequence], ids)

@@ -44,11 +44,7 @@ _log_lines: dict[int, deque[str]] = {}
 
 
 def library() -> Any:
-    """Return llama.cpp's C functions; the first call loads the shared library.
-
-    Raises:
-        ConfigurationError: llama-cpp-python is not installed, or does not load.
-    """
+    """Return llama.cpp's C functions; the first call loads the shared library."""
     global _loaded, _callback
     with _lock:
         if _loaded is not None:
@@ -100,11 +96,7 @@ def _short_spins() -> Iterator[None]:
 
 
 def library_version() -> str:
-    """Return llama-cpp-python's version without loading it.
-
-    Raises:
-        ConfigurationError: It is not installed.
-    """
+    """Return llama-cpp-python's version without loading it."""
     try:
         return importlib.metadata.version("llama-cpp-python")
     except importlib.metadata.PackageNotFoundError as error:

@@ -2,59 +2,199 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 import warnings
-import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal
 
-from textassay.runtime.backends.llamacpp.chunks import MIN_LIMIT
-from textassay.runtime.backends.llamacpp.digest import file_digest
-from textassay.runtime.backends.llamacpp.engine import BATCH, KvType
-from textassay.runtime.backends.llamacpp.fitting import Truncate
+from textassay.runtime.backends.llamacpp.engine import BATCH, MIN_LIMIT, LlamaEngine
+from textassay.runtime.backends.llamacpp.grammar import Grammar, json_grammar
 from textassay.runtime.backends.llamacpp.library import (
     BEHIND_API,
     gpu_in_sight,
     library_version,
     offloads,
 )
-from textassay.runtime.backends.llamacpp.loading import LoadedGGUF, Loader
-from textassay.runtime.backends.llamacpp.queued_task import WorkerTask
-from textassay.runtime.backends.llamacpp.source import locate
-from textassay.runtime.backends.llamacpp.tasks import (
+from textassay.runtime.backends.llamacpp.throughput import score_together, write_together
+from textassay.runtime.backends.llamacpp.weights import KvType, Weights, check_memory
+from textassay.runtime.backends.local.files import file_digest, locate_gguf
+from textassay.runtime.backends.local.model import LocalModel
+from textassay.runtime.backends.local.tasks import (
+    AnyRequest,
+    AnyResponse,
+    RequestReader,
     Rules,
-    ScoringTask,
-    WritingTask,
-    plan_choices,
-    plan_continuation,
-    run_together,
+    Task,
+    Truncate,
+    run_tasks,
 )
-from textassay.runtime.backends.llamacpp.worker import ThreadWorker
-from textassay.runtime.errors import ConfigurationError, ModelClosed
-from textassay.runtime.model import (
-    Capabilities,
-    ChoicesRequest,
-    ChoicesResponse,
-    ContinuationRequest,
-    ContinuationResponse,
-    InProcessModel,
-    Request,
-    Response,
-)
+from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenizer
+from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
+from textassay.runtime.errors import ConfigurationError, TextassayError
+from textassay.runtime.model import Capabilities
 
 Mode = Literal["exact", "throughput"]
-T = TypeVar("T")
 
+DEFAULT_CONTEXT = 8192
+"""Most tokens of context if none is asked for; a model trained on fewer gets those."""
 DEFAULT_SEQUENCES = 8
 REFILL = 4
 """Requests taken from the queue at once in throughput mode, per sequence: a sequence that has
 finished its answer goes on with the next one instead of waiting for the longest."""
 MAX_BATCH = 8192
 """Most tokens that may be evaluated together."""
+NEXT_TURN_SECONDS = 0.2
+"""How long to wait for the next request of a conversation. It comes in a hundredth of that, unless
+the machine is busy or the caller does something else in between, and evaluating a long prompt again
+takes most models longer."""
 
 
-class LlamaCppModel(InProcessModel):
+@dataclass
+class LoadedGGUF:
+    """A loaded file on its thread."""
+
+    weights: Weights
+    engine: LlamaEngine
+    tokenizer: PromptTokenizer
+    reader: RequestReader
+    digest: str
+
+    @property
+    def evaluated_tokens(self) -> int:
+        """Tokens really evaluated so far; prompts that share a prefix cost it once."""
+        return self.engine.evaluated_tokens
+
+    def prepare(self, request: AnyRequest) -> Task:
+        """Tokenize a request."""
+        return self.reader.read(request)
+
+    def run(
+        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+    ) -> list[AnyResponse | TextassayError]:
+        """Answer requests: several in shared batches in throughput mode, else the only one."""
+        if self.engine.sequences == 1:
+            score, write = self.engine.score, self.engine.write
+        else:
+            score = partial(score_together, self.engine)
+            write = partial(write_together, self.engine)
+        return run_tasks(
+            tasks, partial(score, abandoned=abandoned), partial(write, abandoned=abandoned)
+        )
+
+    def close(self) -> None:
+        """Free the context before the weights."""
+        self.engine.close()
+        self.weights.close()
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Finds, or downloads, a file and loads it with these options when called.
+
+    `sha256` is what the file's digest must be, for a file that is known.
+    """
+
+    rules: Rules
+    spec: str
+    n_ctx: int | None = None
+    n_gpu_layers: int | None = None
+    threads: int | None = None
+    kv: KvType = "f16"
+    sequences: int = 1
+    batch: int = BATCH
+    flash_attention: bool = False
+    check_tensors: bool = False
+    sha256: str | None = None
+
+    @property
+    def gpu_layers(self) -> int:
+        """Layers on the GPU, -1 for all that this build can put there."""
+        return 0 if not offloads() else -1 if self.n_gpu_layers is None else self.n_gpu_layers
+
+    def __call__(self) -> LoadedGGUF:
+        """Load, or raise what `LocalModel.open` raises."""
+        path = locate_gguf(self.spec)
+        # The digest before loading: it is the model's identity, and a damaged file should not be
+        # loaded.
+        digest = file_digest(path)
+        if self.sha256 is not None and digest != self.sha256:
+            raise ConfigurationError(
+                f"the file of model {self.rules.name!r} is damaged: {path} has the SHA-256"
+                f" {digest}, but {self.sha256!r} was expected; install it again (pip install"
+                f" --force-reinstall textassay). Models behind an API need no file, such as"
+                f" {BEHIND_API}"
+            )
+        weights = Weights(
+            path,
+            gpu_layers=self.gpu_layers,
+            check_tensors=self.check_tensors,
+            # Repacked weights round by a row's place in the batch, which exact mode rules out.
+            repack=self.sequences > 1,
+        )
+        try:
+            engine = self._engine(weights)
+        except BaseException:
+            weights.close()
+            raise
+        tokenizer = PromptTokenizer(weights, _template(weights))
+        reader = RequestReader(
+            self.rules,
+            weights,
+            tokenizer.prompt,
+            limit=engine.n_ctx,
+            grammar=lambda schema: partial(Grammar, weights, json_grammar(schema)),
+        )
+        return LoadedGGUF(weights, engine, tokenizer, reader, digest)
+
+    def _engine(self, weights: Weights) -> LlamaEngine:
+        n_ctx = self._context(weights)
+        # After the weights, whose memory is then accounted for; before the context, whose
+        # allocation the kernel may answer by killing the process.
+        check_memory(
+            weights, n_ctx=n_ctx, sequences=self.sequences, kv=self.kv, gpu_layers=self.gpu_layers
+        )
+        return LlamaEngine(
+            weights,
+            n_ctx=n_ctx,
+            threads=self.threads or usable_cores(),
+            kv=self.kv,
+            sequences=self.sequences,
+            batch=self.batch,
+            flash_attention=self.flash_attention,
+        )
+
+    def _context(self, weights: Weights) -> int:
+        trained = weights.trained_context
+        if self.n_ctx is None:
+            return min(trained, DEFAULT_CONTEXT)
+        if self.n_ctx > trained:
+            raise ConfigurationError(
+                f"n_ctx={self.n_ctx} is beyond the {trained} tokens that {str(weights.path)!r} was"
+                " trained on"
+            )
+        return self.n_ctx
+
+
+def _template(weights: Weights) -> ChatTemplate:
+    return ChatTemplate(
+        weights.metadata.get("tokenizer.chat_template"),
+        file=weights.path.name,
+        bos="" if weights.bos is None else weights.text(weights.bos),
+        eos="" if weights.eos is None else weights.text(weights.eos),
+    )
+
+
+def usable_cores() -> int:
+    """Return the cores this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class LlamaCppModel(LocalModel[LoadedGGUF]):
     """A local model on one thread of its own; the first use, or `open`, loads it.
 
     In exact mode the log-probabilities of a request are the same bits whatever was asked before, in
@@ -105,58 +245,31 @@ class LlamaCppModel(InProcessModel):
                 it whole.
             sha256: What the file's SHA-256 must be, in hex, for a file that is known.
         """
-        self._name, self._spec = name, str(path)
-        self._n_ctx, self._gpu_layers, self._threads = n_ctx, n_gpu_layers, threads
-        self._mode, self._kv, self._truncate = mode, kv, truncate
-        self._sequences = (sequences or DEFAULT_SEQUENCES) if mode == "throughput" else 1
-        self._batch, self._flash_attention = batch, flash_attention
-        self._capacity = 1 if self._sequences == 1 else REFILL * self._sequences
-        self._seed, self._check_tensors = seed, check_tensors
-        self._sha256 = sha256
-        self._rules = Rules(name, truncate, seed)
-        self._opening = asyncio.Lock()
-        self._worker: ThreadWorker[LoadedGGUF] | None = None
-        self._loaded: LoadedGGUF | None = None
-        self._digest = ""
-        self._closed = False
-        self._check_arguments(sequences)
-
-    def _check_arguments(self, sequences: int | None) -> None:
-        for what, value, least in (
-            ("n_ctx", self._n_ctx, 2),
-            ("n_gpu_layers", self._gpu_layers, -1),
-            ("threads", self._threads, 1),
-        ):
-            if value is not None and not least <= value < 2**31:
-                raise ConfigurationError(f"{what} must be at least {least}, not {value}")
-        if self._mode not in ("exact", "throughput"):
-            raise ConfigurationError(f"mode must be 'exact' or 'throughput', not {self._mode!r}")
-        if self._kv not in ("f16", "f32"):
-            raise ConfigurationError(f"kv must be 'f16' or 'f32', not {self._kv!r}")
-        if self._truncate not in ("error", "source"):
-            raise ConfigurationError(
-                f"truncate must be 'error' or 'source', not {self._truncate!r}"
-            )
-        if self._mode == "throughput" and not 2 <= self._sequences <= 64:
-            raise ConfigurationError(
-                f"throughput mode takes 2 to 64 sequences, not {self._sequences}"
-            )
-        if not MIN_LIMIT <= self._batch <= MAX_BATCH:
-            raise ConfigurationError(
-                f"batch must be {MIN_LIMIT} to {MAX_BATCH} tokens, not {self._batch}"
-            )
-        if sequences is not None and self._mode == "exact":
+        if sequences is not None and mode == "exact":
             raise ConfigurationError("sequences needs mode='throughput': exact mode has one")
-        if self._flash_attention and self._mode == "exact":
-            raise ConfigurationError(
-                "flash_attention needs mode='throughput': its results depend on how a prompt was"
-                " cut, which exact mode rules out"
-            )
-
-    @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
+        many = 1 if mode == "exact" else sequences or DEFAULT_SEQUENCES
+        self._loader = Loader(
+            Rules(name, truncate, seed),
+            str(path),
+            n_ctx=n_ctx,
+            n_gpu_layers=n_gpu_layers,
+            threads=threads,
+            kv=kv,
+            sequences=many,
+            batch=batch,
+            flash_attention=flash_attention,
+            check_tensors=check_tensors,
+            sha256=sha256,
+        )
+        self._mode = mode
+        _check_options(mode, self._loader)
+        queue = WorkQueue[LoadedGGUF, AnyRequest, AnyResponse](
+            self._loader,
+            PrefixOrder(1 if mode == "exact" else REFILL * many),
+            name=name,
+            next_turn_seconds=NEXT_TURN_SECONDS,
+        )
+        super().__init__(name, queue)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -169,35 +282,28 @@ class LlamaCppModel(InProcessModel):
         Raises:
             ConfigurationError: The model is not open.
         """
-        loaded = self._loaded
-        if loaded is None:
-            raise ConfigurationError(
-                f"model {self._name!r} is not open: its file decides what it is (await"
-                " model.open())"
-            )
+        loaded, options = self._loaded(), self._loader
         return {
             "backend": "llamacpp",
-            "file": self._digest,
+            "file": loaded.digest,
             "quantisation": loaded.weights.quantisation,
             "n_ctx": loaded.engine.n_ctx,
-            "kv": self._kv,
-            "mode": self._mode if self._mode == "exact" else f"throughput{self._sequences}",
-            "flash_attention": self._flash_attention,
+            "kv": options.kv,
+            "mode": self._mode if self._mode == "exact" else f"throughput{options.sequences}",
+            "flash_attention": options.flash_attention,
             # Left out at its default, so that answers kept before this option existed are still
             # found.
-            **({} if self._batch == BATCH else {"batch": self._batch}),
-            "gpu_layers": (
-                (-1 if self._gpu_layers is None else self._gpu_layers) if offloads() else 0
-            ),
-            "truncate": self._truncate,
-            "seed": self._seed,
+            **({} if options.batch == BATCH else {"batch": options.batch}),
+            "gpu_layers": options.gpu_layers,
+            "truncate": options.rules.truncate,
+            "seed": options.rules.seed,
             "library": f"llama-cpp-python {library_version()}",
         }
 
     @property
     def capabilities(self) -> Capabilities:
         """Everything but a length that is known before the model is open."""
-        length = self._n_ctx if self._loaded is None else self._loaded.engine.n_ctx
+        length = self._loader.n_ctx if self._engine is None else self._engine.engine.n_ctx
         return Capabilities(
             n=True,
             logprobs=True,
@@ -208,73 +314,10 @@ class LlamaCppModel(InProcessModel):
             context_length=length,
         )
 
-    @property
-    def evaluated_tokens(self) -> int:
-        """Tokens really evaluated so far; prompts that share a prefix cost it once."""
-        return 0 if self._loaded is None else self._loaded.engine.evaluated_tokens
-
-    async def open(self) -> Self:
-        """Find, or download, the file and load it; does nothing if that is done.
-
-        Raises:
-            ModelNotFound: There is no such file.
-            NothingListening: It must be downloaded, and the hub cannot be reached.
-            ConfigurationError: It is no usable model, or does not fit into memory.
-            ModelClosed: The model is closed.
-        """
-        async with self._opening:
-            self._check_open()
-            if self._loaded is None:
-                path = await asyncio.to_thread(locate, self._spec)
-                # The digest before loading: it is the model's identity, and a damaged file should
-                # not be loaded.
-                digest = await asyncio.to_thread(file_digest, path)
-                self._check_digest(path, digest)
-                await self._load(path, digest)
-        return self
-
-    def _check_digest(self, path: Path, digest: str) -> None:
-        if self._sha256 is not None and digest != self._sha256:
-            raise ConfigurationError(
-                f"the file of model {self._name!r} is damaged: {path} has the SHA-256 {digest},"
-                f" but {self._sha256!r} was expected; install it again (pip install"
-                " --force-reinstall textassay). Models behind an API need no file, such as "
-                f"{BEHIND_API}"
-            )
-
-    async def _load(self, path: Path, digest: str) -> None:
-        layers = 0 if not offloads() else -1 if self._gpu_layers is None else self._gpu_layers
-        load = Loader(
-            path,
-            self._n_ctx,
-            layers,
-            self._threads,
-            self._kv,
-            self._sequences,
-            self._check_tensors,
-            self._batch,
-            self._flash_attention,
-        )
-        worker = ThreadWorker[LoadedGGUF](
-            load, name=self._name, capacity=self._capacity, together=run_together
-        )
-        try:
-            loaded = await worker.start()
-        except BaseException:
-            worker.stop()
-            raise
-        if self._closed:
-            worker.stop()
-            await worker.stopped()
-            self._check_open()
-        self._worker, self._loaded, self._digest = worker, loaded, digest
-        # For a model that nobody closed. At exit the worker joins its thread by itself.
-        weakref.finalize(self, worker.stop).atexit = False
-        self._warn_without_offload()
-
-    def _warn_without_offload(self) -> None:
-        wanted_offload = bool(self._gpu_layers) or (self._gpu_layers is None and gpu_in_sight())
-        if wanted_offload and not offloads():
+    def _has_opened(self) -> None:
+        layers = self._loader.n_gpu_layers
+        wants_gpu = bool(layers) or (layers is None and gpu_in_sight())
+        if wants_gpu and not offloads():
             warnings.warn(
                 f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
                 " on the CPU; docs/local-models.md has the line that builds it for CUDA or Metal,"
@@ -282,65 +325,32 @@ class LlamaCppModel(InProcessModel):
                 stacklevel=4,
             )
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ModelClosed(f"model {self._name!r} is closed")
 
-    async def generate(self, request: Request) -> Response:
-        """Return `n` sampled answers.
-
-        Raises:
-            ContextTooLong: Prompt and `max_tokens` do not fit.
-            ConfigurationError: Messages were given and the file has no chat template, or the JSON
-                schema cannot be kept.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
-        if request.extra:
-            raise ConfigurationError(
-                f"a local model takes no extra fields, and was given {', '.join(request.extra)}"
-            )
-        return await self._submit(WritingTask(self._rules, request))
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the log of each choice's probability to come next, summed over its forms.
-
-        Raises:
-            RequestRefused: A form adds no token, or belongs to two choices.
-            ContextTooLong: The prompt does not fit.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
-        return await self._submit(ScoringTask(self._rules, request, plan_choices))
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the log-probability of each token of the continuation.
-
-        Raises:
-            RequestRefused: Nothing stands before the first token.
-            ContextTooLong: Prompt and continuation do not fit.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
-        return await self._submit(ScoringTask(self._rules, request, plan_continuation))
-
-    async def _submit(self, task: WorkerTask[LoadedGGUF, T]) -> T:
-        self._check_open()
-        if self._worker is None:
-            await self.open()
-        if self._worker is None:
-            raise ModelClosed(f"model {self._name!r} is closed")
-        return await self._worker.submit(task)
-
-    async def aclose(self) -> None:
-        """Stop, failing what is queued with `ModelClosed`, and free the memory.
-
-        Safe to call twice.
-        """
-        self._closed = True
-        if self._worker is not None:
-            self._worker.stop()
-            await self._worker.stopped()
-
-    async def __aenter__(self) -> Self:
-        return await self.open()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
+def _check_options(mode: str, options: Loader) -> None:
+    for what, value, least in (
+        ("n_ctx", options.n_ctx, 2),
+        ("n_gpu_layers", options.n_gpu_layers, -1),
+        ("threads", options.threads, 1),
+    ):
+        if value is not None and not least <= value < 2**31:
+            raise ConfigurationError(f"{what} must be at least {least}, not {value}")
+    for what, text, known in (
+        ("mode", mode, ("exact", "throughput")),
+        ("kv", options.kv, ("f16", "f32")),
+        ("truncate", options.rules.truncate, ("error", "source")),
+    ):
+        if text not in known:
+            raise ConfigurationError(f"{what} must be {known[0]!r} or {known[1]!r}, not {text!r}")
+    if mode == "throughput" and not 2 <= options.sequences <= 64:
+        raise ConfigurationError(
+            f"throughput mode takes 2 to 64 sequences, not {options.sequences}"
+        )
+    if not MIN_LIMIT <= options.batch <= MAX_BATCH:
+        raise ConfigurationError(
+            f"batch must be {MIN_LIMIT} to {MAX_BATCH} tokens, not {options.batch}"
+        )
+    if options.flash_attention and mode == "exact":
+        raise ConfigurationError(
+            "flash_attention needs mode='throughput': its results depend on how a prompt was"
+            " cut, which exact mode rules out"
+        )

@@ -1,4 +1,4 @@
-"""A loaded model file: its metadata, its vocabulary, and text to token ids and back.
+"""A loaded model file: its metadata, its vocabulary, text to token ids and back, and its memory.
 
 Any thread may tokenize and spell (llama.h: "The API is thread-safe"); loading and freeing is the
 owner thread's. Checks come before calls, since llama.cpp aborts the process where Python would
@@ -8,18 +8,25 @@ raise.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.library import forget_log, has_amx, library, logged
+from textassay.runtime.backends.llamacpp.library import (
+    forget_log,
+    free_gpu_bytes,
+    has_amx,
+    library,
+    logged,
+)
+from textassay.runtime.backends.local.tokens import Ids
 from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused
 
-Ids = NDArray[np.int32]
+KvType = Literal["f16", "f32"]
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 class Weights:
@@ -28,18 +35,14 @@ class Weights:
     def __init__(
         self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False
     ) -> None:
-        """Load the file.
+        """Load the file; of a split model, `path` is its first part.
 
         Args:
-            path: The GGUF file; of a split model, its first part.
+            path: The GGUF file.
             gpu_layers: Layers to put on the GPU, -1 for all.
             check_tensors: Whether to look for NaN and infinity in the whole file first.
             repack: Whether weights may be repacked for this CPU: up to a third faster for some
                 quantizations, but rows then round differently by their place in a batch.
-
-        Raises:
-            ModelNotFound: There is no such file.
-            ConfigurationError: The file is no usable model; the message holds llama.cpp's reason.
         """
         if not path.is_file():
             raise ModelNotFound(
@@ -168,11 +171,7 @@ class Weights:
         )
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of plain text: no BOS is added and no special token is read out of it.
-
-        Raises:
-            RequestRefused: The text holds lone surrogates, or cannot be tokenized.
-        """
+        """Return the ids of plain text: no BOS is added and no special token is read out of it."""
         try:
             data = text.encode()
         except UnicodeEncodeError as error:
@@ -214,3 +213,75 @@ class Weights:
         if self.handle:
             self._lib.llama_model_free(self.handle)
             self.handle = None
+
+
+def check_memory(
+    weights: Weights,
+    *,
+    n_ctx: int,
+    sequences: int,
+    kv: KvType,
+    gpu_layers: int = 0,
+    free: Callable[[], int | None] | None = None,
+    free_on_gpu: Callable[[], int | None] = free_gpu_bytes,
+) -> None:
+    """Refuse a context whose keys and values cannot fit into the memory that is free now.
+
+    Asked before llama.cpp allocates it, since the kernel answers by killing. The weights have taken
+    their own memory already; keys and values of `gpu_layers` lie on the GPU (-1 for all layers).
+    """
+    needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
+    layers = library().llama_model_n_layer(weights.handle)
+    # Keys and values of a layer lie where the layer does.
+    share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
+    context = f"a context of {n_ctx} tokens x {sequences}"
+    _check(
+        context, needed * (1 - share), (free or free_bytes)(), "smaller n_ctx or fewer sequences"
+    )
+    if share:
+        place = "smaller n_ctx, fewer sequences or fewer n_gpu_layers"
+        _check(f"{context} on the GPU", needed * share, free_on_gpu(), place)
+
+
+def _check(context: str, needed: float, free: int | None, instead: str) -> None:
+    if free is not None and needed > free:
+        raise ConfigurationError(
+            f"{context} needs {needed / 2**30:.1f} GiB for keys and values, and "
+            f"{free / 2**30:.1f} GiB are free: ask for a {instead}"
+        )
+
+
+def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int:
+    """Return the bytes that keys and values of a full context take."""
+    lib, model, metadata = library(), weights.handle, weights.metadata
+    architecture = metadata.get("general.architecture", "")
+    head = lib.llama_model_n_embd(model) // max(1, lib.llama_model_n_head(model))
+    key = int(metadata.get(f"{architecture}.attention.key_length", head))
+    value = int(metadata.get(f"{architecture}.attention.value_length", head))
+    per_token = lib.llama_model_n_layer(model) * lib.llama_model_n_head_kv(model) * (key + value)
+    return int(per_token * (4 if kv == "f32" else 2) * n_ctx * sequences)
+
+
+def free_bytes() -> int | None:
+    """Return the bytes that this process can still allocate, or `None` if not on Linux."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    free = next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
+    )
+    limit = _cgroup("memory.max")
+    used = _cgroup("memory.current")
+    if free is None or limit is None or used is None:
+        return free
+    # A container is killed at its own limit, however much the machine has left.
+    return min(free, limit - used)
+
+
+def _cgroup(name: str) -> int | None:
+    try:
+        text = (_CGROUP / name).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.generation import Draft, Generation
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation
-from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.backends.local.generation import Draft, Generation
+from textassay.runtime.backends.local.scoring import Evaluation
+from textassay.runtime.backends.local.tokens import Ids
 from textassay.runtime.backends.transformers.loading import LoadedTransformer
 from textassay.runtime.errors import FatalModelError
 
@@ -32,39 +31,11 @@ MAX_LOGITS = 2**26
 """Most logits held at once, 256 MB in single precision."""
 
 
-@dataclass
-class BatchRow:
-    """One row to evaluate.
-
-    Attributes:
-        evaluation: Ids and wanted tokens; of the decoder, if there is an encoder.
-        encoded: What the encoder reads; empty for decoder-only models.
-    """
-
-    evaluation: Evaluation
-    encoded: Ids = field(default_factory=lambda: np.empty(0, np.int32))
-
-    @property
-    def length(self) -> int:
-        """Tokens that are evaluated."""
-        return len(self.evaluation.ids) + len(self.encoded)
-
-    @property
-    def predicted(self) -> int:
-        """Positions whose logits are wanted: the last ones."""
-        return len(self.evaluation.ids) - self.evaluation.first
-
-
 class TransformersEngine:
-    """Evaluates sequences on one model; all calls come from one thread.
-
-    Attributes:
-        loaded: The model.
-        evaluated_tokens: Tokens evaluated so far, padding left out.
-    """
+    """Evaluates sequences on one model; all calls come from one thread."""
 
     def __init__(self, loaded: LoadedTransformer, *, batch_tokens: int) -> None:
-        self.loaded, self.evaluated_tokens = loaded, 0
+        self.loaded, self.evaluated_tokens = loaded, 0  # padding left out
         self._torch, self._model, self._batch_tokens = loaded.torch, loaded.model, batch_tokens
         accepted = inspect.signature(type(loaded.model).forward).parameters
         self._takes_positions = "position_ids" in accepted
@@ -73,7 +44,7 @@ class TransformersEngine:
         self._keeps_logits = "logits_to_keep" in accepted
         self._vocabulary = int(loaded.model.config.get_text_config().vocab_size)
 
-    def score(self, sequences: Sequence[BatchRow]) -> None:
+    def score(self, sequences: Sequence[Evaluation]) -> None:
         """Fill in the wanted log-probabilities of all sequences."""
         with self._torch.inference_mode():
             for batch in self._batches(sequences):
@@ -86,7 +57,7 @@ class TransformersEngine:
         """Write the samples of all generations together, step by step."""
         with self._torch.inference_mode():
             drafts = [draft for generation in generations for draft in generation.begin()]
-            owners = [n for n, generation in enumerate(generations) for _ in generation.drafts]
+            owners = [n for n, one in enumerate(generations) for _ in one.drafts]
             writer = _Writer(self, [generation.ids for generation in generations], owners)
             writer.run(drafts)
 
@@ -104,11 +75,11 @@ class TransformersEngine:
 
     # ---- scoring ----
 
-    def _batches(self, sequences: Sequence[BatchRow]) -> Iterator[list[BatchRow]]:
+    def _batches(self, sequences: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:
         """Yield batches of like lengths whose padded tokens and logits stay within bounds."""
-        batch: list[BatchRow] = []
+        batch: list[Evaluation] = []
         # By length, so that padding is small, and by ids, so that neighbors share their beginnings.
-        for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.evaluation.ids))):
+        for sequence in sorted(sequences, key=lambda one: (one.length, bytes(one.ids))):
             longest = max(one.length for one in [*batch, sequence])
             rows = max(one.predicted for one in [*batch, sequence])
             count = len(batch) + 1
@@ -120,8 +91,8 @@ class TransformersEngine:
         if batch:
             yield batch
 
-    def _score_causal(self, batch: list[BatchRow]) -> None:
-        ids = [one.evaluation.ids for one in batch]
+    def _score_causal(self, batch: list[Evaluation]) -> None:
+        ids = [one.ids for one in batch]
         shared = self._shared(batch)
         past = None
         if shared:
@@ -134,29 +105,29 @@ class TransformersEngine:
         output = self._forward(tokens, mask=mask, past=past, shared=shared, keep=width)
         logits = output.logits[:, -width:]
         for number, one in enumerate(batch):
-            self._take(one.evaluation, logits[number, width - one.predicted :])
+            self._take(one, logits[number, width - one.predicted :])
 
-    def _shared(self, batch: Sequence[BatchRow]) -> int:
+    def _shared(self, batch: Sequence[Evaluation]) -> int:
         """Return how many leading tokens all rows share, 0 if too few to be worth a pass."""
         if len(batch) < 2:
             return 0
         # Never past the first wanted position: logits of the shared part are not computed.
-        limit = min(one.evaluation.first for one in batch)
-        first = batch[0].evaluation.ids
+        limit = min(one.first for one in batch)
+        first = batch[0].ids
         for one in batch[1:]:
-            same = first[:limit] == one.evaluation.ids[:limit]
+            same = first[:limit] == one.ids[:limit]
             limit = int(np.argmin(same)) if not same.all() else limit
         return limit if limit >= MIN_SHARED else 0
 
-    def _score_seq2seq(self, batch: list[BatchRow]) -> None:
+    def _score_seq2seq(self, batch: list[Evaluation]) -> None:
         hidden, mask, rows = self._encode([one.encoded for one in batch])
-        tokens, _ = self._padded([one.evaluation.ids for one in batch], left=False)
-        self.evaluated_tokens += sum(len(one.evaluation.ids) for one in batch)
+        tokens, _ = self._padded([one.ids for one in batch], left=False)
+        self.evaluated_tokens += sum(len(one.ids) for one in batch)
         # a position never sees the padding behind it, so the decoder needs no mask
         logits = self._decode(hidden[rows], mask[rows], tokens).logits
         for number, one in enumerate(batch):
-            first, last = one.evaluation.first, len(one.evaluation.ids)
-            self._take(one.evaluation, logits[number, first:last])
+            first, last = one.first, len(one.ids)
+            self._take(one, logits[number, first:last])
 
     def _take(self, evaluation: Evaluation, logits: Any) -> None:
         """Keep the log-probabilities of the wanted tokens.

@@ -1,50 +1,144 @@
-"""`TransformersModel`.
-
-Answers prompts and scores given text by the transformers library, in process.
-"""
+"""`TransformersModel`: a model of the transformers library, in this process."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import Any, Self, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from textassay.runtime.backends.batching import Batcher
-from textassay.runtime.backends.llamacpp.chat import ChatTemplate
-from textassay.runtime.backends.llamacpp.fitting import Truncate
-from textassay.runtime.backends.llamacpp.tokens import GGUFTokenizer
+import numpy as np
+
+from textassay.runtime.backends.local.files import folder_digest, locate_folder
+from textassay.runtime.backends.local.model import LocalModel
+from textassay.runtime.backends.local.scoring import Prompt
+from textassay.runtime.backends.local.tasks import (
+    AnyRequest,
+    AnyResponse,
+    RequestReader,
+    Rules,
+    Task,
+    Truncate,
+    run_tasks,
+)
+from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer
+from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
 from textassay.runtime.backends.transformers.engine import TransformersEngine
 from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, LoadedTransformer, load
-from textassay.runtime.backends.transformers.source import folder_digest, locate
-from textassay.runtime.backends.transformers.tasks import (
-    Rules,
-    ScoringTask,
-    WritingTask,
-    plan_choices,
-    plan_continuation,
-    run,
-)
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
-from textassay.runtime.model import (
-    Capabilities,
-    ChoicesRequest,
-    ChoicesResponse,
-    ContinuationRequest,
-    ContinuationResponse,
-    InProcessModel,
-    Request,
-    Response,
-)
+from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
+from textassay.runtime.model import Capabilities, Prompted, Request, Response
 
 BATCH_TOKENS = 8192
+MAX_ANSWER = 1024
+"""Longest answer in tokens, if the request names none: some models have no length to bound it."""
 PLAIN_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ '\n\n' if not loop.last }}{% endfor %}"
 """How messages become a prompt of an encoder-decoder model without a template of its own: FLAN-T5
 and its like were trained on plain instructions."""
 
 
-class TransformersModel(InProcessModel):
+class EncodedPrompt:
+    """A prompt that goes through an encoder: what follows it is all that the decoder writes."""
+
+    def __init__(self, loaded: LoadedTransformer, tokenizer: PromptTokenizer, prompt: Ids) -> None:
+        assert loaded.start is not None
+        self._tokenizer = tokenizer
+        self.encoded = np.concatenate([prompt, np.array(loaded.vocabulary.end_mark, np.int32)])
+        self.ids: Ids = np.array([loaded.start], np.int32)
+
+    def followed_by(self, text: str) -> Ids:
+        """Return the decoder's ids for a text.
+
+        A leading space is dropped, since the decoder's text begins here.
+        """
+        return np.concatenate([self.ids, self._tokenizer.plain(text.lstrip(" "))])
+
+
+@dataclass
+class LoadedModel:
+    """A loaded model on its thread."""
+
+    loaded: LoadedTransformer
+    engine: TransformersEngine
+    reader: RequestReader
+    digest: str
+
+    @property
+    def evaluated_tokens(self) -> int:
+        """Tokens evaluated so far; what the rows of a batch share counts once."""
+        return self.engine.evaluated_tokens
+
+    def prepare(self, request: AnyRequest) -> Task:
+        """Tokenize a request."""
+        return self.reader.read(request)
+
+    def run(
+        self, tasks: Sequence[Task], abandoned: Callable[[], bool]
+    ) -> list[AnyResponse | TextassayError]:
+        """Evaluate a batch; if memory runs out, its halves."""
+        try:
+            return run_tasks(tasks, self.engine.score, self.engine.generate)
+        except self.loaded.torch.OutOfMemoryError as error:
+            if len(tasks) == 1:
+                raise ConfigurationError(
+                    f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
+                    "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
+                ) from error
+        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
+        # failed.
+        half = len(tasks) // 2
+        return [*self.run(tasks[:half], abandoned), *self.run(tasks[half:], abandoned)]
+
+    def close(self) -> None:
+        """Nothing to do: the memory goes with the last reference."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Finds, or downloads, a model and loads it with these options when called."""
+
+    rules: Rules
+    spec: str
+    dtype: DType
+    device: str
+    device_map: str | None
+    batch_tokens: int
+    n_ctx: int | None
+
+    def __call__(self) -> LoadedModel:
+        """Load, or raise what `LocalModel.open` raises."""
+        folder = locate_folder(self.spec)
+        digest = folder_digest(folder)
+        loaded = load(
+            folder,
+            label=self.rules.name,
+            dtype=self.dtype,
+            device=self.device,
+            device_map=self.device_map,
+            n_ctx=self.n_ctx,
+        )
+        vocabulary = loaded.vocabulary
+        plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
+        template = ChatTemplate(
+            vocabulary.tokenizer.chat_template or plain,
+            file=self.rules.name,
+            bos=vocabulary.tokenizer.bos_token or "",
+            eos=vocabulary.tokenizer.eos_token or "",
+        )
+        tokenizer = PromptTokenizer(vocabulary, template)
+
+        def tokenize(request: Prompted) -> Prompt:
+            prompt = tokenizer.prompt(request)
+            if loaded.is_encoder_decoder:
+                return EncodedPrompt(loaded, tokenizer, prompt.ids)
+            return prompt
+
+        reader = RequestReader(
+            self.rules, vocabulary, tokenize, limit=loaded.length, longest_answer=MAX_ANSWER
+        )
+        engine = TransformersEngine(loaded, batch_tokens=self.batch_tokens)
+        return LoadedModel(loaded, engine, reader, digest)
+
+
+class TransformersModel(LocalModel[LoadedModel]):
     """A model of the transformers library on one thread of its own.
 
     The first use, or `open`, loads it.
@@ -82,21 +176,14 @@ class TransformersModel(InProcessModel):
         truncate: Truncate = "error",
         seed: int | None = None,
     ) -> None:
-        self._name, self._spec = name, spec
-        self._dtype, self._device, self._device_map = dtype, device, device_map
-        self._batch_tokens, self._n_ctx = batch_tokens, n_ctx
-        self._rules = Rules(name, truncate, seed)
-        self._opening = asyncio.Lock()
-        self._loaded: LoadedTransformer | None = None
-        self._engine: TransformersEngine | None = None
-        self._batcher: Batcher[Any, Any, Any] | None = None
-        self._digest = ""
-        self._closed = False
-
-    @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
+        rules = Rules(name, truncate, seed)
+        self._loader = Loader(rules, spec, dtype, device, device_map, batch_tokens, n_ctx)
+        queue = WorkQueue[LoadedModel, AnyRequest, AnyResponse](
+            self._loader,
+            LengthOrder(batch_tokens=batch_tokens),
+            name=name,
+        )
+        super().__init__(name, queue)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -105,24 +192,20 @@ class TransformersModel(InProcessModel):
         Raises:
             ConfigurationError: The model is not open.
         """
-        if self._loaded is None:
-            raise ConfigurationError(
-                f"model {self._name!r} is not open: its files decide what it is (await"
-                " model.open())"
-            )
+        model = self._loaded()
         return {
             "backend": "transformers",
-            "files": self._digest,
-            **self._loaded.description,
-            "n_ctx": self._loaded.length if self._loaded.length != NO_LIMIT else None,
-            "truncate": self._rules.truncate,
-            "seed": self._rules.seed,
+            "files": model.digest,
+            **model.loaded.description,
+            "n_ctx": model.loaded.length if model.loaded.length != NO_LIMIT else None,
+            "truncate": self._loader.rules.truncate,
+            "seed": self._loader.rules.seed,
         }
 
     @property
     def capabilities(self) -> Capabilities:
         """Everything but JSON schemas, and a length that is known once the model is open."""
-        length = self._n_ctx if self._loaded is None else self._loaded.length
+        length = self._loader.n_ctx if self._engine is None else self._engine.loaded.length
         return Capabilities(
             n=True,
             logprobs=True,
@@ -133,148 +216,14 @@ class TransformersModel(InProcessModel):
             context_length=None if length == NO_LIMIT else length,
         )
 
-    @property
-    def evaluated_tokens(self) -> int:
-        """Tokens evaluated so far; what the rows of a batch share counts once."""
-        return 0 if self._engine is None else self._engine.evaluated_tokens
-
-    async def open(self) -> Self:
-        """Find, or download, the model and load it; does nothing if that is done.
-
-        Raises:
-            ModelNotFound: There is no such folder or repository.
-            NothingListening: It must be downloaded, and the hub cannot be reached.
-            ConfigurationError: The extra is missing, or it is not a usable language model.
-            ModelClosed: The model is closed.
-        """
-        async with self._opening:
-            self._check_open()
-            if self._loaded is None:
-                folder = await asyncio.to_thread(locate, self._spec)
-                # Hashing and loading read gigabytes, so neither may run on the event loop.
-                digest = await asyncio.to_thread(folder_digest, folder)
-                loaded = await asyncio.to_thread(self._load, folder)
-                self._check_open()
-                self._start(loaded, digest)
-        return self
-
-    def _load(self, folder: Path) -> LoadedTransformer:
-        return load(
-            folder,
-            label=self._name,
-            dtype=self._dtype,
-            device=self._device,
-            device_map=self._device_map,
-            n_ctx=self._n_ctx,
-        )
-
-    def _start(self, loaded: LoadedTransformer, digest: str) -> None:
-        vocabulary = loaded.vocabulary
-        plain = PLAIN_TEMPLATE if loaded.is_encoder_decoder else None
-        template = ChatTemplate(
-            vocabulary.tokenizer.chat_template or plain,
-            file=self._name,
-            bos=vocabulary.tokenizer.bos_token or "",
-            eos=vocabulary.tokenizer.eos_token or "",
-        )
-        tokenizer = GGUFTokenizer(vocabulary, template)  # type: ignore[arg-type]  # has what is needed
-        engine = TransformersEngine(loaded, batch_tokens=self._batch_tokens)
-        self._loaded, self._engine, self._digest = loaded, engine, digest
-        self._batcher = Batcher(
-            partial(self._task, loaded, tokenizer),
-            partial(self._answer, engine),
-            length=lambda task: task.length,
-            batch_tokens=self._batch_tokens,
-            name=self._name,
-        )
-
-    def _task(
-        self,
-        loaded: LoadedTransformer,
-        tokenizer: GGUFTokenizer,
-        request: Request | ChoicesRequest | ContinuationRequest,
-    ) -> ScoringTask[Any] | WritingTask:
-        """Tokenize a request; its own errors are its own."""
-        if isinstance(request, Request):
-            return WritingTask(self._rules, loaded, tokenizer, request)
-        plan = plan_choices if isinstance(request, ChoicesRequest) else plan_continuation
-        return ScoringTask(self._rules, loaded, tokenizer, request, plan)
-
-    @staticmethod
-    def _answer(
-        engine: TransformersEngine, tasks: Sequence[ScoringTask[Any] | WritingTask]
-    ) -> list[Any]:
-        """Evaluate a batch; if memory runs out, its halves."""
-        try:
-            return run(engine, tasks)
-        except engine.loaded.torch.OutOfMemoryError as error:
-            if len(tasks) == 1:
-                raise ConfigurationError(
-                    f"memory runs out for one request: {str(error).splitlines()[0]}; use dtype="
-                    "float16 or bfloat16, device_map=auto, or a smaller n_ctx"
-                ) from error
-        # Outside of the `except`: its traceback would hold on to the tensors of the batch that
-        # failed.
-        half = len(tasks) // 2
-        return [
-            *TransformersModel._answer(engine, tasks[:half]),
-            *TransformersModel._answer(engine, tasks[half:]),
-        ]
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ModelClosed(f"model {self._name!r} is closed")
-
     async def generate(self, request: Request) -> Response:
-        """Return `n` sampled answers.
+        """Return `n` sampled answers; see `LocalModel.generate`.
 
         Raises:
             CapabilityError: A JSON schema is asked for.
-            ConfigurationError: Messages were given and the model has no chat template, or extra
-                fields were given.
-            ContextTooLong: Prompt and answer do not fit.
-            ModelClosed: The model is closed.
         """
         if request.json_schema is not None:
             raise CapabilityError(
                 f"model {self._name!r} cannot follow a JSON schema; use llamacpp/ or a server"
             )
-        if request.extra:
-            raise ConfigurationError(
-                f"a local model takes no extra fields, and was given {', '.join(request.extra)}"
-            )
-        return cast(Response, await self._ask(request))
-
-    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the log of each choice's probability to come next, summed over its forms.
-
-        Raises:
-            RequestRefused: A form adds no token, or belongs to two choices.
-            ContextTooLong: The prompt does not fit.
-            ModelClosed: The model is closed.
-        """
-        return cast(ChoicesResponse, await self._ask(request))
-
-    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the log-probabilities of the tokens of a given text after a prompt.
-
-        Raises:
-            RequestRefused: The text adds no token, or nothing stands before its first.
-            ContextTooLong: Prompt and text do not fit.
-            ModelClosed: The model is closed.
-        """
-        return cast(ContinuationResponse, await self._ask(request))
-
-    async def _ask(self, request: Request | ChoicesRequest | ContinuationRequest) -> Any:
-        # Cheap once it is open: only an uncontended lock is taken.
-        await self.open()
-        assert self._batcher is not None
-        [answer] = await self._batcher.ask([request])
-        return answer
-
-    async def aclose(self) -> None:
-        """Stop the thread and free the model; safe to call twice."""
-        self._closed = True
-        if self._batcher is not None:
-            await self._batcher.aclose()
-        self._batcher = self._engine = self._loaded = None
+        return await super().generate(request)

@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from textassay.runtime.backends.llamacpp.chunks import reusable
-from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine, common_prefix
-from textassay.runtime.backends.llamacpp.generation import Draft, Generation
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation, LogitRow
-from textassay.runtime.backends.llamacpp.weights import Ids
+from textassay.runtime.backends.llamacpp.engine import Abandoned, LlamaEngine, reusable
+from textassay.runtime.backends.local.generation import Draft, Generation
+from textassay.runtime.backends.local.scoring import Evaluation, LogitRow
+from textassay.runtime.backends.local.tokens import Ids, common_prefix, sort_key
 from textassay.runtime.errors import TextassayError
 
 _WORTH_A_COPY = 64
@@ -33,7 +32,7 @@ def score_together(
     """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
     # Sorted by ids, neighbors share their longest prefixes, and a group is evaluated from its
     # common one.
-    ordered = sorted(evaluations, key=lambda evaluation: evaluation.ids.astype(">u4").tobytes())
+    ordered = sorted(evaluations, key=lambda evaluation: sort_key(evaluation.ids))
     for start in range(0, len(ordered), engine.sequences):
         _score_group(engine, ordered[start : start + engine.sequences], abandoned)
 
@@ -102,35 +101,29 @@ def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
     return left
 
 
-def generate_together(
+def write_together(
     engine: LlamaEngine, generations: Sequence[Generation], abandoned: Callable[[], bool]
-) -> list[TextassayError | None]:
-    """Write all samples of all requests.
+) -> None:
+    """Write all samples of all requests; a sequence that has finished takes the next one at once.
 
-    A sequence that has finished takes the next sample at once.
-
-    Returns:
-        For each request why it failed, or `None`; one that fails leaves the others alone.
+    A request that fails keeps its error and leaves the others alone.
     """
-    errors: list[TextassayError | None] = [None] * len(generations)
     waiting: deque[_Waiting] = deque()
-    for index, generation in enumerate(generations):
+    for generation in generations:
         try:
-            waiting.extend(_Waiting(index, generation, draft) for draft in generation.begin())
+            waiting.extend(_Waiting(generation, draft) for draft in generation.begin())
         except TextassayError as error:
-            errors[index] = error
+            generation.error = error
     try:
-        _write_all(engine, waiting, errors, abandoned)
+        _write_all(engine, waiting, abandoned)
     finally:
         for generation in generations:
             generation.close()
-    return errors
 
 
 class _Waiting(NamedTuple):
-    """A sample that is still to be written, with the number of its request."""
+    """A sample that is still to be written."""
 
-    number: int
     generation: Generation
     draft: Draft
 
@@ -145,10 +138,7 @@ class _Growing:
 
 
 def _write_all(
-    engine: LlamaEngine,
-    waiting: deque[_Waiting],
-    errors: list[TextassayError | None],
-    abandoned: Callable[[], bool],
+    engine: LlamaEngine, waiting: deque[_Waiting], abandoned: Callable[[], bool]
 ) -> None:
     growing: dict[int, _Growing] = {}
     first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
@@ -158,18 +148,18 @@ def _write_all(
                 raise Abandoned
             while waiting and len(growing) < engine.sequences:
                 sample = waiting.popleft()
-                if errors[sample.number] is not None:
+                if sample.generation.error is not None:
                     continue
-                ids = sample.generation.ids
+                ids, request = sample.generation.ids, id(sample.generation)
                 free = [s for s in range(engine.sequences) if s not in growing]
                 # The free sequence that still holds most of this prompt.
                 sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
-                known = first_rows.get(sample.number)
-                row = first_rows[sample.number] = _begin(engine, sequence, ids, known, abandoned)
-                token = _grown(sample, row, errors)
+                known = first_rows.get(request)
+                row = first_rows[request] = _begin(engine, sequence, ids, known, abandoned)
+                token = _grown(sample, row)
                 if token is not None:
                     growing[sequence] = _Growing(sample, token, len(ids))
-            _step(engine, growing, errors)
+            _step(engine, growing)
     finally:
         for sequence, one in growing.items():
             engine.rewind(sequence, len(one.sample.generation.ids))
@@ -196,9 +186,7 @@ def _begin(
     return engine.last_row(ids, abandoned, sequence=sequence)
 
 
-def _step(
-    engine: LlamaEngine, growing: dict[int, _Growing], errors: list[TextassayError | None]
-) -> None:
+def _step(engine: LlamaEngine, growing: dict[int, _Growing]) -> None:
     """Decode one token of every sample; those that are finished leave their sequence."""
     if not growing:
         return
@@ -206,7 +194,7 @@ def _step(
     for sequence, one in growing.items():
         engine.batch.add(sequence, np.array([one.token], np.int32), one.position, one.position)
     for row, (sequence, one) in zip(engine.decode(), list(growing.items()), strict=True):
-        token = _grown(one.sample, row, errors)
+        token = _grown(one.sample, row)
         if token is None:
             del growing[sequence]
             engine.rewind(sequence, len(one.sample.generation.ids))
@@ -214,12 +202,12 @@ def _step(
             growing[sequence] = _Growing(one.sample, token, one.position + 1)
 
 
-def _grown(sample: _Waiting, row: LogitRow, errors: list[TextassayError | None]) -> int | None:
+def _grown(sample: _Waiting, row: LogitRow) -> int | None:
     """Return the sample's next token, `None` if it is finished or its request has failed."""
-    if errors[sample.number] is not None:
+    if sample.generation.error is not None:
         return None
     try:
         return sample.draft.grow(row)
     except TextassayError as error:  # belongs to this request alone
-        errors[sample.number] = error
+        sample.generation.error = error
         return None

@@ -1,6 +1,4 @@
-"""JSON schema to GBNF, the grammar that llama.cpp samples under.
-
-Knows nothing of llama.cpp otherwise.
+"""JSON schema to GBNF, and the grammar that llama.cpp makes of it.
 
 What the grammar cannot enforce is refused by name rather than dropped: an answer either satisfies
 the whole schema or is not given. Objects are written with their properties in the schema's order.
@@ -8,13 +6,20 @@ the whole schema or is not given. Objects are written with their properties in t
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
+from textassay.runtime.backends.llamacpp.weights import Weights
 from textassay.runtime.errors import ConfigurationError
 
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 _NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"} | {
     "$schema",
     "$id",
@@ -55,6 +60,55 @@ _NEEDS = {
 }
 
 
+class Grammar:
+    """A GBNF grammar and how far a text has come in it."""
+
+    def __init__(self, weights: Weights, gbnf: str) -> None:
+        self._lib = library()
+        forget_log()
+        self._handle = self._lib.llama_sampler_init_grammar(
+            weights.vocabulary, gbnf.encode(), b"root"
+        )
+        # llama.cpp must be asked: a grammar it does not take crashes the process when it is used.
+        if not self._handle:
+            raise ConfigurationError(
+                f"llama.cpp does not accept the grammar: {logged() or 'it gives no reason'}"
+            )
+        self._all = np.zeros(weights.size, _CANDIDATE)
+        self._all["id"] = np.arange(weights.size)
+
+    def allows(self, token: int) -> bool:
+        """Return whether `token` may come next."""
+        one = np.zeros(1, _CANDIDATE)
+        one["id"] = token
+        return bool(np.isfinite(self._applied(one)[0]))
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Return for every token whether it may come next."""
+        self._all["logit"] = 0.0
+        return np.isfinite(self._applied(self._all))
+
+    def _applied(self, candidates: NDArray[Any]) -> NDArray[np.float32]:
+        array = self._lib.llama_token_data_array(
+            data=candidates.ctypes.data_as(self._lib.llama_token_data_p),
+            size=len(candidates),
+            selected=-1,
+            sorted=False,
+        )
+        self._lib.llama_sampler_apply(self._handle, ctypes.byref(array))
+        return np.asarray(candidates["logit"])
+
+    def accept(self, token: int) -> None:
+        """Advance by `token`, which must be allowed: llama.cpp ends the process otherwise."""
+        self._lib.llama_sampler_accept(self._handle, token)
+
+    def close(self) -> None:
+        """Free it; safe to call twice."""
+        if self._handle:
+            self._lib.llama_sampler_free(self._handle)
+            self._handle = None
+
+
 class _Unusable(Exception):
     """A part of the schema; becomes a `ConfigurationError` that names the place."""
 
@@ -65,9 +119,6 @@ def json_grammar(schema: Mapping[str, Any]) -> str:
     Known are `type`, `enum`, `const`, `anyOf`, `oneOf`, local `$ref`, `properties`, `required`,
     `additionalProperties`, `items`, `minItems`, `maxItems`, `minLength`, `maxLength`, and bounds on
     integers (both) and numbers (both, whole and not negative).
-
-    Raises:
-        ConfigurationError: The schema is malformed, or asks for what a grammar cannot enforce.
     """
     writer = _Writer(schema)
     try:

@@ -10,37 +10,95 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.engine import common_prefix
-from textassay.runtime.backends.llamacpp.logprobs import Evaluation
-from textassay.runtime.backends.llamacpp.tokens import TokenizedPrompt
-from textassay.runtime.backends.llamacpp.weights import Ids
-from textassay.runtime.errors import RequestRefused
+from textassay.runtime.backends.local.tokens import Ids, common_prefix
+from textassay.runtime.errors import FatalModelError, RequestRefused
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesResponse, ContinuationResponse, TokenLogprob
 
+LogitRow = NDArray[np.float32]
 Path = tuple[int, ...]
 A_co = TypeVar("A_co", covariant=True)
+
+
+def log_total(row: LogitRow) -> float:
+    """Return the natural log of the sum of exponentials of a row, the softmax normalizer.
+
+    Exponentials are in single precision, their sum in double: within 1e-6 of double precision
+    throughout, in a tenth of the time.
+    """
+    # Subtracted first: the exponential of a logit above 88 overflows single precision.
+    top = float(row.max())
+    if not np.isfinite(top):
+        raise FatalModelError(
+            "the model computes NaN or infinite logits: its weights or their quantization are"
+            " broken (check_tensors=True checks the file for them at load)"
+        )
+    return top + float(np.log(np.exp(row - np.float32(top)).sum(dtype=np.float64)))
+
+
+@dataclass
+class Evaluation:
+    """A token sequence, the positions that need log-probabilities, and later their values."""
+
+    ids: Ids
+    """What is evaluated: everything up to the last position that predicts something wanted."""
+    first: int
+    """Position of the first prediction wanted: what follows `ids[first]`."""
+    targets: list[Ids]
+    """Ids wanted at positions `first`, `first + 1`, ...; the last belongs to the last of `ids`."""
+    encoded: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+    """What an encoder reads; then `ids` are the decoder's."""
+    logprobs: list[NDArray[np.float64]] = field(default_factory=list)
+    """Log-probabilities, one array for each of `targets`."""
+
+    def take(self, position: int, rows: NDArray[np.float32]) -> None:
+        """Read what is wanted out of the logits of `position` and those after it."""
+        for offset, row in enumerate(rows):
+            place = position + offset - self.first
+            if place >= 0:
+                self.logprobs.append(row[self.targets[place]].astype(np.float64) - log_total(row))
+
+    @property
+    def length(self) -> int:
+        """Tokens that are evaluated."""
+        return len(self.ids) + len(self.encoded)
+
+    @property
+    def predicted(self) -> int:
+        """Positions whose logits are wanted: the last ones."""
+        return len(self.ids) - self.first
+
+
+class Prompt(Protocol):
+    """A tokenized prompt that knows what follows it."""
+
+    ids: Ids
+    encoded: Ids
+    """What an encoder reads; then `ids` are what the decoder begins with."""
+
+    def followed_by(self, text: str) -> Ids:
+        """Return the ids of prompt and text together."""
+        ...
 
 
 class ScoringPlan(Protocol[A_co]):
     """A tokenized request for scores: what to evaluate, and the answer that follows from it."""
 
     length: int
-    """Tokens it needs in the context."""
+    """Positions it needs in the context."""
     evaluations: list[Evaluation]
     """What to evaluate, in any order."""
 
     def response(self, name: str, spell: Callable[[int], str], truncated: int) -> A_co:
         """Return the answer, once evaluated.
 
-        Args:
-            name: The model's name.
-            spell: Gives a token's text.
-            truncated: Tokens of the source that were left out.
+        `spell` gives a token's text; `truncated` tokens of the source were left out.
         """
         ...
 
@@ -48,12 +106,7 @@ class ScoringPlan(Protocol[A_co]):
 class ContinuationPlan:
     """How to score one given text."""
 
-    def __init__(self, prompt: TokenizedPrompt, continuation: str) -> None:
-        """Tokenize.
-
-        Raises:
-            RequestRefused: Nothing stands before the first token, or the text has none.
-        """
+    def __init__(self, prompt: Prompt, continuation: str) -> None:
         joint = prompt.followed_by(continuation)
         base = _base(prompt, [joint])
         if base == len(joint):
@@ -61,12 +114,10 @@ class ContinuationPlan:
                 f"the continuation {continuation[:40]!r} adds no token to the prompt"
             )
         self.tokens = joint[base:]
-        self.length = len(joint)
-        self.evaluations = [
-            Evaluation(
-                joint[:-1], base - 1, [self.tokens[i : i + 1] for i in range(len(self.tokens))]
-            )
-        ]
+        # Encoder and decoder have their own positions: the longer of the two must fit.
+        self.length = max(len(joint), len(prompt.encoded))
+        targets = [self.tokens[i : i + 1] for i in range(len(self.tokens))]
+        self.evaluations = [Evaluation(joint[:-1], base - 1, targets, prompt.encoded)]
 
     def response(
         self, name: str, spell: Callable[[int], str], truncated: int
@@ -87,12 +138,7 @@ class ContinuationPlan:
 class ChoicesPlan:
     """How to score several given answers: a tree of token paths, each inner node evaluated once."""
 
-    def __init__(self, prompt: TokenizedPrompt, choices: Mapping[str, Sequence[str]]) -> None:
-        """Tokenize every surface form in its place after the prompt.
-
-        Raises:
-            RequestRefused: A label has no form, a form adds no token, or two labels share one.
-        """
+    def __init__(self, prompt: Prompt, choices: Mapping[str, Sequence[str]]) -> None:
         joints = {
             label: [prompt.followed_by(form) for form in forms] for label, forms in choices.items()
         }
@@ -105,7 +151,7 @@ class ChoicesPlan:
         for label, forms in choices.items():
             for form, joint in zip(forms, joints[label], strict=True):
                 self._claim(label, form, joint[base:])
-        self._lay_out(joints[self.labels[0]][0][:base])
+        self._lay_out(joints[self.labels[0]][0][:base], prompt.encoded)
 
     def _claim(self, label: str, form: str, ids: Ids) -> None:
         path = tuple(int(token) for token in ids)
@@ -117,7 +163,7 @@ class ChoicesPlan:
         if owner != label:
             raise RequestRefused(f"the choices {owner!r} and {label!r} share the form {form!r}")
 
-    def _lay_out(self, before: Ids) -> None:
+    def _lay_out(self, before: Ids, encoded: Ids) -> None:
         """Make one evaluation for each longest inner path; it passes through the shorter ones."""
         self._next: dict[Path, list[int]] = {}
         for path in self.owners:
@@ -136,10 +182,11 @@ class ChoicesPlan:
                 np.concatenate([before, np.array(inner, np.int32)]).astype(np.int32),
                 len(before) - 1,
                 [np.array(self._next[inner[:depth]], np.int32) for depth in range(len(inner) + 1)],
+                encoded,
             )
             for inner in self._inner
         ]
-        self.length = len(before) + max(map(len, self.owners))
+        self.length = max(len(before) + max(map(len, self.owners)), len(encoded))
 
     def response(self, name: str, _: Callable[[int], str], truncated: int) -> ChoicesResponse:
         """Return the answer, once evaluated; a label of probability zero has `None`."""
@@ -157,7 +204,7 @@ class ChoicesPlan:
         }
         logprobs = {
             label: _log_sum(
-                self._alone(path, whole) for path in self.owners if self.owners[path] == label
+                _ending(path, whole) for path in self.owners if self.owners[path] == label
             )
             for label in self.labels
         }
@@ -166,31 +213,8 @@ class ChoicesPlan:
             logprobs=logprobs, usage=usage, model=name, truncated_tokens=truncated
         )
 
-    @staticmethod
-    def _alone(path: Path, whole: Mapping[Path, float]) -> float:
-        """Return the log-probability that a path ends there rather than begins a longer one.
 
-        The path of 1 may be the beginning of that of 10.
-        """
-        # A choice that begins another ("1" and "10") means that the text ends there: what goes to
-        # the longer ones is taken off, or the probabilities would add up to more than 1.
-        longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
-        nearest = [
-            one
-            for one in longer
-            if not any(
-                len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer
-            )
-        ]
-        going_on = math.fsum(
-            math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf
-        )
-        if not going_on:
-            return whole[path]
-        return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
-
-
-def _base(prompt: TokenizedPrompt, joints: Sequence[Ids]) -> int:
+def _base(prompt: Prompt, joints: Sequence[Ids]) -> int:
     """Return the place from which on continuations are counted."""
     # Text that follows may change the prompt's last tokens ("the" + "re"): what counts as
     # continuation begins where the ids part.
@@ -201,6 +225,28 @@ def _base(prompt: TokenizedPrompt, joints: Sequence[Ids]) -> int:
             " text: its first token has no probability; give a prompt that is not empty"
         )
     return base
+
+
+def _ending(path: Path, whole: Mapping[Path, float]) -> float:
+    """Return the log-probability that the text ends with a path rather than begins a longer one.
+
+    The path of 1 may be the beginning of that of 10: what goes to the longer ones is taken off, or
+    the probabilities would add up to more than 1.
+    """
+    longer = [other for other in whole if len(other) > len(path) and other[: len(path)] == path]
+    nearest = [
+        one
+        for one in longer
+        if not any(
+            len(path) < len(other) < len(one) and one[: len(other)] == other for other in longer
+        )
+    ]
+    going_on = math.fsum(
+        math.exp(whole[one] - whole[path]) for one in nearest if whole[path] > -math.inf
+    )
+    if not going_on:
+        return whole[path]
+    return whole[path] + (math.log1p(-going_on) if going_on < 1 else -math.inf)
 
 
 def _log_sum(values: Iterable[float]) -> float | None:

@@ -1,0 +1,259 @@
+"""Where models lie: local paths, the Hugging Face hub, and the SHA-256 that identifies a file.
+
+`HF_HUB_OFFLINE`, `HF_HOME`, `HF_TOKEN` and the hub's other settings hold as its own library reads
+them. Code that a repository brings is neither downloaded nor run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import platformdirs
+
+from textassay.runtime.errors import ConfigurationError, ModelNotFound, NothingListening
+from textassay.runtime.storage.files import write_json
+
+MIN_REMEMBERED_BYTES = 64 * 2**20
+"""Smaller files are hashed each time, which takes a twentieth of a second."""
+MAX_REMEMBERED = 1000
+"""Most files that are remembered; the ones remembered first are dropped."""
+
+# C:\models\m.gguf
+_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
+# Qwen/Qwen2.5-0.5B-Instruct-GGUF@main:qwen2.5-0.5b-instruct-q8_0.gguf
+_HUB_FILE = re.compile(r"^(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^:]+))?:(?P<file>[^:]+)$")
+# gpt2   google/flan-t5-xl   google/flan-t5-xl@main
+_HUB_FOLDER = re.compile(r"^(?P<repo>[\w.-]+(?:/[\w.-]+)?)(?:@(?P<revision>[^@]+))?$")
+_MODEL_PARTS = (
+    "*.json", "*.model", "merges.txt", "vocab.txt", "*.jinja", "*.safetensors",
+    "pytorch_model*.bin",
+)  # fmt: skip
+# model-00001-of-00003.gguf
+_PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$")
+_SETTLED_NS = 2 * 10**9  # file systems may give two writes within this time one time of change
+_known: dict[tuple[str, tuple[int, ...]], str] = {}
+
+
+class HubFile(NamedTuple):
+    """A file in a repository of the Hugging Face hub."""
+
+    repo: str
+    file: str
+    revision: str | None = None
+
+
+def parse_spec(spec: str) -> Path | HubFile:
+    r"""Tell a path from `HF_REPO:FILE` (`HF_REPO@REVISION:FILE`); `C:\models\m.gguf` is a path."""
+    if not spec.strip():
+        raise ConfigurationError(
+            "llamacpp/ needs a model: llamacpp/PATH.gguf or llamacpp/HF_REPO:FILE"
+        )
+    if not _DRIVE.match(spec) and not Path(spec).exists() and (match := _HUB_FILE.match(spec)):
+        return HubFile(match["repo"], match["file"], match["revision"])
+    return Path(spec).expanduser()
+
+
+def locate_gguf(spec: str) -> Path:
+    """Return the file that follows `llamacpp/`, downloaded if it is not here yet; blocks."""
+    source = parse_spec(spec)
+    if isinstance(source, HubFile):
+        return download(source.repo, source.file, revision=source.revision)
+    if not source.is_file():
+        where = (
+            f"{str(source)!r} is a folder"
+            if source.is_dir()
+            else f"there is no file {str(source)!r}"
+        )
+        hint = "" if spec != "embedded" else "; the model of the package is 'embedded' alone"
+        raise ModelNotFound(f"{where}: llamacpp/ takes PATH.gguf or HF_REPO:FILE{hint}")
+    return source
+
+
+def locate_folder(spec: str) -> Path:
+    """Return the folder that follows `transformers/`, downloaded if it is not here yet; blocks."""
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelNotFound(f"folder {spec!r} contains no config.json, so it is not a model")
+        return folder
+    match = _HUB_FOLDER.match(spec)
+    if match is None or spec.startswith((".", "/", "~")):
+        raise ModelNotFound(
+            f"there is no folder {spec!r}: transformers/ takes a folder or REPOSITORY[@REVISION]"
+        )
+    return download(match["repo"], revision=match["revision"], patterns=_MODEL_PARTS)
+
+
+def download(
+    repo: str,
+    file: str | None = None,
+    *,
+    revision: str | None = None,
+    patterns: Sequence[str] = (),
+    cached_only: bool = False,
+    package: str = "huggingface_hub",
+) -> Path:
+    """Return a file of a hub repository, or the folder of the files that match; blocks.
+
+    Files that are in the hub's cache are not downloaded again; with `cached_only` none is.
+    `package` is what to install where the hub's library is missing.
+
+    Raises:
+        ModelNotFound: There is no such repository, revision or file, or it is not open to you.
+        NothingListening: The hub cannot be reached, and the file is not in its cache.
+        ConfigurationError: huggingface_hub is missing, or nothing can be named like this.
+    """
+    try:
+        from huggingface_hub import errors, hf_hub_download, snapshot_download
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"downloading {repo} needs huggingface_hub: pip install {package}"
+        ) from error
+    from httpx import HTTPError  # what the hub's library raises without a network
+
+    name = f"{repo}:{file}" if file else repo
+    try:
+        if file is not None:
+            return Path(hf_hub_download(repo, file, revision=revision))
+        return Path(
+            snapshot_download(
+                repo,
+                revision=revision,
+                allow_patterns=list(patterns),
+                local_files_only=cached_only,
+            )
+        )
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        raise NothingListening(
+            f"{name} is not in the local cache, and the Hugging Face hub cannot be reached"
+            " (offline, or HF_HUB_OFFLINE is set): download it where there is a network, or name a"
+            f" local {'file (llamacpp/PATH.gguf)' if file else 'folder (transformers/PATH)'}"
+        ) from error
+    except errors.GatedRepoError as error:
+        raise ModelNotFound(
+            f"{name} is gated: accept its terms on the hub and set HF_TOKEN"
+        ) from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise ModelNotFound(
+            f"there is no repository {repo!r} on the hub (or no such revision), or it is not open"
+            " to you"
+        ) from error
+    except errors.EntryNotFoundError as error:
+        raise ModelNotFound(f"repository {repo!r} has no file {file!r}") from error
+    except errors.HFValidationError as error:
+        raise ConfigurationError(f"{name} cannot be on the hub: {error}") from error
+    except (errors.HfHubHTTPError, HTTPError, OSError) as error:
+        raise NothingListening(
+            f"downloading {name} failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+# ---- which file it is ----
+
+
+def folder_digest(folder: Path) -> str:
+    """Return one SHA-256, in hex, over the files in a model's folder that affect its answers."""
+    whole = hashlib.sha256()
+    named = {path for pattern in _MODEL_PARTS for path in folder.glob(pattern) if path.is_file()}
+    for path in sorted(named):
+        # Names count as well: the same bytes as config.json and as tokenizer.json are not the same
+        # model.
+        whole.update(f"{path.name} {file_digest(path)}\n".encode())
+    return whole.hexdigest()
+
+
+def file_digest(
+    path: Path, remembered: Path | None = None, *, min_bytes: int = MIN_REMEMBERED_BYTES
+) -> str:
+    """Return the SHA-256 of a file, in hex; of a split GGUF model, of all its parts in order.
+
+    Hashing a 42 GB file takes half a minute, so digests of files of at least `min_bytes` are
+    remembered in the file `remembered` by path, size, inode and times of change. That file is a
+    convenience: what cannot be read is hashed, what cannot be written is hashed again next time.
+    """
+    digests = [_digest(part, remembered or digests_file(), min_bytes) for part in parts(path)]
+    return (
+        digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    )
+
+
+def parts(path: Path) -> list[Path]:
+    """Return the files of a model: itself, or all parts of a split one (`-00001-of-00003.gguf`)."""
+    match = _PART.search(path.name)
+    if match is None:
+        return [path]
+    stem, total = path.name[: match.start()], int(match[2])
+    return [
+        path.with_name(f"{stem}-{number:05d}-of-{total:05d}.gguf") for number in range(1, total + 1)
+    ]
+
+
+def digests_file() -> Path:
+    """Return where digests are remembered: in the platform's folder for caches."""
+    return Path(platformdirs.user_cache_dir("textassay", appauthor=False)) / "gguf-digests.json"
+
+
+def _digest(path: Path, store: Path, min_bytes: int) -> str:
+    # Files in the hub's cache are links whose targets are named by content.
+    path = path.resolve()
+    facts = _facts(path)
+    key = (str(path), facts)
+    if key in _known:
+        return _known[key]
+    large = facts[0] >= min_bytes
+    digest = _recall(store, path, facts) if large else None
+    if digest is None:
+        began = time.time_ns()
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        # a file that changes now could change again without its facts telling
+        settled = _facts(path) == facts and began - facts[2] > _SETTLED_NS
+        if large and settled:
+            _remember(store, path, facts, digest)
+    return _known.setdefault(key, digest)
+
+
+def _facts(path: Path) -> tuple[int, ...]:
+    """Return size, inode, and the times of change of content and of entry, in nanoseconds."""
+    status = path.stat()
+    return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _recall(store: Path, path: Path, facts: tuple[int, ...]) -> str | None:
+    entry = _read(store).get(str(path))
+    if not isinstance(entry, dict) or entry.get("facts") != list(facts):
+        return None
+    digest = entry.get("sha256")
+    return digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
+
+
+def _read(store: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(store.read_bytes())
+    except (OSError, ValueError):  # missing or damaged: the files are hashed
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def _remember(store: Path, path: Path, facts: tuple[int, ...], digest: str) -> None:
+    known = _read(store)
+    # Taken out and put in again, so that it is the latest when the first ones are dropped.
+    known.pop(str(path), None)
+    known[str(path)] = {"sha256": digest, "facts": list(facts)}
+    # a name per process: two that start at once must not write one unfinished file
+    own = store.with_name(f"{store.name}.{os.getpid()}")
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        write_json(own, dict(list(known.items())[-MAX_REMEMBERED:]))
+        own.replace(store)
+    except OSError:  # an unwritable folder costs the next start a hash, nothing else
+        with contextlib.suppress(OSError):
+            own.unlink(missing_ok=True)

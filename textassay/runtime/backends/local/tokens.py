@@ -1,0 +1,477 @@
+"""Prompts to token ids: chat templates, control tokens, and texts that begin alike.
+
+Control tokens are read out of the template's own words, never out of evaluated text. Each stretch
+of text between two control tokens is tokenized in one piece, template words and evaluated text
+together, since that is how the model saw them in training.
+
+Criteria are asked about the same source in turn, so most of a prompt has been tokenized before.
+Whether its ids can be reused depends on what may be merged across the place where two texts part. A
+**border** is the space between two words, letter-space-letter. If no token of the vocabulary holds
+a letter followed by a space, nothing is ever merged across a border, neither by byte-level BPE nor
+by SentencePiece's BPE, and the pre-tokenizers of BPE start afresh there: the ids of a text are then
+those of its part before the border followed by those of the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import jinja2
+import numpy as np
+from jinja2.ext import loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from numpy.typing import NDArray
+
+from textassay.runtime.errors import CapabilityError, RequestRefused
+from textassay.runtime.model import ChatMessage, Prompted
+
+Ids = NDArray[np.int32]
+
+MIN_REUSED = 64
+"""Characters below which looking for an earlier text takes as long as tokenizing again."""
+MAX_REMEMBERED = 256
+"""Texts whose ids are kept: the prompts of as many sources may be asked in turn."""
+
+_MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # noncharacters: no text has a use for them
+# A byte of 0x80 or above may be the end of any letter.
+_LETTER_AND_SPACE = re.compile(rb"[A-Za-z\x80-\xff] ")
+# Every kind of text that pre-tokenizers treat specially, between borders.
+_PROBE = (
+    "The quick brown fox's tail isn't 1234567 cm long, e.g. here\n\nand  there (see below) "
+    "“quoted” words — Über straße être кошка и собака 中文 字 word x y z\ttab end. Next one"
+)
+
+
+class Vocabulary(Protocol):
+    """What a model knows of text: ids, and how text becomes ids and ids become text."""
+
+    size: int
+    bos: int | None
+    """Token that begins a text."""
+    adds_bos: bool
+    """Whether training texts began with it."""
+    end_ids: frozenset[int]
+    """Tokens that end an answer."""
+
+    @property
+    def merges_pairs(self) -> bool:
+        """Whether ids come from merging neighbors until no token of the vocabulary is made."""
+        ...
+
+    @property
+    def special_texts(self) -> Mapping[str, int]:
+        """Text of each token that is parsed in templates, with its id."""
+        ...
+
+    @property
+    def always_parsed(self) -> Sequence[str]:
+        """Those of them that are taken for one token wherever they stand."""
+        ...
+
+    def strips(self, token: int) -> tuple[bool, bool]:
+        """Return whether a special token swallows the white space before it, and after it."""
+        ...
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of plain text, in which nothing is a control token."""
+        ...
+
+    def piece(self, token: int, *, special: bool = True) -> bytes:
+        """Return the bytes a token stands for; special ones give their name, or nothing."""
+        ...
+
+    def text(self, token: int) -> str:
+        """Return a token as text; bytes that are no whole character come out as U+FFFD."""
+        ...
+
+
+def common_prefix(one: Ids, other: Ids) -> int:
+    """Return how many leading ids agree."""
+    length = min(len(one), len(other))
+    differ = one[:length] != other[:length]
+    return int(differ.argmax()) if differ.any() else length
+
+
+def sort_key(ids: Ids) -> bytes:
+    """Return ids as bytes that sort as the ids do."""
+    return ids.astype(">u4").tobytes()
+
+
+# ---- chat templates ----
+
+
+class TemplateRefusal(Exception):
+    """Raised by a template that does not take these messages."""
+
+
+class ChatTemplate:
+    """The template that a model brings: messages to text, rendered in a sandbox.
+
+    A model without a template, or with one that does not compile, is an error that names the way
+    around: no other template is put in its place.
+    """
+
+    def __init__(self, source: str | None, *, file: str, bos: str = "", eos: str = "") -> None:
+        self.source, self._file = source or "", file
+        self._tokens = {"bos_token": bos, "eos_token": eos}
+        self._failed: str | None = None if source else "it has none (no tokenizer.chat_template)"
+        if source:
+            try:
+                self._template = _environment().from_string(source)
+            except jinja2.TemplateError as error:
+                self._failed = f"it does not compile: {error}"
+
+    def render(self, messages: Sequence[ChatMessage]) -> str:
+        """Return the text the model was trained on for these messages, ready for its answer."""
+        if self._failed is not None:
+            raise CapabilityError(
+                f"the chat template of {self._file!r} cannot be used: {self._failed}. Ask with a"
+                " plain prompt instead of messages (Request(prompt=...)), or take an"
+                " instruction-tuned model's file"
+            )
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            return self._template.render(messages=turns, add_generation_prompt=True, **self._tokens)
+        except (
+            jinja2.TemplateError,
+            TemplateRefusal,
+            TypeError,
+            ValueError,
+            KeyError,
+            OverflowError,
+        ) as error:
+            roles = ", ".join(message.role for message in messages)
+            raise RequestRefused(
+                f"the chat template of {self._file!r} refuses messages of the roles {roles}:"
+                f" {error}"
+            ) from error
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    # Templates come with model files from anywhere, so they run in a sandbox. The settings are
+    # those of transformers, for which they are written: with others a prompt has line breaks or
+    # blanks that the model never saw in training.
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _refuse
+    return environment
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    # Jinja's own `tojson` escapes `<`, `>` and `&` for HTML.
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> None:
+    raise TemplateRefusal(message)
+
+
+# ---- prompts ----
+
+
+class TokenizedPrompt:
+    """A tokenized prompt that knows how its ids change when text follows it."""
+
+    encoded: Ids = np.empty(0, np.int32)
+    """What an encoder reads: nothing."""
+
+    def __init__(self, tokenizer: PromptTokenizer, head: Ids, text: str) -> None:
+        """Take the ids up to the last control token, and the plain text after it."""
+        self._tokenizer, self._head, self._text = tokenizer, head, text
+        self.ids: Ids = np.concatenate([head, tokenizer.plain(text)])
+
+    def followed_by(self, text: str) -> Ids:
+        """Return the ids of prompt and `text` tokenized together."""
+        fixed, rest = self._cut
+        return np.concatenate([fixed, self._tokenizer.plain(rest + text, remember=False)])
+
+    @cached_property
+    def _cut(self) -> tuple[Ids, str]:
+        """Ids that no following text can change, and the text to tokenize after them."""
+        border = self._tokenizer.last_border(self._text)
+        if not border:
+            return self._head, self._text
+        rest = self._tokenizer.after_border(self._text, border)
+        changing = len(self._tokenizer.plain(rest, remember=False))
+        return self.ids[: len(self.ids) - changing], rest
+
+
+class PromptTokenizer:
+    """Tokenizes the prompts of requests for one model."""
+
+    def __init__(self, vocabulary: Vocabulary, template: ChatTemplate) -> None:
+        self._vocabulary, self._template = vocabulary, template
+        special = dict(vocabulary.special_texts)
+        # User-defined tokens that neither end a text nor occur in the template are ordinary words
+        # of the vocabulary (runs of spaces, say): reading them as the library does is what training
+        # did.
+        harmless = {
+            text
+            for text in vocabulary.always_parsed
+            if special[text] not in vocabulary.end_ids and text not in template.source
+        }
+        self._special = {text: token for text, token in special.items() if text not in harmless}
+        self._parsed_in_text = frozenset(vocabulary.always_parsed) - harmless
+        # The longest first: an alternation takes the first that matches, and names begin one
+        # another.
+        names = sorted((text for text in self._special if len(text) > 1), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
+        self._encoder = PrefixEncoder(vocabulary)
+
+    def prompt(self, request: Prompted) -> TokenizedPrompt:
+        """Tokenize a request's prompt or messages."""
+        bos = self._vocabulary.bos if self._vocabulary.adds_bos else None
+        head: list[Ids] = [] if bos is None else [np.array([bos], np.int32)]
+        if request.prompt is not None:
+            return TokenizedPrompt(self, self._joined(head), request.prompt)
+        pieces, text = self._messages(request.messages)
+        # Many templates write the token that begins a text themselves; no training text has two.
+        if head and pieces and pieces[0][0] == bos:
+            head = []
+        return TokenizedPrompt(self, self._joined([*head, *pieces]), text)
+
+    def plain(self, text: str, *, remember: bool = True) -> Ids:
+        """Return the ids of text in which nothing is a control token.
+
+        `remember` says whether texts to come may begin like this one.
+        """
+        if self._pattern is None or not self._has_parsed_names(text):
+            return self._encoder.encode(text, remember=remember)
+        # The library takes user-defined tokens out of any text; cut in two, their names stay text
+        pieces, start = [], 0
+        for match in self._pattern.finditer(text):
+            if match.group() in self._parsed_in_text:
+                pieces.append(text[start : match.start() + 1])
+                start = match.start() + 1
+        return self._joined(
+            [self._vocabulary.encode(piece) for piece in [*pieces, text[start:]] if piece]
+        )
+
+    def _has_parsed_names(self, text: str) -> bool:
+        return any(name in text for name in self._parsed_in_text)
+
+    def last_border(self, text: str) -> int:
+        """Return up to where the ids of a text do not depend on what follows, or 0."""
+        return 0 if self._has_parsed_names(text) else self._encoder.last_border(text)
+
+    def after_border(self, text: str, border: int) -> str:
+        """Return what to tokenize in place of `text[border:]`."""
+        return self._encoder.after_border(text, border)
+
+    def _messages(self, messages: Sequence[ChatMessage]) -> tuple[list[Ids], str]:
+        """Return the ids up to the last control token of the chat, and the plain text after it."""
+        written = "".join(message.content for message in messages)
+        mark = next((mark for mark in _MARKS if mark not in written), None)
+        if mark is None:
+            raise RequestRefused(
+                "the messages contain every Unicode noncharacter from U+FDD0 to U+FDEF"
+            )
+        rendered = self._template.render([self._marked(message, mark) for message in messages])
+        pieces: list[Ids] = []
+        text = ""
+        for plain, token in self._split(rendered):
+            text = plain.replace(mark, "")
+            if token is not None:
+                if text:
+                    pieces.append(self.plain(text))
+                pieces.append(np.array([token], np.int32))
+                text = ""
+        return [piece for piece in pieces if len(piece)], text
+
+    def _marked(self, message: ChatMessage, mark: str) -> ChatMessage:
+        """Break special tokens' names in a message, so that only the template's own are parsed."""
+        if self._pattern is None:
+            return message
+        content = self._pattern.sub(
+            lambda match: match.group()[0] + mark + match.group()[1:], message.content
+        )
+        return message.model_copy(update={"content": content})
+
+    def _split(self, rendered: str) -> Iterator[tuple[str, int | None]]:
+        """Yield pieces of text with the special token that ends each; the last has `None`."""
+        start, strip_left = 0, False
+        for match in self._pattern.finditer(rendered) if self._pattern else ():
+            token = self._special[match.group()]
+            swallows_before, swallows_after = self._vocabulary.strips(token)
+            text = rendered[start : match.start()]
+            # As training tokenized it: such tokens were written with the white space around them.
+            text = text.lstrip() if strip_left else text
+            yield text.rstrip() if swallows_before else text, token
+            start, strip_left = match.end(), swallows_after
+        yield rendered[start:].lstrip() if strip_left else rendered[start:], None
+
+    @staticmethod
+    def _joined(pieces: Sequence[Ids]) -> Ids:
+        return np.concatenate([*pieces, np.empty(0, np.int32)]).astype(np.int32, copy=False)
+
+
+# ---- texts that begin alike ----
+
+
+class Encoded(NamedTuple):
+    """A text with its ids and, for each id, where its bytes end in the text."""
+
+    text: str
+    ids: Ids
+    ends: NDArray[np.int64]
+
+
+class PrefixEncoder:
+    """Tokenizes texts, each from the last border that it shares with an earlier one.
+
+    Not thread-safe: one thread uses it.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._texts: list[str] = []  # sorted, so that a text's best match is one of two neighbors
+        self._encoded: dict[str, Encoded] = {}
+        self._oldest_first: deque[str] = deque()
+
+    def encode(self, text: str, *, remember: bool = True) -> Ids:
+        """Return the ids of a text, the same as those of the vocabulary itself.
+
+        `remember` says whether texts to come may begin like this one.
+        """
+        if not remember or len(text) < MIN_REUSED or not self.has_borders:
+            return self._vocabulary.encode(text)
+        if text in self._encoded:
+            return self._encoded[text].ids
+        earlier, shared = self._best_match(text)
+        encoded = self._extended(earlier, shared, text) if earlier else self._anew(text)
+        if encoded is None:
+            return self._vocabulary.encode(text)
+        self._remember(encoded)
+        return encoded.ids
+
+    def last_border(self, text: str) -> int:
+        """Return the place of the last border in a text, or 0 if it has none.
+
+        The ids of what stands before it do not depend on what stands, or follows, after it.
+        """
+        return _border_before(text, len(text)) if self.has_borders else 0
+
+    def after_border(self, text: str, border: int) -> str:
+        """Return what to tokenize in place of `text[border:]`.
+
+        SentencePiece's models put a space in front of every text, so the border's own is left out.
+        """
+        return text[border + self._added_space if border else 0 :]
+
+    @cached_property
+    def has_borders(self) -> bool:
+        """Whether nothing in this vocabulary crosses a border."""
+        if not self._vocabulary.merges_pairs:
+            return False
+        if any(_LETTER_AND_SPACE.search(piece) for piece in self._pieces):
+            return False
+        # The library takes these out of a text first; what stands beside one is a text of its own.
+        for name in self._vocabulary.always_parsed:
+            if name in (" ", "▁") or not name or name[0].isalpha() or name[-1].isalpha():
+                return False
+        return self._splits_at_borders()
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return [self._vocabulary.piece(token) for token in range(self._vocabulary.size)]
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.array([len(piece) for piece in self._pieces], np.int64)
+
+    @cached_property
+    def _added_space(self) -> int:
+        """1 if a space is put in front of every text, else 0."""
+        return int(self._lengths[self._vocabulary.encode("word")].sum()) - len("word")
+
+    def _splits_at_borders(self) -> bool:
+        """Test the borders on a varied text, in case the pre-tokenizer is an unknown one."""
+        if self._added_space not in (0, 1):
+            return False
+        whole, borders = self._vocabulary.encode(_PROBE), 0
+        border = _border_before(_PROBE, len(_PROBE))
+        while border:
+            tail = self.after_border(_PROBE, border)
+            halves = [self._vocabulary.encode(part) for part in (_PROBE[:border], tail)]
+            if not np.array_equal(np.concatenate(halves), whole):
+                return False
+            border, borders = _border_before(_PROBE, border), borders + 1
+        return borders > 0
+
+    def _best_match(self, text: str) -> tuple[Encoded | None, int]:
+        """Return the earlier text with the longest common prefix, and the last border in it."""
+        place = bisect_left(self._texts, text)
+        best, longest = None, 0
+        for neighbor in self._texts[max(0, place - 1) : place + 1]:
+            shared = _common_length(neighbor, text)
+            if shared > longest:
+                best, longest = neighbor, shared
+        border = _border_before(text, longest)
+        return (self._encoded[best], border) if best is not None and border else (None, 0)
+
+    def _extended(self, earlier: Encoded, border: int, text: str) -> Encoded | None:
+        """Return a text's ids: up to the border the earlier text's, then its own."""
+        at = len(text[:border].encode())
+        kept = int(np.searchsorted(earlier.ends, at, side="right"))
+        # The border is not between two tokens of the earlier text, so none of its ids can be kept.
+        if not kept or earlier.ends[kept - 1] != at:
+            return self._anew(text)
+        try:
+            tail = self._vocabulary.encode(self.after_border(text, border))
+        except RequestRefused:
+            return None  # the whole text is refused likewise, and its error counts from its start
+        ids = np.concatenate([earlier.ids[:kept], tail])
+        ends = np.concatenate([earlier.ends[:kept], at + np.cumsum(self._lengths[tail])])
+        return self._checked(Encoded(text, ids, ends))
+
+    def _anew(self, text: str) -> Encoded | None:
+        ids = self._vocabulary.encode(text)
+        return self._checked(Encoded(text, ids, np.cumsum(self._lengths[ids]) - self._added_space))
+
+    @staticmethod
+    def _checked(encoded: Encoded) -> Encoded | None:
+        """Return it unless its pieces do not spell the text, as when a character has no token."""
+        spelled = int(encoded.ends[-1]) if len(encoded.ends) else 0
+        # Without the exact place of each id in the text, later texts could be joined at the wrong
+        # one.
+        return encoded if spelled == len(encoded.text.encode()) else None
+
+    def _remember(self, encoded: Encoded) -> None:
+        for array in (encoded.ids, encoded.ends):
+            # The same arrays are handed out again and again.
+            array.setflags(write=False)
+        self._texts.insert(bisect_left(self._texts, encoded.text), encoded.text)
+        self._encoded[encoded.text] = encoded
+        self._oldest_first.append(encoded.text)
+        if len(self._oldest_first) > MAX_REMEMBERED:
+            oldest = self._oldest_first.popleft()
+            del self._texts[bisect_left(self._texts, oldest)]
+            del self._encoded[oldest]
+
+
+def _border_before(text: str, stop: int) -> int:
+    """Return the last place of a space between two letters in `text[:stop]`, or 0."""
+    place = text.rfind(" ", 0, max(0, stop - 1))
+    while place > 0 and not (text[place - 1].isalpha() and text[place + 1].isalpha()):
+        place = text.rfind(" ", 0, place)
+    return max(0, place)
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return how many leading characters agree."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # comparing slices takes a hundredth of comparing characters
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,454 @@
+"""A work queue: one thread that owns a model and answers what tasks of any event loop ask.
+
+Requests wait while the thread is busy, so batches grow with the load and a lone request is not held
+up. An `Order` says which requests run next, and which of them together: `PrefixOrder` for models
+that keep the prefix of the last prompt, `LengthOrder` for those that pad a batch to its longest
+row. Knows nothing of models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from textassay.runtime.calls.conversation import current_conversation
+from textassay.runtime.errors import ModelClosed
+
+PATIENCE = 512
+"""Turns after which a request may go first though others share more with what ran last, and until
+another one may."""
+_EXIT_SECONDS = 10.0
+_PADDING_SHARE = 0.15  # of a batch's tokens that may be padding
+_SMALL_BATCH_TOKENS = 512  # below this a larger batch is worth any padding
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """What a queue owns; all calls come from its thread."""
+
+    def prepare(self, item: Any, /) -> Any:
+        """Return what `run` and the order need of a request; an error is that request's own."""
+        ...
+
+    def run(self, batch: Sequence[Any], abandoned: Callable[[], bool], /) -> Sequence[Any]:
+        """Return the results of prepared requests in order, an exception where one has failed.
+
+        Once `abandoned()` is true nobody waits for them, and it may raise whatever it likes.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free the model."""
+        ...
+
+
+E = TypeVar("E", bound=Engine)
+
+
+class Entry(Generic[Item, Result]):
+    """A request in the queue, with the future that its caller awaits.
+
+    The future is pending until the result is delivered, so it can be canceled until then.
+    """
+
+    __slots__ = ("conversation", "future", "has_next", "item", "number", "prepared")
+
+    def __init__(self, item: Item, number: int) -> None:
+        self.item, self.number = item, number
+        self.future: Future[Result] = Future()
+        self.prepared: Any = None
+        self.conversation = current_conversation()
+        # Read now, on the caller's thread: once the request runs it may concern the next one.
+        self.has_next = self.conversation is not None and self.conversation.has_next
+
+    def deliver(self, result: Result | BaseException) -> None:
+        """Hand the result, or the exception, to the caller unless that has given up."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        if isinstance(result, BaseException):
+            self.future.set_exception(result)
+        else:
+            self.future.set_result(result)
+
+
+class Order(Protocol):
+    """Prepared requests that wait, and in which order and batches they run."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Entry[Any, Any]]: ...
+
+    def add(self, entry: Entry[Any, Any], /) -> None:
+        """Add a request."""
+        ...
+
+    def take(self) -> list[Entry[Any, Any]]:
+        """Take the next batch; canceled requests are dropped, so it may be empty."""
+        ...
+
+
+class WorkQueue(Generic[E, Item, Result]):
+    """Answers single requests in batches, on one thread that opens, runs and closes an engine.
+
+    Usable from any number of tasks, threads and event loops. A request that is canceled before it
+    has run leaves the queue; an engine may stop early once nobody waits for its batch.
+    """
+
+    def __init__(
+        self,
+        open_engine: Callable[[], E],
+        order: Order,
+        *,
+        name: str,
+        next_turn_seconds: float = 0.0,
+    ) -> None:
+        """The thread starts with the first request.
+
+        Args:
+            open_engine: Makes the engine, on the thread; if it fails, it is called again for the
+                next request.
+            order: Which requests run next.
+            name: The model's name, for the thread and error messages.
+            next_turn_seconds: How long, at most, to wait for the next request of a conversation
+                that has announced one, before others run.
+        """
+        self._open_engine, self._order, self._name = open_engine, order, name
+        self._next_turn_seconds = next_turn_seconds
+        self._wake = threading.Condition()
+        self._inbox: deque[Entry[Item, Result]] = deque()
+        self._opening: Future[E] | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._submitted = 0
+        self.batches = 0
+        """Batches answered so far."""
+        self.requests = 0
+        """Requests answered so far."""
+
+    async def open(self) -> E:
+        """Return the engine, opened once for all who wait for it; their canceling stops nothing."""
+        with self._wake:
+            opening = self._start()
+        return opening.result() if opening.done() else await shared_result(opening)
+
+    async def ask(self, items: Sequence[Item]) -> list[Result]:
+        """Answer requests, in order.
+
+        Raises:
+            ModelClosed: The queue is closed, or was before it had answered.
+            Exception: Whatever the engine raised.
+        """
+        futures = self.submit(items)
+        try:
+            return [await asyncio.wrap_future(future) for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()  # does nothing to those that are done
+
+    def submit(self, items: Sequence[Item]) -> list[Future[Result]]:
+        """Queue requests and return a future for each, which may be canceled."""
+        with self._wake:
+            self._start()
+            entries = [
+                Entry[Item, Result](item, self._submitted + n) for n, item in enumerate(items)
+            ]
+            self._submitted += len(entries)
+            self._inbox.extend(entries)
+            self._wake.notify()
+            conversation = entries[0].conversation if entries else None
+            if self._next_turn_seconds and conversation is not None:
+                # The thread may be waiting for the next request when there will be none.
+                conversation.on_end(self._look_again)
+        return [entry.future for entry in entries]
+
+    def stop(self) -> None:
+        """Ask the thread to end; what it has not answered fails with `ModelClosed`.
+
+        Safe to call twice and from any thread.
+        """
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+
+    async def aclose(self) -> None:
+        """Stop, and wait until the thread has closed the engine; safe to call twice."""
+        self.stop()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def _start(self) -> Future[E]:
+        if self._closed:
+            raise ModelClosed(f"model {self._name!r} is closed")
+        if self._opening is None:
+            self._opening = Future()
+            self._thread = threading.Thread(
+                target=self._work,
+                args=(self._opening,),
+                name=f"textassay-{self._name}",
+                daemon=True,
+            )
+            # A library's memory goes away under a thread that outlives the interpreter.
+            atexit.register(self._join_at_exit)
+            self._thread.start()
+        return self._opening
+
+    def _join_at_exit(self) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join(_EXIT_SECONDS)
+
+    def _look_again(self) -> None:
+        with self._wake:
+            self._wake.notify()
+
+    # ---- on the thread ----
+
+    def _work(self, opening: Future[E]) -> None:
+        try:
+            engine = self._opened()
+        except BaseException as error:  # handed to whoever waits for the engine
+            self._fail(opening, error)
+        else:
+            opening.set_result(engine)
+            try:
+                while self._collect(engine):
+                    batch = self._order.take()
+                    if batch:
+                        self._run(engine, batch)
+                        self._await_next_turn(batch)
+            finally:
+                self._end(engine)
+        finally:
+            atexit.unregister(self._join_at_exit)
+
+    def _opened(self) -> E:
+        engine = self._open_engine()
+        if self._closed:
+            engine.close()
+            raise self._was_closed()
+        return engine
+
+    def _fail(self, opening: Future[E], error: BaseException) -> None:
+        with self._wake:
+            self._opening = None  # so that the next request tries again
+            waiting, self._inbox = self._inbox, deque()
+        opening.set_exception(error)
+        for entry in waiting:
+            entry.deliver(error)
+
+    def _collect(self, engine: E) -> bool:
+        """Prepare what has arrived, once there is anything to do; return whether to continue."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._inbox or len(self._order) or self._closed)
+        # Those that are there now, and no more: callers could ask as fast as they are prepared.
+        for _ in range(len(self._inbox)):
+            if self._closed:
+                break
+            entry = self._inbox.popleft()
+            if entry.future.cancelled():
+                continue
+            try:
+                entry.prepared = engine.prepare(entry.item)
+                self._order.add(entry)
+            except Exception as error:  # belongs to whoever asked
+                entry.deliver(error)
+        return not self._closed
+
+    def _run(self, engine: E, batch: list[Entry[Item, Result]]) -> None:
+        def abandoned() -> bool:
+            return self._closed or all(entry.future.cancelled() for entry in batch)
+
+        results: Sequence[Result | Exception]
+        try:
+            results = engine.run([entry.prepared for entry in batch], abandoned)
+            if len(results) != len(batch):
+                raise ValueError(f"{self._name}: {len(batch)} requests, but {len(results)} answers")
+        except Exception as error:  # belongs to whoever asked
+            results = [self._was_closed() if self._closed else error] * len(batch)
+        self.batches, self.requests = self.batches + 1, self.requests + len(batch)
+        for entry, result in zip(batch, results, strict=True):
+            entry.deliver(result)
+
+    def _await_next_turn(self, batch: list[Entry[Item, Result]]) -> None:
+        """Wait until a conversation's next request is there, or none will come, but not for long.
+
+        It is asked only after the answer has reached the event loop, and by then another request
+        would have overwritten the prefix that both share. Whether it shares more than others do is
+        for the order to say.
+        """
+        conversation = batch[0].conversation
+        if len(batch) > 1 or conversation is None or not batch[0].has_next:
+            return
+
+        def is_next(entry: Entry[Item, Result]) -> bool:
+            return entry.conversation is conversation and not entry.future.cancelled()
+
+        if self._next_turn_seconds and not any(map(is_next, self._order)):
+            with self._wake:
+                self._wake.wait_for(
+                    lambda: self._closed or conversation.ended or any(map(is_next, self._inbox)),
+                    self._next_turn_seconds,
+                )
+
+    def _end(self, engine: E) -> None:
+        with self._wake:
+            self._closed, self._opening = True, None
+            waiting, self._inbox = [*self._order, *self._inbox], deque()
+        for entry in waiting:
+            entry.deliver(self._was_closed())
+        engine.close()
+
+    def _was_closed(self) -> ModelClosed:
+        return ModelClosed(f"model {self._name!r} was closed before it answered")
+
+
+class PrefixOrder:
+    """Next goes what shares the longest prefix with what ran last, then its neighbors in order.
+
+    Once in `PATIENCE` turns the request goes first that has waited longest, if it has waited that
+    long, so nobody starves. Prepared requests have a `key`, in bytes.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most  # that run together
+        self._sorted: list[tuple[bytes, int, Entry[Any, Any]]] = []
+        self._arrivals: deque[tuple[int, bytes, Entry[Any, Any]]] = deque()
+        self._last = b""
+        self._turn = self._last_preferred = 0
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def __iter__(self) -> Iterator[Entry[Any, Any]]:
+        return (entry for _, _, entry in self._sorted)
+
+    def add(self, entry: Entry[Any, Any]) -> None:
+        """Add a request."""
+        key: bytes = entry.prepared.key
+        insort(self._sorted, (key, entry.number, entry))
+        self._arrivals.append((self._turn, key, entry))
+
+    def take(self) -> list[Entry[Any, Any]]:
+        """Take the next request, and those that follow it in order."""
+        batch: list[Entry[Any, Any]] = []
+        self._turn += 1
+        place = self._next() if self._sorted else 0
+        while self._sorted and len(batch) < self._most:
+            # Removing an entry brings the next one in order to the same place.
+            place = min(place, len(self._sorted) - 1)
+            key, _, entry = self._sorted.pop(place)
+            if not entry.future.cancelled():
+                if not batch:
+                    self._last = key
+                batch.append(entry)
+            elif not batch and self._sorted:
+                place = self._next()
+        return batch
+
+    def _next(self) -> int:
+        """Return the place of the entry to run.
+
+        Of the one that has waited longest, if it is its turn, else of the one most alike.
+        """
+        # Entries are taken out of the sorted list only; here they are dropped at the front.
+        while self._arrivals and self._arrivals[0][2].future.done():
+            self._arrivals.popleft()
+        if self._arrivals:
+            arrived, key, oldest = self._arrivals[0]
+            if self._turn - max(arrived, self._last_preferred) > PATIENCE:
+                self._last_preferred = self._turn
+                return bisect_left(self._sorted, (key, oldest.number))
+        # In a sorted list, the entry with the longest common prefix stands beside the last key.
+        after = bisect_left(self._sorted, (self._last, -1))
+        places = [place for place in (after, after - 1) if 0 <= place < len(self._sorted)]
+        return max(places, key=lambda place: _shared(self._last, self._sorted[place][0]))
+
+
+class LengthOrder:
+    """Batches of like length, sized by tokens with padding.
+
+    Every batch holds the oldest waiting request, so none starves, and its nearest neighbors in
+    length, so little is padding. A prepared request's length is its number of tokens.
+    """
+
+    def __init__(self, *, batch_tokens: int = 8192, batch_size: int = 256) -> None:
+        """Store the limits of a batch; a request with more tokens makes a batch of its own."""
+        self._batch_tokens, self._batch_size = batch_tokens, batch_size
+        self._sorted: list[tuple[int, int, Entry[Any, Any]]] = []  # by length
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def __iter__(self) -> Iterator[Entry[Any, Any]]:
+        return (entry for _, _, entry in self._sorted)
+
+    def add(self, entry: Entry[Any, Any]) -> None:
+        """Add a request."""
+        insort(self._sorted, (len(entry.prepared), entry.number, entry))
+
+    def take(self) -> list[Entry[Any, Any]]:
+        """Take the oldest request and those of like length."""
+        self._sorted = [one for one in self._sorted if not one[2].future.cancelled()]
+        if not self._sorted:
+            return []
+        low, high = self._window()
+        batch = [entry for _, _, entry in self._sorted[low:high]]
+        del self._sorted[low:high]
+        return batch
+
+    def _window(self) -> tuple[int, int]:
+        """Return the slice that fills a batch with the least padding around the oldest request."""
+        ready = self._sorted
+        low = min(range(len(ready)), key=lambda place: ready[place][1])
+        high, tokens = low + 1, ready[low][0]
+        while True:
+            below = self._padding(low - 1, high, tokens, joins=low - 1)
+            above = self._padding(low, high + 1, tokens, joins=high)
+            if below is None and above is None:
+                return low, high
+            if above is None or (below is not None and below < above):
+                low -= 1
+                tokens += ready[low][0]
+            else:
+                tokens += ready[high][0]
+                high += 1
+
+    def _padding(self, low: int, high: int, tokens: int, *, joins: int) -> int | None:
+        """Return the padding of a slice, `None` if it is too large or too wasteful.
+
+        `tokens` are those of the slice without the request that joins.
+        """
+        if low < 0 or high > len(self._sorted) or high - low > self._batch_size:
+            return None
+        padded = (high - low) * self._sorted[high - 1][0]
+        padding = padded - tokens - self._sorted[joins][0]
+        # Small batches do not fill the device anyway, so padding them costs no time.
+        wasteful = padded > _SMALL_BATCH_TOKENS and padding > _PADDING_SHARE * padded
+        return None if padded > self._batch_tokens or wasteful else padding
+
+
+async def shared_result(future: Future[T]) -> T:
+    """Await a thread's future that others may await too: canceling one waiter leaves it alone."""
+    wrapped = asyncio.wrap_future(future)
+    # a waiter that gave up never looks at the error, of which asyncio would complain at length
+    wrapped.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return await asyncio.shield(wrapped)
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """Return the length of the common prefix."""
+    length = min(len(one), len(other))
+    left, right = np.frombuffer(one, np.uint8, length), np.frombuffer(other, np.uint8, length)
+    differ = left != right
+    return int(differ.argmax()) if differ.any() else length
