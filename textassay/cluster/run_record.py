@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.merged_answers import read_answers
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.shard import size_on_disk
@@ -133,9 +132,7 @@ class RunRecord:
             self.folder.completed() if self._resumed else None,
         )
 
-    async def keep(
-        self, answers: Rows, scores: list[EncodedScore]
-    ) -> Sequence[Score | EncodedScore]:
+    async def keep(self, answers: Rows, scores: list[Score]) -> list[Score]:
         """Write answers, then scores; return the scores as they were written.
 
         Raises:
@@ -146,13 +143,12 @@ class RunRecord:
             store = self._store
             await gather([store.put(key, value) for key, value in answers])
         self._is_answered = self._is_answered or bool(answers or scores)
-        kept: Sequence[Score | EncodedScore] = scores
         if self._adjust is not None:
-            kept = [self._adjust(encoded.score) for encoded in scores]
-        if kept:
+            scores = [self._adjust(score) for score in scores]
+        if scores:
             assert self.folder is not None
-            await self.folder.append(kept)
-        return kept
+            await self.folder.append(scores)
+        return scores
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write what the method made for people to read; the first worker's stays."""

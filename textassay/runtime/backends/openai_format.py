@@ -20,7 +20,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
     parameter,
 )
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     FinishReason,
     Json,
@@ -51,7 +51,6 @@ SAMPLES_INSTEAD = (
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 
-_sample_of, _response_of, _usage_of = maker(Sample), maker(Response), maker(Usage)
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
@@ -152,9 +151,7 @@ def read_usage(payload: Mapping[str, Any], price: tuple[float, float] | None) ->
     if prompt is None or completion is None:
         return Usage(calls=1, cost=None)
     cost = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
-    return _usage_of(
-        {"calls": 1, "prompt_tokens": prompt, "completion_tokens": completion, "cost": cost}
-    )
+    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)
 
 
 def _count(value: Any) -> int | None:
@@ -198,7 +195,7 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
-        return _response_of({"samples": samples, "usage": usage, "model": payload.get("model")})
+        return Response(samples=samples, usage=usage, model=payload.get("model"))
     except (ValidationError, TypeError, AttributeError, KeyError, ValueError) as error:
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise MalformedResponse(f"the answer is not in the format of the API: {reason}") from error
@@ -218,7 +215,7 @@ def _sample(choice: Mapping[str, Any], request: Request) -> Sample | None:
         else read_logprobs(choice.get("logprobs"), bool(request.messages), text)
     )
     finish = _FINISH.get(reason, "other")
-    return _sample_of({"text": text, "finish_reason": finish, "logprobs": logprobs})
+    return Sample(text=text, finish_reason=finish, logprobs=logprobs)
 
 
 def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | ContentRefused:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.messages import CACHED, maker
+from textassay.runtime.messages import CACHED
 from textassay.runtime.model import (
     A,
     AnyRequest,
@@ -60,9 +60,6 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
     "generate": Response,
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
-}
-_makers: dict[str, Callable[[dict[str, Any]], AnyResponse]] = {
-    kind: maker(answer) for kind, answer in _ANSWERS.items()
 }
 
 
@@ -221,7 +218,7 @@ def decode_answer(value: bytes) -> AnyResponse:
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
-        return _makers[kind]({**answer, "usage": CACHED})
+        return _ANSWERS[kind](**{**answer, "usage": CACHED})
     except (KeyError, TypeError) as error:
         raise ValueError(f"no kept answer: {error!r}") from error
     except ValidationError as error:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score, ScoreError, Usage
-from textassay.runtime.storage.encoded_score import EncodedScore
+from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
@@ -24,8 +23,6 @@ _TIMING = ("started", "seconds")
 """Fields that scores of earlier versions lack."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
 """Fields that only calibrated scores have."""
-_BARE = frozenset({ScoreError, Usage})
-"""Messages whose `__dict__` holds nothing but their fields (no cached properties)."""
 
 
 def score_row(score: Score) -> bytes:
@@ -34,54 +31,14 @@ def score_row(score: Score) -> bytes:
     Raises:
         TypeError: Its value or evidence holds something that is not JSON.
     """
-    return encode(_fields(score), default=_fields)
-
-
-def encoded(score: Score) -> EncodedScore:
-    """Return a score with its line, for another process to write.
-
-    Raises:
-        TypeError: As `score_row`.
-    """
-    usage = score.usage
-    return EncodedScore(
-        id=score.id,
-        aspect=score.aspect,
-        value=score.value,
-        outcome=score.outcome,
-        error=score.error,
-        row=score_row(score),
-        calls=usage.calls,
-        cached_calls=usage.cached_calls,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cached_prompt_tokens=usage.cached_prompt_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        cost=usage.cost,
-    )
-
-
-def _fields(value: Any) -> Any:
-    """Return the fields of a message, for `encode`, which calls this for nested messages, too."""
-    if type(value) in _BARE:
-        return vars(value)  # a dump takes five times as long
-    if type(value) is Score:
-        fields = vars(value).copy()
-        if type(value.usage) is Usage:  # that is what a call from inside `encode` would give
-            fields["usage"] = vars(value.usage)
-        if value.outside is None:
-            for name in _CALIBRATED:
-                del fields[name]
-        if value.started is None:
-            for name in _TIMING:
-                del fields[name]
-        return fields
-    if isinstance(value, BaseModel):
-        return value.model_dump()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    fields = score.model_dump()
+    if score.outside is score.calibrated is score.low is score.high is None:
+        for name in _CALIBRATED:
+            del fields[name]
+    if score.started is None:
+        for name in _TIMING:
+            del fields[name]
+    return encode(fields, default=to_json_value)
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:

@@ -26,7 +26,6 @@ import filelock
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
-from textassay.runtime.storage.encoded_score import EncodedScore
 from textassay.runtime.storage.files import write_json, write_text
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_access import (
@@ -169,7 +168,7 @@ class RunFolder(AsyncResource):
         self.manifest = complete
         self._open_journal()
 
-    async def append(self, scores: Iterable[Score | EncodedScore]) -> None:
+    async def append(self, scores: Iterable[Score]) -> None:
         """Append scores next to each other; return once a killed process could not lose them.
 
         A canceled `append` still waits for that: `CancelledError` means that the scores are
@@ -181,7 +180,7 @@ class RunFolder(AsyncResource):
         if self._journal is None:
             raise RuntimeError("write_manifest comes before append, and append before close")
         scores = tuple(scores)
-        rows = [s.row if isinstance(s, EncodedScore) else score_row(s) for s in scores]
+        rows = [score_row(score) for score in scores]
         try:
             await self._journal.append(*rows)
         except asyncio.CancelledError:
@@ -314,7 +313,7 @@ class RunFolder(AsyncResource):
         except StorageError as error:
             raise not_writable(self.path, error) from error
 
-    def _count(self, scores: Iterable[Score | EncodedScore]) -> None:
+    def _count(self, scores: Iterable[Score]) -> None:
         for score in scores:
             self.tally.add(score)
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, get_args
 
-from textassay.runtime.messages import Outcome, Paid, Score, Usage, UsageTotal
-from textassay.runtime.storage.encoded_score import EncodedScore
+from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -84,7 +83,7 @@ class RunSummary:
         self._paid = UsageTotal()
         self._cost: ExactSum | None = ExactSum()
 
-    def add(self, score: Score | EncodedScore) -> None:
+    def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
         aspect, value = score.aspect, score.value
         kind: float | _Unscored
@@ -177,7 +176,7 @@ class RunSummary:
             self._scored[aspect] += times
             self._sums[aspect].add(kind, times)
 
-    def pay(self, usage: Paid) -> None:
+    def pay(self, usage: Usage) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         # One unknown cost makes the sum unknown: a partial sum would be taken for the whole.
