@@ -6,17 +6,24 @@ what evidence holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
-from textassay.runtime.messages import Failure, Message, Score
+from textassay.runtime.messages import Failure, Score
 from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.run_files import score_fields
 
 NODE = "scores"
 """What a failure names as the place where it came up."""
 
 
-def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
+def checked(
+    yielded: object, example_id: str, aspect: str, timing: Mapping[str, Any] = MappingProxyType({})
+) -> Score | Failure:
     """Return the score as it can be journaled, or the failure that stands for it.
 
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
@@ -27,6 +34,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
         yielded: What an agent yielded.
         example_id: The example it was asked about.
         aspect: What scores call the aspect it was asked about.
+        timing: When the work began and how long it took, as fields of a score.
     """
     if isinstance(yielded, Failure):
         return yielded
@@ -39,10 +47,7 @@ def checked(yielded: object, example_id: str, aspect: str) -> Score | Failure:
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    fields = {
-        name: vars(value) if isinstance(value, Message) else value
-        for name, value in vars(yielded).items()
-    }
+    fields = {**score_fields(yielded), **timing}
     # written and read back: what `resume` will read is what is kept and counted
     try:
         return Score.model_validate(decode(encode(fields, default=to_json_value)))

