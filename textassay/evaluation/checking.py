@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.messages import Failure, Score
-from textassay.runtime.storage.json_text import decode, encode
-from textassay.runtime.storage.run_files import score_fields
+from textassay.runtime.storage.json_text import decode
+from textassay.runtime.storage.run_files import score_row
 
 NODE = "scores"
 """What a failure names as the place where it came up."""
@@ -47,10 +47,9 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    fields = {**score_fields(yielded), **timing}
     # written and read back: what `resume` will read is what is kept and counted
     try:
-        return Score.model_validate(decode(encode(fields, default=to_json_value)))
+        return Score.model_validate({**decode(score_row(yielded)), **timing})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"
@@ -58,7 +57,7 @@ def checked(
         return _refused(
             "InvalidScore",
             f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
-            f"({field} {short_repr(fields.get(field))})",
+            f"({field} {short_repr(vars(yielded).get(field))})",
         )
     except (TypeError, ValueError, RecursionError) as error:
         return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.messages import Score, Usage
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
@@ -29,26 +29,24 @@ def score_row(score: Score) -> bytes:
     """Return a score as one line of `scores.jsonl`, without the line break.
 
     Raises:
-        TypeError: Its value or evidence holds something that is not JSON.
+        TypeError: It holds something that is not JSON.
     """
-    fields = score_fields(score)
+    fields, usage = {**vars(score)}, score.usage
+    if isinstance(usage, Usage):
+        fields["usage"] = vars(usage)  # a fifth of the time that `_as_json` takes
     if score.outside is score.calibrated is score.low is score.high is None:
         for name in _CALIBRATED:
             del fields[name]
     if score.started is None:
         for name in _TIMING:
             del fields[name]
-    return encode(fields, default=to_json_value)
+    return encode(fields, default=_as_json)
 
 
-def score_fields(score: Score) -> dict[str, Any]:
-    """Return the fields of a score, with the messages inside it as dicts."""
-    usage, error = score.usage, score.error
-    return {  # a third of the time of `model_dump`
-        **vars(score),
-        "usage": vars(usage) if isinstance(usage, Usage) else usage,
-        "error": vars(error) if isinstance(error, ScoreError) else error,
-    }
+def _as_json(value: Any) -> Any:
+    return (
+        value.model_dump(warnings=False) if isinstance(value, BaseModel) else to_json_value(value)
+    )
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
