@@ -30,7 +30,7 @@ from textassay.runtime.calls.redis_quota import RedisQuota
 from textassay.runtime.calls.shared_limits import SharedLimiter
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import ChatMessage, Request
-from textassay.runtime.storage.redis_client import open_blocking
+from textassay.runtime.storage.redis import open_blocking
 
 ASKERS = 50
 TOKENS = 8

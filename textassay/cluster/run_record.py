@@ -19,10 +19,9 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.merged_answers import read_answers
+from textassay.runtime.storage.cache_folder import info, read_answers
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.shard import size_on_disk
-from textassay.runtime.storage.threads import in_thread
 
 MAX_SENT = 256 * 2**20
 """Bytes of answers of a resumed run that are sent to each worker; more stay unused."""
@@ -172,7 +171,7 @@ class RunRecord:
         settings, place = self._settings, folder.answers
         if settings.cache is not None or settings.no_cache or not place.exists():
             return []
-        size = sum(size_on_disk(shard) for shard in place.iterdir() if shard.is_dir())
+        size = info(place).bytes
         if size > self._most_sent:
             self.unsent_bytes = size
             return []

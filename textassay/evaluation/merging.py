@@ -23,9 +23,9 @@ from textassay.evaluation.spec import changed, spec_of
 from textassay.runtime.batches.book import read_entries
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Score, Usage, UsageTotal
+from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.files import open_regular, write_bytes, write_json
 from textassay.runtime.storage.journal import count_lines, read_lines
-from textassay.runtime.storage.merged_answers import merge_answers
 from textassay.runtime.storage.run_access import lock_run
 from textassay.runtime.storage.run_files import (
     ANSWERS,

@@ -29,7 +29,7 @@ from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
 from textassay.runtime.calls.shared_limits import BEAT, SharedLimiter, usable_for
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.redis_client import RedisUnavailable
+from textassay.runtime.storage.redis import RedisUnavailable
 
 PROCESSES = 4
 LEASE = 2 * BLOCK

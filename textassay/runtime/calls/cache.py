@@ -50,6 +50,9 @@ _ADDED_TO_SCORING: dict[str, Any] = {
 }
 """The same for requests that score given text."""
 
+LEARNED = "learned"
+"""The `kind` of entries that hold no answer but what a model takes or refuses."""
+
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""
 
@@ -250,12 +253,19 @@ def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every answer, and report what is damaged.
+    """Read everything in a cache folder, decode every entry, and report what is damaged.
 
     Raises:
         ConfigurationError: It is no cache folder, or of a newer format.
     """
-    return cache_folder.verify(folder, decode_answer)
+    return cache_folder.verify(folder, _check_entry)
+
+
+def _check_entry(value: bytes) -> None:
+    """Raise `ValueError` if a value is neither an answer nor what was learned of a model."""
+    fields = decode(value)
+    if not isinstance(fields, dict) or fields.get("kind") != LEARNED:
+        decode_answer(value)
 
 
 class StoringModel(Wrapper):

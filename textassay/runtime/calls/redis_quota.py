@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.storage.redis_client import as_unavailable, open_async
+from textassay.runtime.storage.redis import as_unavailable, open_async
 
 BLOCK = 0.025
 """Least seconds of capacity that are reserved at once. A process reserves the next block when it

@@ -18,7 +18,7 @@ from textassay.runtime.calls.bucket import WINDOW, Pace
 from textassay.runtime.calls.rate_limiter import Limiter, Permit
 from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
 from textassay.runtime.errors import ConfigurationError, parameter, quoted
-from textassay.runtime.storage.redis_client import RedisUnavailable
+from textassay.runtime.storage.redis import RedisUnavailable
 
 BEAT = 0.25
 """Seconds between two messages to Redis at most, so that shares and pauses are known."""

@@ -27,6 +27,7 @@ from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import write_json, write_text
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_access import (
     LOCK,
@@ -52,7 +53,6 @@ from textassay.runtime.storage.run_files import (
     tally_of,
 )
 from textassay.runtime.storage.run_summary import Completed, RunSummary, pair_digest
-from textassay.runtime.storage.threads import in_thread
 
 
 class RunFolder(AsyncResource):
