@@ -18,9 +18,9 @@ from textassay.calibration.report import text_of
 from textassay.cli.console import printable, say
 from textassay.cli.decisions import CHOSEN, allow_change, print_notes, read_columns
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.storage.files import check_new_folder
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.sealed_json import check_new_folder
 
 _BATCH = 500
 

@@ -20,7 +20,7 @@ from textassay.display import Cell, Displayed, Shown, first
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
-from textassay.runtime.storage.sealed_json import digest_of, read_sealed, write_sealed
+from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
 
 FORMAT = 1
 FILE = "evaluator.json"

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from textassay.runtime.errors import StorageError
@@ -266,9 +267,7 @@ class GroupCommit(Generic[T]):
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
             full = len(batch) == MAX_BATCH
             if batch:
-                self._attempt(
-                    lambda batch=batch: self._writer.write([waiting.value for waiting in batch])
-                )
+                self._attempt(partial(self._writer.write, [waiting.value for waiting in batch]))
                 self._resolve(batch)
 
     def _attempt(self, step: Callable[[], None], *, after_failure: bool = False) -> None:
