@@ -106,8 +106,9 @@ def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
     replaced: set[int] = set()
     end = 0
     for number, line in lines_of(path):
-        score = parse_score(path, number, line)
-        end, key = number, pair_digest(score.id, score.aspect)
+        # read as JSON alone: whether it is a score is checked when it is yielded
+        row = parse_row(path, number, line)
+        end, key = number, pair_digest(str(row.get("id")), str(row.get("aspect")))
         earlier = last.get(key)
         # Numbers of replaced lines rather than offsets of the last: usually there are none of them.
         if earlier is not None:
