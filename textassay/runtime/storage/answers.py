@@ -27,8 +27,9 @@ from textassay.runtime.storage.cache_folder import (
     StoreInfo,
     checksum,
     databases,
+    held,
     info,
-    locked,
+    lock_of,
     prepare,
     read_answers,
     refuse_links,
@@ -161,6 +162,7 @@ class _Writer:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / DATABASE
+        self._lock = lock_of(folder)
 
     def open(self) -> None:
         """Create the database or open it, which writes diskcache's settings.
@@ -168,7 +170,7 @@ class _Writer:
         Raises:
             StorageError: It is damaged or cannot be written to.
         """
-        with locked(self._folder), self._as_unusable():
+        with held(self._lock), self._as_unusable():
             refuse_links(self._file)
             if self._file.exists():
                 _refuse_unknown_settings(self._file)
@@ -189,7 +191,7 @@ class _Writer:
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self._file)
                 )
-            with locked(self._folder), self._cache.transact():
+            with held(self._lock), self._cache.transact():
                 for key, value in batch:
                     self._cache.set(key, value, tag=checksum(key, value))
 
@@ -216,7 +218,7 @@ class _Writer:
     def close(self) -> None:
         """Close the connection of the calling thread; the last one moves the log into the file."""
         if self._file.exists():
-            with locked(self._folder):
+            with held(self._lock):
                 self._cache.close()
         else:  # the lock would make the folder again
             self._cache.close()

@@ -150,7 +150,7 @@ def prepare(folder: Path) -> None:
         raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
     if is_cache_folder(folder) and require(folder) == FORMAT:
         return
-    with locked(folder):
+    with held(lock_of(folder)):
         if is_cache_folder(folder):
             require(folder)
         else:
@@ -168,16 +168,22 @@ def prepare(folder: Path) -> None:
             ) from error
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock: one process writes at a time.
+def lock_of(folder: Path) -> filelock.BaseFileLock:
+    """Return the lock of a folder: one process writes at a time.
 
     SQLite before 3.51.3 can corrupt a file that two connections write to at the same moment.
+    """
+    return filelock.FileLock(folder / _LOCK, thread_local=False)
+
+
+@contextmanager
+def held(lock: filelock.BaseFileLock) -> Iterator[None]:
+    """Hold the lock of a folder.
 
     Raises:
         StorageError: Another process held it for too long, or the folder cannot be written to.
     """
-    lock = filelock.FileLock(folder / _LOCK)
+    folder = Path(lock.lock_file).parent
     try:
         lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
     except filelock.Timeout as error:
@@ -365,7 +371,7 @@ def clear(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    with locked(folder):
+    with held(lock_of(folder)):
         files = databases(folder)
         for file in files:
             refuse_links(file)
