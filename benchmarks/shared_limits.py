@@ -29,7 +29,7 @@ from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import ChatMessage, Request
-from textassay.runtime.storage.redis_client import open_blocking
+from textassay.runtime.storage.redis import open_blocking
 
 ASKERS = 50
 TOKENS = 8

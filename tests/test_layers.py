@@ -80,7 +80,7 @@ ONLY_THERE = {
     "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
-    "redis": "textassay/runtime/storage/redis_",
+    "redis": "textassay/runtime/storage/redis.py",
     "ray": "textassay/cluster/ray_crew.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}

@@ -18,7 +18,7 @@ from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adapting import adaptation_of
 from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.messages import NO_USAGE, Example, Usage, maker
+from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
@@ -47,7 +47,6 @@ LEFT_OUT = "\n[...]\n"
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
-_request = maker(Request)
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
 
@@ -178,7 +177,7 @@ class Ask:
         }
         # Only the sampling of the last round counts; the usage of both does.
         for is_last in (False, True):
-            response = await self.model.generate(_request(fields))
+            response = await self.model.generate(Request(**fields))
             usage += response.usage
             samples, truncated = response.samples[:n], response.truncated_tokens
             while (had := len(samples)) < n:  # some servers return fewer than they are asked for
@@ -189,7 +188,7 @@ class Ask:
                     {**fields, "n": min(step, n - start), "draw": repeat + start}
                     for start in range(had, n, step)
                 ]
-                for response in await gather([self.model.generate(_request(r)) for r in rest]):
+                for response in await gather([self.model.generate(Request(**r)) for r in rest]):
                     usage += response.usage
                     samples += response.samples[: n - len(samples)]
                     truncated = max(truncated, response.truncated_tokens)

@@ -18,7 +18,7 @@ from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
-from textassay.runtime.messages import Aspect, Example, maker
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChatMessage
 
 Layout = Literal["paper", "shared-prefix"]
@@ -31,7 +31,6 @@ MAX_FRAMES = 1024
 _NEW: Any = object()
 K = TypeVar("K")
 V = TypeVar("V")
-_message = maker(ChatMessage)
 
 IN_SENTENCES = (
     "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval",
@@ -295,7 +294,7 @@ def chat(prompt: str, **values: Any) -> tuple[ChatMessage, ...]:
 def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
     if not turns:
         raise PromptError(f"prompt {prompt!r} renders to an empty text")
-    return tuple([_message({"role": role, "content": text}) for role, text in turns])
+    return tuple([ChatMessage(role=role, content=text) for role, text in turns])
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:

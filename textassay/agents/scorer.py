@@ -31,17 +31,15 @@ from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
 from textassay.agents.related_aspects import RelatedAspects
-from textassay.agents.scores import aspect_fields, fields_from_text, from_samples
+from textassay.agents.scores import aspect_fields, from_samples, from_text
 from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
-from textassay.runtime.messages import Aspect, Example, How, Scale, Score, trusted_maker
+from textassay.runtime.messages import Aspect, Example, How, Scale, Score
 from textassay.runtime.model import Json, Model, Sample
 
 Reading = Literal["text", "sampled", "logprob", "auto"]
 """One answer read as text, the mean of several, the mean over label tokens, or the latter if the
 model sends usable log-probabilities and else the mean of several."""
-
-_sound_score = trusted_maker(Score)
 
 TOP_LOGPROBS = 20
 MAX_LABELS = 20
@@ -298,8 +296,7 @@ class Scorer:
         )
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
-        # sound as they are: the rating is on the aspect's scale, and the rest is the scorer's own
-        return _sound_score(fields_from_text(last.samples[0], rating, about))
+        return from_text(last.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         rating = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)

@@ -9,10 +9,8 @@ from typing import Any
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED
 from textassay.agents.reading.rating import NoRating, Rating
-from textassay.runtime.messages import Aspect, Example, How, Score, maker
+from textassay.runtime.messages import Aspect, Example, How, Score
 from textassay.runtime.model import Json, Sample
-
-_score = maker(Score)
 
 MAX_QUOTED_SAMPLES = 3
 """Unusable samples that a score quotes; the rest are counted."""
@@ -38,15 +36,10 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
         rating: What was read in it.
         fields: The score's other fields.
     """
-    return _score(fields_from_text(sample, rating, fields))
-
-
-def fields_from_text(sample: Sample, rating: Rating, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the score that `from_text` returns."""
     text = sample.text.strip()
     # An explanation that is nothing but the rating explains nothing.
     only_rating = text == sample.text[slice(*rating.span)]
-    return {**fields, "value": rating.value, "explanation": None if only_rating else text}
+    return Score(value=rating.value, explanation=None if only_rating else text, **fields)
 
 
 def from_samples(

@@ -21,8 +21,13 @@ import numpy as np
 from textassay.calibration.calibration import AspectCalibration, read_aspect
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Score
-from textassay.runtime.storage.files import write_json, write_text
-from textassay.runtime.storage.sealed_json import check_new_folder, read_sealed, write_sealed
+from textassay.runtime.storage.files import (
+    check_new_folder,
+    read_sealed,
+    write_json,
+    write_sealed,
+    write_text,
+)
 from textassay.version import __version__
 
 FORMAT = 1

@@ -17,10 +17,10 @@ def show_info(folder: Path, *, as_json: bool = False) -> None:
     """Print what a cache folder holds."""
     info = cache_folder.info(folder)
     if as_json:
-        content = {"answers": info.entries, "files": info.shards, "bytes": info.bytes}
+        content = {"answers": info.entries, "files": info.files, "bytes": info.bytes}
         typer.echo(json.dumps(content))
         return
-    typer.echo(f"{info.entries} answers in {info.shards} files, {info.bytes / 1e6:.1f} MB")
+    typer.echo(f"{info.entries} answers in {info.files} files, {info.bytes / 1e6:.1f} MB")
 
 
 def show_verification(folder: Path, *, as_json: bool = False) -> int:

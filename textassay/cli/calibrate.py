@@ -19,9 +19,9 @@ from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import CHOSEN, allow_change, read_columns
 from textassay.display import to_text
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.storage.files import check_new_folder
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.sealed_json import check_new_folder
 from textassay.table import Note
 
 _BATCH = 500

@@ -14,8 +14,8 @@ from textassay.learning.cascade import Rule, save
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
+from textassay.runtime.storage.files import check_new_folder
 from textassay.runtime.storage.run_files import MANIFEST, latest_scores
-from textassay.runtime.storage.sealed_json import check_new_folder
 from textassay.table import Column, Note, Table
 
 _COLUMNS = (

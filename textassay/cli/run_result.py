@@ -16,8 +16,7 @@ from textassay.display import printable, to_terminal
 from textassay.evaluation.run import Run
 from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage
-from textassay.runtime.storage.run_files import read_manifest, read_summary
-from textassay.runtime.storage.run_summary import token_details
+from textassay.runtime.storage.run_files import read_manifest, read_summary, token_details
 from textassay.table import Column, Table
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3

@@ -20,6 +20,8 @@ from textassay.cluster.shared_budget import SharedBudget
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress, summed
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
+from textassay.runtime.messages import Score
+from textassay.runtime.storage.json_text import decode
 from textassay.version import __version__
 
 UNIT = 200
@@ -314,7 +316,8 @@ class Driver:
         member.report = report
         member.granted -= report.returned
         self._budget.give_back(report.returned)
-        new = [s for s in report.scores if member.outstanding.expects(s.id, s.aspect)]
+        scores = [Score.model_validate(decode(row)) for row in report.scores]
+        new = [s for s in scores if member.outstanding.expects(s.id, s.aspect)]
         for score in await self._record.keep(report.answers, new):
             self._outcomes[score.outcome] += 1
             self._done += member.outstanding.scored(score.id, score.aspect)

@@ -22,7 +22,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Aspect, Usage
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.encoded_score import EncodedScore
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
@@ -146,7 +145,8 @@ class Report:
     progress: Progress
     part: Part
     """The part of the limits that it keeps to."""
-    scores: list[EncodedScore] = field(default_factory=list)
+    scores: list[bytes] = field(default_factory=list)
+    """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
     spent: float = 0.0

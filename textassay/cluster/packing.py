@@ -16,12 +16,10 @@ from typing import Any
 
 from textassay.cluster.messages import Report
 from textassay.evaluation.feed import FedExample
-from textassay.runtime.messages import Example, trusted_maker
+from textassay.runtime.messages import Example
 
 PackedExample = FedExample | tuple[dict[str, Any], tuple[str, ...]]
 """An example as its fields; as it is, if it is of a class of the caller's."""
-
-_example = trusted_maker(Example)
 
 
 def pack(report: Report) -> bytes:
@@ -51,6 +49,6 @@ def pack_examples(examples: Sequence[FedExample]) -> list[PackedExample]:
 def unpack_examples(packed: Sequence[PackedExample]) -> list[FedExample]:
     """Return the examples that were packed."""
     return [
-        each if isinstance(each, FedExample) else FedExample(_example(each[0]), each[1])
+        each if isinstance(each, FedExample) else FedExample(Example(**each[0]), each[1])
         for each in packed
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,9 @@ from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.encoded_score import EncodedScore
-from textassay.runtime.storage.merged_answers import read_answers
+from textassay.runtime.storage.cache_folder import info, read_answers
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.shard import size_on_disk
-from textassay.runtime.storage.threads import in_thread
 
 MAX_SENT = 256 * 2**20
 """Bytes of answers of a resumed run that are sent to each worker; more stay unused."""
@@ -133,9 +131,7 @@ class RunRecord:
             self.folder.completed() if self._resumed else None,
         )
 
-    async def keep(
-        self, answers: Rows, scores: list[EncodedScore]
-    ) -> Sequence[Score | EncodedScore]:
+    async def keep(self, answers: Rows, scores: list[Score]) -> list[Score]:
         """Write answers, then scores; return the scores as they were written.
 
         Raises:
@@ -146,13 +142,12 @@ class RunRecord:
             store = self._store
             await gather([store.put(key, value) for key, value in answers])
         self._is_answered = self._is_answered or bool(answers or scores)
-        kept: Sequence[Score | EncodedScore] = scores
         if self._adjust is not None:
-            kept = [self._adjust(encoded.score) for encoded in scores]
-        if kept:
+            scores = [self._adjust(score) for score in scores]
+        if scores:
             assert self.folder is not None
-            await self.folder.append(kept)
-        return kept
+            await self.folder.append(scores)
+        return scores
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
         """Write what the method made for people to read; the first worker's stays."""
@@ -176,7 +171,7 @@ class RunRecord:
         settings, place = self._settings, folder.answers
         if settings.cache is not None or settings.no_cache or not place.exists():
             return []
-        size = sum(size_on_disk(shard) for shard in place.iterdir() if shard.is_dir())
+        size = info(place).bytes
         if size > self._most_sent:
             self.unsent_bytes = size
             return []

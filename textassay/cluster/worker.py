@@ -29,8 +29,7 @@ from textassay.evaluation.session import Session, open_session, workers_of
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
-from textassay.runtime.storage.encoded_score import EncodedScore
-from textassay.runtime.storage.run_files import ANSWERS, encoded
+from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 
 REPORT_SECONDS = 0.25
@@ -76,7 +75,7 @@ class Worker:
         self._session: Session | None = None
         self._recording: Recording | None = None
         self._running: asyncio.Task[None] | None = None
-        self._scores: list[EncodedScore] = []
+        self._scores: list[bytes] = []
         self._last = NO_PROGRESS
         self._spent = self._returned = 0.0
         self._part = Part()
@@ -163,7 +162,7 @@ class Worker:
                 async with aclosing(session.engine.scores()) as scores:
                     async for score in scores:
                         # encoded here: the process that writes has all workers to serve
-                        self._scores.append(encoded(score))
+                        self._scores.append(score_row(score))
                         if len(self._scores) >= self._report_at:
                             self._wakeup.set()
                 artifacts = getattr(session.method, "artifacts", dict)()

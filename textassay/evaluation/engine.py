@@ -42,7 +42,6 @@ from textassay.runtime.messages import (
     ScoreError,
     Usage,
     UsageTotal,
-    trusted_maker,
 )
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -57,8 +56,6 @@ class CompletedScores(Protocol):
         """Return whether the pair has a score that is no `error`."""
         ...
 
-
-_assignment_of = trusted_maker(Assignment)
 
 _Judged = tuple[Example, list[Score]]
 """An example with its scores; none if the run stopped before there were any."""
@@ -208,7 +205,7 @@ class EvaluationEngine:
             # completed per aspect, not per example: a resumed run asks only for what is missing
             open_ones = tuple(a for a in open_ones if not self._completed.has(example.id, a.label))
         if open_ones:
-            return _assignment_of({"example": example, "aspects": open_ones})
+            return Assignment(example=example, aspects=open_ones)
         self._done += 1
         self._settled_before += 1
         return None
@@ -341,10 +338,10 @@ def complete(
     example = assignment.example
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
-        score = checked(item, example.id, aspect.label)
+        score = checked(item, example.id, aspect.label, timing)
         if isinstance(score, Failure):
-            score = failed(example, aspect, score, method)
-        scores.append(score.model_copy(update=timing))
+            score = failed(example, aspect, score, method).model_copy(update=timing)
+        scores.append(score)
     return add_unattributed_usage(scores, usages)
 
 
@@ -364,8 +361,6 @@ def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -
 
 def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Score]:
     """Return the scores with what none of them claims of the calls' usages added to the first."""
-    if len(scores) == len(usages) == 1 and scores[0].usage is usages[0]:
-        return scores
     claimed, paid = NO_USAGE, UsageTotal()
     for score in scores:
         claimed += score.usage

@@ -23,23 +23,24 @@ from textassay.evaluation.spec import changed, spec_of
 from textassay.runtime.batches.book import read_entries
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Score, Usage, UsageTotal
+from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.files import open_regular, write_bytes, write_json
 from textassay.runtime.storage.journal import count_lines, read_lines
-from textassay.runtime.storage.merged_answers import merge_answers
-from textassay.runtime.storage.run_access import lock_run
 from textassay.runtime.storage.run_files import (
     ANSWERS,
     FORMAT,
     MANIFEST,
     SCORES,
     SUMMARY,
+    RunSummary,
+    pair_digest,
     parse_score,
     read_lines_of,
     read_manifest,
     read_summary,
     tally_of,
 )
-from textassay.runtime.storage.run_summary import RunSummary, pair_digest
+from textassay.runtime.storage.run_folder import lock_run
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
 """What every run folder has; further files are the method's, such as a plan."""

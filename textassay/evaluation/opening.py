@@ -18,10 +18,9 @@ from textassay.runtime.connected import ConnectedModel, connect_model, with_stor
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings, is_redis
-from textassay.runtime.storage.answers import AnswerStore, open_answers
+from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers, open_answers
 from textassay.runtime.storage.cache_folder import holds_answers
-from textassay.runtime.storage.recorded_answers import RecordedAnswers
-from textassay.runtime.storage.threads import in_thread
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:

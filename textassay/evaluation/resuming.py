@@ -26,8 +26,8 @@ from textassay.runtime.settings import (
     Settings,
     is_redis,
 )
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.threads import in_thread
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
 _ENDPOINT = frozenset(EndpointSettings.model_fields)

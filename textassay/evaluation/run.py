@@ -17,8 +17,7 @@ from textassay.evaluation.tables import Rows, arrow_table, long_rows, wide_rows
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Score
-from textassay.runtime.storage.run_files import latest_scores, read_manifest
-from textassay.runtime.storage.run_summary import RunSummary
+from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
 from textassay.table import Column, Table
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.threads import in_thread
 from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from textassay.runtime.connected import ledger_of, with_store
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
-from textassay.runtime.storage.run_access import lock_run
-from textassay.runtime.storage.run_folder import RunFolder
+from textassay.runtime.storage.run_folder import RunFolder, lock_run
 
 
 @asynccontextmanager

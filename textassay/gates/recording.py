@@ -24,7 +24,7 @@ from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.cache_folder import prepared_folder
+from textassay.runtime.storage.cache_folder import prepare
 from textassay.runtime.storage.files import read_regular, write_json
 
 RecordingMode = Literal["record", "replay", "live"]
@@ -120,7 +120,8 @@ class Judge:
             # an unchanged file is not written, so that recording again leaves no change to commit
             if file.is_file() and json.loads(read_regular(file)) == json.loads(json.dumps(entry)):
                 return
-            _make_cache(self.folder)
+            # before anything else lies in the folder, for a cache refuses folders of others
+            prepare(self.folder)
             file.parent.mkdir(parents=True, exist_ok=True)
             write_json(file, entry)
         except OSError as error:
@@ -145,9 +146,3 @@ class Judge:
         whole = f"{name}\n{settings.api_base or ''}"
         digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
         return self.folder / MODELS / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)[-60:]}-{digest}.json"
-
-
-def _make_cache(folder: Path) -> None:
-    """Make the cache folder before anything else lies in it, for it refuses folders of others."""
-    with prepared_folder(folder):
-        pass

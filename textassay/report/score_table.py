@@ -16,8 +16,7 @@ import numpy as np
 from textassay.meta.ranks import Floats
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.messages import Outcome, Scale, Score
-from textassay.runtime.storage.run_files import SCORES, parse_score
-from textassay.runtime.storage.run_summary import RunSummary
+from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _BLOCK = 4 << 20

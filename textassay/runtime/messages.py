@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number; ints are taken, booleans and strings are not."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""A number of things, within the 64 bits that JSON is written with."""
 
 Scale = tuple[Number, Number]
 """`(low, high)`, both ends possible, low < high."""
@@ -30,10 +33,6 @@ How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
 
 
-# Messages are frozen: only this sets an attribute of one.
-_set = object.__setattr__
-
-
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity."""
 
@@ -41,59 +40,10 @@ class Message(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with some fields replaced; what was computed from them is forgotten."""
-        cls = type(self)
-        if deep or self.__pydantic_private__ is not None or self.__pydantic_extra__ is not None:
-            copied = super().model_copy(update=update, deep=deep)
-            values = copied.__dict__
-        else:
-            # What pydantic does for a model without extra fields, in a third of its time: every
-            # score is copied once.
-            update = update or {}
-            copied = cls.__new__(cls)
-            values = {**self.__dict__, **update}
-            _set(copied, "__dict__", values)
-            _set(copied, "__pydantic_fields_set__", self.__pydantic_fields_set__.union(update))
-            _set(copied, "__pydantic_extra__", None)
-            _set(copied, "__pydantic_private__", None)
-        fields = cls.__pydantic_fields__  # `model_fields` costs a third of the copy
-        if len(values) > len(fields):  # cached properties were copied as well
-            for name in values.keys() - fields.keys():
-                del values[name]
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).__pydantic_fields__.keys():
+            del copied.__dict__[name]  # a cached property
         return copied
-
-
-M = TypeVar("M", bound=Message)
-
-
-def maker(cls: type[M]) -> Callable[[dict[str, Any]], M]:
-    """Return a function of a dict of fields that does what `cls(**fields)` does.
-
-    A constructor calls it, too, but is a function of Python, which takes longer than checking the
-    fields: for messages of which every score needs one.
-    """
-    return cls.__pydantic_validator__.validate_python
-
-
-def trusted_maker(cls: type[M]) -> Callable[[dict[str, Any]], M]:
-    """Return a function of a dict of fields that makes the message without checking them.
-
-    For fields that come from checked ones: `model_construct`, which does the same, takes longer
-    than checking them. Fields that are left out have their defaults; those without one must be
-    given.
-    """
-    # required ones as well: the order of fields is that of the class, in files too
-    defaults = {name: field.default for name, field in cls.__pydantic_fields__.items()}
-    new = cls.__new__
-
-    def make(fields: dict[str, Any]) -> M:
-        made = new(cls)
-        _set(made, "__dict__", {**defaults, **fields})
-        _set(made, "__pydantic_fields_set__", set(fields))
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
-        return made
-
-    return make
 
 
 class Usage(Message):
@@ -102,21 +52,21 @@ class Usage(Message):
     Adding two gives their sum; a cost is unknown (`None`) once a part of it is unknown.
     """
 
-    calls: int = Field(default=0, ge=0)
+    calls: Count = 0
     """Requests that a model answered now."""
-    cached_calls: int = Field(default=0, ge=0)
+    cached_calls: Count = 0
     """Requests that were answered from the cache, or by sharing an equal request in flight; they
     cost nothing."""
-    prompt_tokens: int = Field(default=0, ge=0)
+    prompt_tokens: Count = 0
     """Prompt tokens of `calls`, those that the provider had cached included."""
-    completion_tokens: int = Field(default=0, ge=0)
+    completion_tokens: Count = 0
     """Sampled tokens of `calls`, over all samples, thoughts included."""
-    reasoning_tokens: int = Field(default=0, ge=0)
+    reasoning_tokens: Count = 0
     """Tokens of thoughts, a part of `completion_tokens`; 0 where the provider does not report
     them."""
-    cached_prompt_tokens: int = Field(default=0, ge=0)
+    cached_prompt_tokens: Count = 0
     """Tokens that the provider read from its own cache of prompts, a part of `prompt_tokens`."""
-    cache_write_tokens: int = Field(default=0, ge=0)
+    cache_write_tokens: Count = 0
     """Tokens that the provider wrote to its own cache of prompts, a part of `prompt_tokens`."""
     cost: float | None = Field(default=0.0, ge=0)
     """US dollars for `calls`; `None` if the price is unknown."""
@@ -160,42 +110,6 @@ def cost_at(
     return (full * price[0] + cached_tokens * cached + completion_tokens * price[1]) / 1e6
 
 
-class Paid(Protocol):
-    """What has the counts and the cost of a `Usage`."""
-
-    @property
-    def calls(self) -> int:
-        """Requests that a model answered."""
-
-    @property
-    def cached_calls(self) -> int:
-        """Requests that were answered from the cache."""
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Prompt tokens of `calls`."""
-
-    @property
-    def completion_tokens(self) -> int:
-        """Sampled tokens of `calls`."""
-
-    @property
-    def reasoning_tokens(self) -> int:
-        """Tokens of thoughts."""
-
-    @property
-    def cached_prompt_tokens(self) -> int:
-        """Tokens that the provider read from its own cache."""
-
-    @property
-    def cache_write_tokens(self) -> int:
-        """Tokens that the provider wrote to its own cache."""
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars; `None` if the price is unknown."""
-
-
 class UsageTotal:
     """A running sum of usages."""
 
@@ -204,7 +118,7 @@ class UsageTotal:
         self.reasoning_tokens = self.cached_prompt_tokens = self.cache_write_tokens = 0
         self.cost: float | None = 0.0
 
-    def add(self, usage: Paid) -> None:
+    def add(self, usage: Usage | UsageTotal) -> None:
         """Count one more usage, or all of another ledger.
 
         An unknown cost makes the sum's cost unknown.
@@ -446,7 +360,7 @@ class Score(Message):
     """Range of the rating asked for; `None` if unbounded (log-likelihoods)."""
     how: How = "text"
     """How the value was obtained."""
-    samples: int | None = Field(default=None, ge=0)
+    samples: Count | None = None
     """Number of usable samples behind the value; `None` if it does not apply."""
     spread: float | None = Field(default=None, ge=0)
     """Standard deviation of the samples (population); `None` if it does not apply."""

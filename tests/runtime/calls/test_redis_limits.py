@@ -35,7 +35,7 @@ from textassay.runtime.calls.redis_limits import (
 )
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
-from textassay.runtime.storage.redis_client import RedisUnavailable
+from textassay.runtime.storage.redis import RedisUnavailable
 
 PROCESSES = 4
 LEASE = 2 * BLOCK

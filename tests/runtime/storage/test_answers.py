@@ -10,23 +10,22 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+import diskcache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
 from tests.waiting import HANGS_AFTER
+from textassay.runtime.calls.cache import verify as verify_answers
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.answers import (
     BytesDisk,
     DiskStore,
-    ShardWriter,
-    clear,
-    info,
-    verify,
+    RecordedAnswers,
+    merge_answers,
 )
-from textassay.runtime.storage.cache_folder import MARKER
-from textassay.runtime.storage.shard import ShardReader
+from textassay.runtime.storage.cache_folder import MARKER, checksum, clear, info, require, verify
 
 POSIX = pytest.mark.skipif(
     sys.platform == "win32", reason="file modes and limits are those of POSIX"
@@ -51,8 +50,8 @@ def get_all(folder: Path, keys: list[str]) -> list[bytes | None]:
 
 
 def change(folder: Path, sql: str, *values: object) -> None:
-    """Change the first shard behind the store's back."""
-    with closing(sqlite3.connect(folder / "shard-000" / "cache.db")) as connection, connection:
+    """Change the database behind the store's back."""
+    with closing(sqlite3.connect(folder / "cache.db")) as connection, connection:
         connection.execute(sql, values)
 
 
@@ -65,149 +64,16 @@ def test_what_is_put_is_there_after_reopening(tmp_path_factory, answers):
     assert get_all(folder, list(answers)) == list(answers.values())
 
 
-@pytest.mark.asyncio
-async def test_values_are_seen_before_their_commit(tmp_path):
-    """A value that waits for its commit is found already; one that was never put is not."""
-    async with DiskStore(tmp_path / "cache") as store:
-        assert store.get("a") is None
-        waiting = asyncio.create_task(store.put("a", b"1"))
-        await asyncio.sleep(0)
-        assert store.get("a") == b"1"
-        assert not waiting.done()
-        await waiting
-        assert store.get("a") == b"1"
-        await store.put("a", b"2")
-        assert store.get("a") == b"2"
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    before=st.lists(st.text(max_size=8), max_size=5, unique=True),
-    writes=st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=9)), max_size=40),
-)
-def test_a_store_finds_all_that_it_wrote_in_any_state_of_its_shard(
-    tmp_path_factory, before, writes
-):
-    """A store on a new shard skips reads of what it has not written, never of what it has."""
-    folder = tmp_path_factory.mktemp("cache")
-    kept = dict.fromkeys(before, b"earlier")
-    if before:
-        put_all(folder, kept)
-
-    async def check() -> None:
-        async with DiskStore(folder) as store, DiskStore(folder) as other:
-            for key, value in writes:
-                assert store.get(key) == kept.get(key)
-                await store.put(key, value)
-                kept[key] = value
-                assert [store.get(key) for key in kept] == list(kept.values())
-                assert other.get(key) == value
-
-    asyncio.run(check())
-
-
-@pytest.mark.asyncio
-async def test_hits_of_a_turn_hide_nothing_that_is_written(tmp_path):
-    """Hits share a transaction until the turn is over; what is put meanwhile is seen all along."""
-    async with DiskStore(tmp_path) as store:
-        await store.put("first", b"0")
-
-        async def work(name: str) -> None:
-            for number in range(20):
-                assert store.get("first") == b"0"
-                key = f"{name} {number}"
-                await store.put(key, key.encode())
-                assert store.get(key) == key.encode()
-
-        async with asyncio.TaskGroup() as group:
-            for name in "abcdefgh":
-                group.create_task(work(name))
-
-
-@pytest.mark.asyncio
-async def test_hits_do_not_hide_what_another_store_writes(tmp_path):
-    """A turn later, its answers are seen, also after a hit in its shard."""
-    async with DiskStore(tmp_path) as one:
-        await one.put("a", b"1")
-        async with DiskStore(tmp_path) as two:
-            for key, value in (("b", b"2"), ("c", b"3")):
-                assert two.get("a") == b"1"
-                await one.put(key, value)
-                assert two.get(key) == value
-
-
-@pytest.mark.asyncio
-async def test_a_store_is_closed_in_the_turn_of_a_hit(tmp_path):
-    """The end of the hit's transaction is left out, and nothing else is reported."""
-    problems: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-    async with DiskStore(tmp_path) as store:
-        await store.put("a", b"1")
-        assert store.get("a") == b"1"
-    await asyncio.sleep(0)
-    assert not problems
-
-
-def test_rows_are_those_that_diskcache_writes(tmp_path):
-    """New keys are written past diskcache, keys that are there through it: the columns, and what
-    its triggers count, are the same. Of values for one key the last is kept."""
-    folder = tmp_path / "shard-000"
-    with closing(ShardWriter(folder)) as writer:
-        folder.mkdir()
-        writer.open()
-        writer.write([("added", b"v"), ("replaced", b"old")])
-        writer.write([("replaced", b"older"), ("new", b"v"), ("replaced", b"v")])
-    with closing(sqlite3.connect(folder / "cache.db")) as connection:
-        columns = "raw, expire_time, access_count, size, mode, filename, value, typeof(key)"
-        rows = connection.execute(f"SELECT {columns} FROM Cache").fetchall()
-        times = connection.execute("SELECT store_time, access_time FROM Cache").fetchall()
-        counted = dict(connection.execute("SELECT key, value FROM Settings"))
-    assert rows == [(1, None, 0, 0, 1, None, b"v", "text")] * 3
-    assert all(stored == accessed > 1.7e9 for stored, accessed in times)
-    assert (counted["count"], counted["size"]) == (3, 0)
-
-
-@pytest.mark.asyncio
-async def test_a_cancelled_put_is_kept_all_the_same(tmp_path):
-    """Cancelling waits for the commit: when `CancelledError` arrives, another connection sees the
-    value."""
-    async with DiskStore(tmp_path / "cache") as store:
-        task = asyncio.create_task(store.put("a", b"1"))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        with closing(ShardReader(tmp_path / "cache" / "shard-000")) as reader:
-            assert reader.get("a") == b"1"
-
-
-@pytest.mark.asyncio
-async def test_closing_commits_what_is_waiting(tmp_path):
-    """Values handed in right before the store is closed are kept; afterwards it refuses to read and
-    write."""
-    store = DiskStore(tmp_path)
-    puts = [asyncio.create_task(store.put(f"k{i}", b"v")) for i in range(700)]
-    await asyncio.sleep(0)
-    await store.aclose()
-    await store.aclose()
-    await asyncio.gather(*puts)
-    with pytest.raises(StorageError, match="closed"):
-        store.get("k0")
-    with pytest.raises(StorageError, match="closed"):
-        await store.put("k0", b"w")
-    assert info(tmp_path).entries == 700
-
-
 def test_nothing_is_evicted_and_large_values_have_no_files_of_their_own(tmp_path):
     """Values far above diskcache's limits for inline values stay in the one database file."""
     answers = {f"k{i}": bytes([i]) * 1_000_000 for i in range(12)}
     put_all(tmp_path, answers)
-    assert [p.name for p in (tmp_path / "shard-000").iterdir()] == ["cache.db"]
+    assert {p.name for p in tmp_path.iterdir()} == {"cache.db", ".lock", MARKER}
     assert get_all(tmp_path, list(answers)) == list(answers.values())
     report = info(tmp_path)
-    assert (report.entries, report.shards) == (12, 1)
+    assert (report.entries, report.files) == (12, 1)
     assert report.bytes >= 12_000_000
-    with closing(sqlite3.connect(tmp_path / "shard-000" / "cache.db")) as connection:
+    with closing(sqlite3.connect(tmp_path / "cache.db")) as connection:
         kept = dict(connection.execute("SELECT key, value FROM Settings"))
     assert (kept["eviction_policy"], kept["cull_limit"]) == ("none", 0)
     assert kept["size_limit"] > 10**18
@@ -218,7 +84,7 @@ def test_the_folder_is_for_its_owner_only(tmp_path):
     """Nobody else can plant or read answers."""
     put_all(tmp_path / "new" / "cache", {"a": b"1"})
     assert (tmp_path / "new" / "cache").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "new" / "cache" / "shard-000").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "new" / "cache").stat().st_mode & 0o077 == 0
 
 
 class Payload:
@@ -288,9 +154,7 @@ def test_a_changed_value_is_noticed(tmp_path):
     another answer."""
     put_all(tmp_path, {"a": b'{"rating": 4}', "b": b"2"})
     change(tmp_path, "UPDATE Cache SET value = ? WHERE key = 'a'", b'{"rating": 5}')
-    with pytest.raises(
-        StorageError, match=r"shard-000.cache\.db.* a does not match.*textassay cache verify"
-    ):
+    with pytest.raises(StorageError, match=r"cache\.db.* a does not match.*textassay cache verify"):
         get_all(tmp_path, ["a"])
     assert get_all(tmp_path, ["b"]) == [b"2"]
     report = verify(tmp_path)
@@ -304,7 +168,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
     them."""
     keys = [f"{i:064x}" for i in range(400)]
     put_all(tmp_path, dict.fromkeys(keys, b"x" * 900))
-    file = tmp_path / "shard-000" / "cache.db"
+    file = tmp_path / "cache.db"
     with file.open("r+b") as opened:
         opened.seek(start_at)
         opened.write(b"\xa5" * 40_000)
@@ -313,7 +177,7 @@ def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
     assert str(file) in report.problems[0]
     with pytest.raises(StorageError, match=r"cache\.db.*textassay cache verify"):
         get_all(tmp_path, keys)
-    assert clear(tmp_path).shards == 1
+    assert clear(tmp_path).files == 1
     assert get_all(tmp_path, keys[:1]) == [None]
 
 
@@ -327,12 +191,11 @@ def test_verify_tells_what_cannot_be_decoded(tmp_path):
     assert verify(tmp_path).ok
 
 
-def test_a_shard_whose_maker_was_killed_is_used(tmp_path):
+def test_a_database_whose_maker_was_killed_is_used(tmp_path):
     """What had been begun is rolled back, though readers alone could not do it."""
     folder, killed = tmp_path / "cache", tmp_path / "cache.db"
     put_all(folder, {})
-    shard = folder / "shard-000"
-    for file in shard.glob("cache.db*"):
+    for file in folder.glob("cache.db*"):
         file.unlink()
     with closing(sqlite3.connect(killed, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
@@ -341,34 +204,11 @@ def test_a_shard_whose_maker_was_killed_is_used(tmp_path):
         connection.execute("CREATE TABLE begun (value)")
         connection.execute("INSERT INTO begun VALUES (zeroblob(100000))")
         for file in tmp_path.glob("cache.db*"):
-            shutil.copy(file, shard)
-    assert sorted(file.name for file in shard.glob("cache.db*")) == ["cache.db", "cache.db-journal"]
+            shutil.copy(file, folder)
+    assert {file.name for file in folder.glob("cache.db*")} == {"cache.db", "cache.db-journal"}
     put_all(folder, {"a": b"1"})
     assert get_all(folder, ["a"]) == [b"1"]
     assert verify(folder).ok
-
-
-@pytest.mark.asyncio
-async def test_a_store_that_gets_no_answer_writes_nothing(tmp_path):
-    """A run that finds all its answers does not wait for the disk."""
-    async with DiskStore(tmp_path) as store:
-        await store.put("a", b"1")
-    file = tmp_path / "shard-000" / "cache.db"
-    before = file.read_bytes(), file.stat().st_mtime_ns
-    async with DiskStore(tmp_path) as store:
-        assert store.get("a") == b"1"
-        log = file.with_name("cache.db-wal")
-        assert not log.exists() or not log.stat().st_size
-    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
-
-
-@pytest.mark.asyncio
-async def test_a_store_reads_its_first_answer(tmp_path):
-    """Also if it looked for it in vain while its shard, or that of another store, was empty."""
-    async with DiskStore(tmp_path) as store, DiskStore(tmp_path) as other:
-        assert (store.get("a"), other.get("a")) == (None, None)
-        await store.put("a", b"1")
-        assert (store.get("a"), other.get("a")) == (b"1", b"1")
 
 
 WRITES_UNTIL_KILLED = """
@@ -390,14 +230,14 @@ asyncio.run(main())
 
 
 def test_kill_9_loses_no_acknowledged_answer(tmp_path):
-    """Whatever a `put` returned for is there after SIGKILL, also when that happens again on the
-    same shard."""
+    """Whatever a `put` returned for is there after SIGKILL, also when that happens
+    again."""
     acknowledged: list[str] = []
     for _ in range(2):
         acknowledged += killed_after(300, WRITES_UNTIL_KILLED, tmp_path)
         assert get_all(tmp_path, acknowledged) == [key.encode() * 100 for key in acknowledged]
     assert verify(tmp_path).ok
-    assert info(tmp_path).shards == 1
+    assert info(tmp_path).files == 1
 
 
 SHARES = """
@@ -420,8 +260,7 @@ asyncio.run(main())
 
 
 def test_processes_share_a_folder(tmp_path):
-    """Two at once write to a shard each; the later one sees the earlier one's new answers, and so
-    does a third."""
+    """Each of two at once sees the other's new answers, and so does a third."""
     with start(SHARES, tmp_path) as first:
         assert first.stdout.readline() == "open\n"
         with start(SHARES, tmp_path) as second:
@@ -440,7 +279,7 @@ def test_processes_share_a_folder(tmp_path):
         assert first.wait(HANGS_AFTER) == 0, first.stderr.read()
     assert get_all(tmp_path, ["first-199", "second-0"]) == [b"first", b"second"]
     report = info(tmp_path)
-    assert (report.entries, report.shards) == (400, 2)
+    assert (report.entries, report.files) == (400, 1)
     assert verify(tmp_path).ok
     assert clear(tmp_path).entries == 400
     assert get_all(tmp_path, ["first-199", "second-0"]) == [None, None]
@@ -498,9 +337,9 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
     newer = tmp_path / "newer"
     put_all(newer, {"a": b"1"})
-    (newer / MARKER).write_text('{"format": 2}')
+    (newer / MARKER).write_text('{"format": 3}')
     for refuses in (DiskStore, clear, info, verify):
-        with pytest.raises(ConfigurationError, match="format 2"):
+        with pytest.raises(ConfigurationError, match="format 3"):
             refuses(newer)
     (newer / MARKER).write_text("{")
     with pytest.raises(StorageError, match="damaged"):
@@ -516,7 +355,7 @@ def test_a_folder_whose_maker_was_killed_at_once_is_taken(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes of POSIX")
-@pytest.mark.parametrize("part", ["shard-000", "shard-000/cache.db", "shard-000/cache.db-wal"])
+@pytest.mark.parametrize("part", ["cache.db", "cache.db-wal"])
 def test_links_are_neither_followed_nor_cleared(tmp_path, part):
     """A folder from somebody else can lead nowhere: what is linked to keeps every byte."""
     ours, foreign = tmp_path / "ours", tmp_path / "foreign"
@@ -524,8 +363,6 @@ def test_links_are_neither_followed_nor_cleared(tmp_path, part):
         put_all(folder, {"a": b"1"})
     before = {path: path.read_bytes() for path in foreign.rglob("*") if path.is_file()}
     planted = ours / part
-    if planted.is_dir():
-        planted.rename(tmp_path / "aside")
     planted.unlink(missing_ok=True)
     planted.symlink_to(foreign / part)
     for attempt in (lambda: DiskStore(ours), lambda: clear(ours), lambda: info(ours)):
@@ -540,8 +377,8 @@ def test_links_are_neither_followed_nor_cleared(tmp_path, part):
 def test_a_pipe_in_place_of_the_database_does_not_hang(tmp_path):
     """It is refused before it is opened."""
     put_all(tmp_path, {"a": b"1"})
-    (tmp_path / "shard-000" / "cache.db").unlink()
-    os.mkfifo(tmp_path / "shard-000" / "cache.db")
+    (tmp_path / "cache.db").unlink()
+    os.mkfifo(tmp_path / "cache.db")
     with pytest.raises(StorageError, match="not a regular file"):
         DiskStore(tmp_path)
     assert not verify(tmp_path).ok
@@ -562,16 +399,16 @@ READ_ONLY = """
 import os, sys
 import urllib.parse  # newer Pythons import it late, when another user may not read it
 from pathlib import Path
-from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.answers import verify
-from textassay.runtime.storage.shard import ShardReader
+from textassay.runtime.storage.answers import RecordedAnswers
+from textassay.runtime.storage.cache_folder import verify
+
 if os.geteuid() == 0:
     os.setuid(65534)
 folder = Path(sys.argv[1])
 found = verify(folder)
 print(found.entries, *found.problems)
 if found.ok:
-    print(ShardReader(folder / "shard-000").get("a"))
+    print(RecordedAnswers(folder).get("a"))
 """
 
 
@@ -582,27 +419,24 @@ def test_a_read_only_folder_is_read():
         Path(parent).chmod(0o755)
         folder = Path(parent) / "cache"
         put_all(folder, {"a": b"1"})
-        shard = folder / "shard-000"
-        for path in (folder, shard):
-            path.chmod(0o555)
-        for path in (*folder.glob("*.json"), *shard.iterdir()):
+        folder.chmod(0o555)
+        for path in folder.iterdir():
             path.chmod(0o444)
         try:
             assert finished(READ_ONLY, folder) == "1\nb'1'\n"
-            (shard / "cache.db-wal").write_bytes(b"some answers")
-            (shard / "cache.db-wal").chmod(0o444)
+            (folder / "cache.db-wal").write_bytes(b"some answers")
+            (folder / "cache.db-wal").chmod(0o444)
             assert "copy " in finished(READ_ONLY, folder)
         finally:
-            for path in (folder, shard):
-                path.chmod(0o755)
+            folder.chmod(0o755)
 
 
 def test_clearing_leaves_other_files(tmp_path):
     """Only files of the cache are deleted, and an emptied folder can be used again."""
     put_all(tmp_path, {"a": b"1"})
-    (tmp_path / "shard-000" / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine")
     assert clear(tmp_path).entries == 1
-    assert (tmp_path / "shard-000" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "notes.txt").read_text() == "mine"
     assert info(tmp_path).entries == 0
     put_all(tmp_path, {"b": b"2"})
     assert get_all(tmp_path, ["a", "b"]) == [None, b"2"]
@@ -615,12 +449,60 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
         DiskStore(tmp_path / "file" / "cache")
 
 
-@pytest.mark.asyncio
-async def test_two_stores_in_one_process_do_not_meet(tmp_path):
-    """Each writes to its own shard, the later one reads both."""
-    async with DiskStore(tmp_path) as first, DiskStore(tmp_path) as second:
-        await first.put("a", b"1")
-        await second.put("b", b"2")
-        assert second.get("a") == b"1"
-        assert second.get("b") == b"2"
-        assert second.info().shards == 2
+def made_by_an_earlier_version(folder: Path, *shards: dict[str, bytes]) -> None:
+    """Write a folder of format 1: a diskcache database for every process that ever wrote to it."""
+    folder.mkdir()
+    (folder / MARKER).write_text('{"what": "answers of models, kept by textassay", "format": 1}')
+    for number, answers in enumerate(shards):
+        shard = folder / f"shard-{number:03d}"
+        with closing(diskcache.Cache(str(shard), disk=BytesDisk, eviction_policy="none")) as cache:
+            for key, value in answers.items():
+                cache.set(key, value, tag=checksum(key, value))
+
+
+def test_answers_of_an_earlier_version_are_found(tmp_path):
+    """In all its shards, which stay as they are; new ones go to the folder's own database."""
+    folder = tmp_path / "cache"
+    made_by_an_earlier_version(folder, {"a": b"1", "b": b"2"}, {"c": b"3"})
+    recorded = RecordedAnswers(folder)
+    assert [recorded.get(key) for key in "abcd"] == [b"1", b"2", b"3", None]
+    asyncio.run(recorded.aclose())
+    assert require(folder) == 1
+    before = (folder / "shard-000" / "cache.db").read_bytes()
+    put_all(folder, {"b": b"new", "d": b"4"})
+    assert get_all(folder, list("abcd")) == [b"1", b"new", b"3", b"4"]
+    assert (folder / "shard-000" / "cache.db").read_bytes() == before
+    report = info(folder)
+    assert (report.entries, report.files) == (5, 3)
+    assert verify(folder).ok
+    assert merge_answers(tmp_path / "merged", [folder]) == 5
+    assert get_all(tmp_path / "merged", list("abcd")) == [b"1", b"new", b"3", b"4"]
+    assert clear(folder).entries == 5
+    assert sorted(p.name for p in folder.iterdir()) == [".lock", MARKER]
+
+
+def test_earlier_versions_refuse_what_they_would_not_find(tmp_path):
+    """A folder that was written to has the newer format from then on."""
+    made_by_an_earlier_version(tmp_path / "cache", {"a": b"1"})
+    put_all(tmp_path / "cache", {})
+    assert require(tmp_path / "cache") == 2
+
+
+def test_a_linked_shard_is_not_followed(tmp_path):
+    """Neither to read nor to delete."""
+    ours, foreign = tmp_path / "ours", tmp_path / "foreign"
+    made_by_an_earlier_version(ours, {"a": b"1"})
+    made_by_an_earlier_version(foreign, {"a": b"1"})
+    (ours / "shard-001").symlink_to(foreign / "shard-000")
+    for attempt in (lambda: DiskStore(ours), lambda: clear(ours), lambda: info(ours)):
+        with pytest.raises(StorageError, match="is a link"):
+            attempt()
+    assert info(foreign).entries == 1
+
+
+def test_what_is_known_of_a_model_is_no_damage(tmp_path):
+    """Entries of the kind `learned` are well, other objects are not."""
+    put_all(tmp_path, {"a": b'{"kind":"learned","refuses":["seed"]}', "b": b'{"kind":"other"}'})
+    report = verify_answers(tmp_path)
+    assert report.entries == 1
+    assert "value of b cannot be decoded" in report.problems[0]

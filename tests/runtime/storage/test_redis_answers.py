@@ -12,8 +12,7 @@ from tests.cli.harness import rows_of, served, textassay, write_examples
 from tests.redis_server import RedisServer, redis_served
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.answers import open_answers
-from textassay.runtime.storage.redis_answers import PREFIX, RedisStore
-from textassay.runtime.storage.redis_client import open_blocking
+from textassay.runtime.storage.redis import PREFIX, RedisStore, open_blocking
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 

@@ -17,6 +17,7 @@ from tests.runtime.processes import finished, killed_after, start
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Score, ScoreError, Usage
 from textassay.runtime.storage.run_files import (
+    RunSummary,
     completed,
     latest_scores,
     read_manifest,
@@ -24,7 +25,6 @@ from textassay.runtime.storage.run_files import (
     score_row,
 )
 from textassay.runtime.storage.run_folder import RunFolder
-from textassay.runtime.storage.run_summary import ExactSum, RunSummary
 
 ENDS = {"calibrated": 3.5, "low": 3.0, "high": 4.0, "outside": False}
 FIELDS = [
@@ -225,18 +225,35 @@ def test_a_tally_is_what_the_last_scores_say(rows):
 
 
 @given(values=st.lists(NUMBERS, min_size=1, max_size=20), gone=st.lists(NUMBERS, max_size=20))
-def test_an_exact_sum_forgets_what_was_taken_away(values, gone):
-    """Values added and taken away again leave no trace; the mean is finite even where the sum is
-    not."""
-    total = ExactSum()
-    for value in values + gone:
-        total.add(value)
+def test_a_mean_forgets_what_was_replaced(values, gone):
+    """Replaced values leave no trace; the mean is finite even where the sum is not."""
+    tally = RunSummary()
     for value in gone:
-        total.add(value, -1)
-    assert math.isfinite(total.mean(len(values)))
+        tally.add(scored("0", value))
+    for number, value in enumerate(values):
+        tally.add(scored(str(number), value))
+    entry = tally.summary()["aspects"]["coherence"]
+    assert entry["n"] == len(values)
+    assert math.isfinite(entry["mean"])
     if math.isfinite(sum(map(abs, values))):
-        assert total.value == math.fsum(values)
-    assert ExactSum().value == 0.0
+        assert entry["mean"] == math.fsum(values) / len(values)
+
+
+def test_what_processes_have_counted_is_added_up():
+    """As if one had counted all of it, whatever has no value or was replaced."""
+    parts = (
+        [scored("a", 1.0), scored("b", 2.5), unscored("c", "invalid", "E"), scored("a", 3.0)],
+        [unscored("d", "error", "F"), scored("e", 4.0, usage=Usage(calls=1, cost=0.5))],
+    )
+    whole, summed = RunSummary(), RunSummary(remember=False)
+    for part in parts:
+        own = RunSummary()
+        for score in part:
+            own.add(score)
+            whole.add(score)
+        summed.add_counts(json.loads(json.dumps(own.counts())))
+    assert summed.summary() == whole.summary()
+    assert summed.pairs == whole.pairs == 5
 
 
 def test_later_lines_replace_earlier_ones(tmp_path):

@@ -20,7 +20,7 @@ from textassay.display import Displayed
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
-from textassay.runtime.storage.sealed_json import digest_of, read_sealed, write_sealed
+from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
 from textassay.table import Column, Table
 
 FORMAT = 1

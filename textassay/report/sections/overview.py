@@ -11,7 +11,7 @@ from markupsafe import Markup
 from textassay.report import svg
 from textassay.report.score_table import OUTCOMES
 from textassay.report.source import DataSource, RunSource
-from textassay.runtime.storage.run_summary import token_details
+from textassay.runtime.storage.run_files import token_details
 
 REASONS = {
     "scored": "has a value",

@@ -30,7 +30,7 @@ from textassay.runtime.errors import (
     NoLogprobs,
     parameter,
 )
-from textassay.runtime.messages import Price, Usage, maker
+from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     FinishReason,
     Json,
@@ -66,7 +66,6 @@ NO_DISTRIBUTION = (
 OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError)
 """What reading an answer raises if its parts are not what they should be."""
 
-_response_of = maker(Response)
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
@@ -210,7 +209,7 @@ def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
         samples = tuple([sample for sample in read if sample is not None])
         if not samples:
             raise _without_text(choices)
-        return _response_of({"samples": samples, "usage": usage, "model": payload.get("model")})
+        return Response(samples=samples, usage=usage, model=payload.get("model"))
     except OTHER_FORMAT as error:
         raise malformed(error) from error
 

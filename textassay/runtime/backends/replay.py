@@ -28,7 +28,7 @@ from textassay.runtime.model import (
     Response,
 )
 from textassay.runtime.settings import is_redis
-from textassay.runtime.storage.recorded_answers import RecordedAnswers
+from textassay.runtime.storage.answers import RecordedAnswers
 from textassay.runtime.storage.run_files import ANSWERS, MANIFEST, read_manifest
 
 A = TypeVar("A", Response, ChoicesResponse, ContinuationResponse)

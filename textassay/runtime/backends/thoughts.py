@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Usage, maker
+from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     A,
     FinishReason,
@@ -57,8 +57,6 @@ _MARK = re.compile(r"<\|[a-z]{1,20}\|>")
 # analysisThe user wants ...assistantfinal4: the same where the server leaves special tokens out
 _BARE_CHANNEL = re.compile(r"\A\s*analysis(?=\S)(?P<thought>.*?)assistantfinal", re.DOTALL)
 _END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_turn>)?\s*")
-
-_sample_of = maker(Sample)
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
@@ -185,7 +183,7 @@ class Answer(NamedTuple):
             fields["thought"] = self.thought
         if self.from_thought:
             fields["from_thought"] = True
-        return _sample_of(fields)
+        return Sample(**fields)
 
 
 def read_answer(

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeGuard
 
-from textassay.runtime.messages import Price, Usage, cost_at, maker
+from textassay.runtime.messages import Price, Usage, cost_at
 
 MAX_TOKENS = 10_000_000
 """Counts of tokens above this are no counts: more than any request can have."""
-
-_usage_of = maker(Usage)
 
 
 class _Format(NamedTuple):
@@ -133,7 +131,7 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
         fields["reasoning_tokens"] = min(reasoning, completion)
     if cached or written:
         fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
-    return _usage_of(fields)
+    return Usage(**fields)
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.messages import CACHED, maker
+from textassay.runtime.messages import CACHED
 from textassay.runtime.model import (
     A,
     AnyRequest,
@@ -53,6 +53,9 @@ _ADDED_TO_SCORING: dict[str, Any] = {
 }
 """The same for requests that score given text."""
 
+LEARNED = "learned"
+"""The `kind` of entries that hold no answer but what a model takes or refuses."""
+
 _BEGINNING = 32
 """Characters of a part that is looked for by which its places are found."""
 
@@ -63,9 +66,6 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
     "generate": Response,
     "choices": ChoicesResponse,
     "continuation": ContinuationResponse,
-}
-_makers: dict[str, Callable[[dict[str, Any]], AnyResponse]] = {
-    kind: maker(answer) for kind, answer in _ANSWERS.items()
 }
 
 
@@ -241,7 +241,7 @@ def decode_answer(value: bytes) -> AnyResponse:
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
-        return _makers[kind]({**answer, "usage": CACHED})
+        return _ANSWERS[kind](**{**answer, "usage": CACHED})
     except (KeyError, TypeError) as error:
         raise ValueError(f"no kept answer: {error!r}") from error
     except ValidationError as error:
@@ -273,12 +273,19 @@ def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every answer, and report what is damaged.
+    """Read everything in a cache folder, decode every entry, and report what is damaged.
 
     Raises:
         ConfigurationError: It is no cache folder, or of a newer format.
     """
-    return cache_folder.verify(folder, decode_answer)
+    return cache_folder.verify(folder, _check_entry)
+
+
+def _check_entry(value: bytes) -> None:
+    """Raise `ValueError` if a value is neither an answer nor what was learned of a model."""
+    fields = decode(value)
+    if not isinstance(fields, dict) or fields.get("kind") != LEARNED:
+        decode_answer(value)
 
 
 def _is_asked_again(request: AnyRequest, response: AnyResponse) -> bool:

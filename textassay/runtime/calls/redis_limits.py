@@ -22,7 +22,7 @@ from typing import Any
 
 from textassay.runtime.calls.limiter import WINDOW, Limiter, Pace, Permit
 from textassay.runtime.errors import ConfigurationError, parameter, quoted
-from textassay.runtime.storage.redis_client import RedisUnavailable, as_unavailable, open_async
+from textassay.runtime.storage.redis import RedisUnavailable, as_unavailable, open_async
 
 BLOCK = 0.025
 """Least seconds of capacity that a process reserves at once, and before it needs them. A process

@@ -19,11 +19,10 @@ from textassay.runtime.data.aliases import MEANING, NAMES
 from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import DataError, parameter
-from textassay.runtime.messages import Example, content_id, maker
+from textassay.runtime.messages import Example, content_id
 
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
-_example = maker(Example)
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
     if "id" not in fields:
         fields["id"] = content_id(fields)
     try:
-        return _example(fields)
+        return Example(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])

@@ -1,41 +1,48 @@
-"""A cache folder: shards, marker and locks; and what the command line does to it.
+"""A cache folder: its marker, lock and databases, read only; and what the command line does to it.
 
     textassay-cache.json    marks the folder as ours, with the format's number
-    .lock                   held while a shard is claimed or the folder is cleared
-    shard-000.lock          held by the process that writes to the shard; freed when it dies
-    shard-000/cache.db      the answers
+    .lock                   held while a process creates, commits or deletes answers
+    cache.db                the answers, a diskcache database
+    shard-NNN/cache.db      answers that versions of format 1 wrote; they are only read
 
-There are as many shards as processes have ever written at once; each is reused by later processes.
+In a database every row is a text key and inline bytes with their checksum; anything else is damage.
+Here it is read through SQLite alone, as diskcache would write its settings into it: the folder may
+be in use, or on a disk that cannot be written to.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import filelock
 import orjson
 
-from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.files import is_unfinished, read_regular, write_json
-from textassay.runtime.storage.shard import (
-    DATABASE,
-    ShardReader,
-    files_of,
-    refuse_linked_shards,
-    size_on_disk,
+from textassay.runtime.errors import ConfigurationError, StorageError, parameter
+from textassay.runtime.storage.files import (
+    is_unfinished,
+    read_regular,
+    refuse_irregular,
+    write_json,
 )
 
-FORMAT = 1
+FORMAT = 2
 MARKER = "textassay-cache.json"
-MAX_SHARDS = 1000
+DATABASE = "cache.db"
+"""Name of a database, as diskcache gives it; SQLite keeps `-wal` and `-shm` beside it."""
+RAW = 1
+"""The mode of a value that lies in the row itself."""
 MAX_PROBLEMS = 100
 
 _LOCK = ".lock"
-_LOCK_SECONDS = 30.0
+_LOCK_SECONDS = 60.0
+_POLL_SECONDS = 0.002
+"""Between two looks whether the lock is free: a commit takes some milliseconds."""
 
 
 class StoreInfo(NamedTuple):
@@ -44,11 +51,11 @@ class StoreInfo(NamedTuple):
     folder: Path | str
     """The cache folder, or the address of a Redis."""
     entries: int
-    """Answers; one that two processes stored at once counts twice."""
+    """Answers."""
     bytes: int
     """Size on disk."""
-    shards: int
-    """Files that the answers lie in."""
+    files: int
+    """Databases that the answers lie in."""
 
 
 class Verification(NamedTuple):
@@ -66,6 +73,19 @@ class Verification(NamedTuple):
         return not self.problems
 
 
+def checksum(key: str, value: bytes) -> int:
+    """Return what is stored beside a value, so that a changed key or value is noticed."""
+    return zlib.crc32(value, zlib.crc32(key.encode()))
+
+
+def unusable(file: Path, reason: object) -> StorageError:
+    """Return the error for a file that cannot be read or written, with what to do."""
+    return StorageError(
+        f"the cache file {file} cannot be used: {reason}; free space or permissions may help, and "
+        f"`textassay cache verify {_folder_of(file)}` shows what is damaged"
+    )
+
+
 def is_cache_folder(folder: Path) -> bool:
     """Return whether `folder` has the marker of a cache folder."""
     return (folder / MARKER).is_file()
@@ -78,21 +98,94 @@ def was_begun(folder: Path) -> bool:
     )
 
 
-def cache_shards(folder: Path) -> list[Path]:
-    """Return the folders of the shards that exist, in order of their numbers."""
-    return sorted(file.parent for file in folder.glob(f"shard-*/{DATABASE}"))
+def holds_answers(folder: Path) -> bool:
+    """Return whether there is a cache folder: one that is missing or empty can become one.
+
+    Raises:
+        ConfigurationError: The folder holds something else.
+    """
+    _refuse_foreign(folder)
+    return is_cache_folder(folder)
+
+
+def require(folder: Path) -> int:
+    """Return the format of a cache folder that this version can read.
+
+    Raises:
+        ConfigurationError: It is no cache folder, or of a newer format.
+        StorageError: Its marker is damaged.
+    """
+    if not is_cache_folder(folder):
+        raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
+    try:
+        number = orjson.loads(read_regular(folder / MARKER))["format"]
+    except OSError as error:
+        raise StorageError(f"{folder / MARKER} cannot be read: {error}") from error
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise StorageError(
+            f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
+        ) from error
+    if number not in range(1, FORMAT + 1):
+        raise ConfigurationError(
+            f"the cache folder {folder} has format {number!r}, and this version of textassay reads"
+            f" {FORMAT}; use another folder or another version of textassay"
+        )
+    return int(number)
+
+
+def prepare(folder: Path) -> None:
+    """Create the folder and its marker if missing, and check them.
+
+    A folder of format 1 becomes one of this format, which earlier versions refuse: they would not
+    find the answers that are written from now on.
+
+    Raises:
+        ConfigurationError: The folder holds something else, or a newer format.
+        StorageError: It cannot be written to.
+    """
+    _refuse_foreign(folder)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
+    if is_cache_folder(folder) and require(folder) == FORMAT:
+        return
+    with held(lock_of(folder)):
+        if is_cache_folder(folder):
+            require(folder)
+        else:
+            _refuse_foreign(folder)
+        try:
+            if os.name == "posix":
+                folder.chmod(0o700)
+            write_json(
+                folder / MARKER,
+                {"what": "answers of models, kept by textassay", "format": FORMAT},
+            )
+        except OSError as error:
+            raise StorageError(
+                f"the cache folder {folder} cannot be written to: {error}"
+            ) from error
+
+
+def lock_of(folder: Path) -> filelock.BaseFileLock:
+    """Return the lock of a folder: one process writes at a time.
+
+    SQLite before 3.51.3 can corrupt a file that two connections write to at the same moment.
+    """
+    return filelock.FileLock(folder / _LOCK, thread_local=False)
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's own lock, under which shards are claimed and removed.
+def held(lock: filelock.BaseFileLock) -> Iterator[None]:
+    """Hold the lock of a folder.
 
     Raises:
         StorageError: Another process held it for too long, or the folder cannot be written to.
     """
-    lock = _lock(folder / _LOCK)
+    folder = Path(lock.lock_file).parent
     try:
-        lock.acquire(timeout=_LOCK_SECONDS, poll_interval=0.01)
+        lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
     except filelock.Timeout as error:
         raise StorageError(
             f"the cache folder {folder} has been locked by another process for {_LOCK_SECONDS:g} s"
@@ -105,96 +198,118 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-@contextmanager
-def prepared_folder(folder: Path) -> Iterator[None]:
-    """Create the folder and its marker if missing, check them, and hold the folder's lock.
+def databases(folder: Path) -> list[Path]:
+    """Return the databases of a cache folder, first its own, then those of format 1."""
+    own = folder / DATABASE
+    return [own] * os.path.lexists(own) + sorted(folder.glob(f"shard-*/{DATABASE}"))
+
+
+def refuse_links(file: Path) -> None:
+    """Refuse a database with links or pipes in place of its files, which lead elsewhere or hang.
 
     Raises:
-        ConfigurationError: The folder holds something else, or a newer format.
-        StorageError: It cannot be written to.
+        StorageError: Its shard is a link, or one of its files is no regular file.
     """
-    _refuse_foreign(folder)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
-    with locked(folder):
-        if not is_cache_folder(folder):
-            _refuse_foreign(folder)
-            try:
-                if os.name == "posix":
-                    folder.chmod(0o700)
-                write_json(
-                    folder / MARKER,
-                    {"what": "answers of models, kept by textassay", "format": FORMAT},
-                )
-            except OSError as error:
-                raise StorageError(
-                    f"the cache folder {folder} cannot be written to: {error}"
-                ) from error
-        require(folder)
-        yield
-
-
-def holds_answers(folder: Path) -> bool:
-    """Return whether there is a cache folder: one that is missing or empty can become one.
-
-    Raises:
-        ConfigurationError: The folder holds something else.
-    """
-    _refuse_foreign(folder)
-    return is_cache_folder(folder)
-
-
-def require(folder: Path) -> None:
-    """Return if `folder` is a cache folder that this version can read.
-
-    Raises:
-        ConfigurationError: It is not, or is of a newer format.
-    """
-    if not is_cache_folder(folder):
-        raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
-    try:
-        number = orjson.loads(read_regular(folder / MARKER))["format"]
-    except OSError as error:
-        raise StorageError(f"{folder / MARKER} cannot be read: {error}") from error
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+    if _is_in_shard(file) and file.parent.is_symlink():
         raise StorageError(
-            f'{folder / MARKER} is damaged; it should contain {{"format": {FORMAT}}}'
-        ) from error
-    if number != FORMAT:
-        raise ConfigurationError(
-            f"the cache folder {folder} has format {number!r}, and this version of textassay reads"
-            f" {FORMAT}; use another folder or another version of textassay"
+            f"{file.parent} is a link, which textassay never makes; remove it, or name the folder "
+            f"it leads to with {parameter('cache')}"
         )
+    for each in _files_of(file):
+        try:
+            refuse_irregular(each)
+        except OSError as error:
+            raise unusable(each, error.strerror) from error
 
 
-def claim_shard(folder: Path) -> tuple[Path, filelock.BaseFileLock]:
-    """Return the first shard that no living process writes to, and its lock.
+class Reader:
+    """Reads one database without writing to it, also while another process does.
 
-    Hold the folder's lock meanwhile.
+    May be used from any one thread at a time.
+    """
+
+    def __init__(self, file: Path) -> None:
+        """Open the database.
+
+        Raises:
+            StorageError: It is damaged or cannot be read.
+        """
+        self.file = file
+        refuse_links(file)
+        try:
+            self._connection = _connect_read_only(file)
+            try:
+                self._has_table = self._look_for_table()
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise unusable(file, error) from error
+
+    def get(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`.
+
+        Raises:
+            StorageError: The file is damaged, or holds something else than bytes under this key.
+        """
+        rows = self._rows(
+            "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", key
+        )
+        for row in rows:
+            problem = _problem(key, 1, *row)
+            if problem is not None:
+                raise unusable(self.file, problem)
+            return row[-1]  # type: ignore[no-any-return]  # its type was checked
+        return None
+
+    def count(self) -> int:
+        """Return the number of entries."""
+        return sum(count for (count,) in self._rows("SELECT COUNT(*) FROM Cache"))
+
+    def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
+        """Iterate over key, value and, in place of a value, what is wrong with it.
+
+        Raises:
+            StorageError: The file itself is damaged.
+        """
+        for (message,) in self._rows("PRAGMA integrity_check(10)"):
+            if message != "ok":
+                yield "", None, str(message)
+        for key, *row in self._rows("SELECT key, raw, mode, filename, tag, value FROM Cache"):
+            problem = _problem(key, *row)
+            yield str(key), None if problem else row[-1], problem
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _rows(self, query: str, *parameters: str) -> Iterator[Any]:
+        try:
+            if self._has_table or self._look_for_table():
+                yield from self._connection.execute(query, parameters)
+        except sqlite3.Error as error:
+            raise unusable(self.file, error) from error
+
+    def _look_for_table(self) -> bool:
+        found = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'Cache'")
+        return bool(found.fetchall())
+
+
+def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Iterate over the keys and values of a cache folder.
 
     Raises:
-        StorageError: The folder cannot be written to, or all shards are taken.
+        ConfigurationError: It is no cache folder.
+        StorageError: A file in it is damaged.
     """
-    # The operating system frees the lock of a process that dies, so its shard is the next one's.
-    for number in range(MAX_SHARDS):
-        shard = folder / f"shard-{number:03d}"
-        lock = _lock(shard.with_suffix(".lock"))
-        try:
-            lock.acquire(blocking=False)
-            shard.mkdir(mode=0o700, exist_ok=True)
-        except filelock.Timeout:
-            continue
-        except OSError as error:
-            lock.release()
-            raise StorageError(
-                f"the cache folder {folder} cannot be written to: {error}"
-            ) from error
-        return shard, lock
-    raise StorageError(
-        f"the cache folder {folder} is in use by {MAX_SHARDS} processes; use another one"
-    )
+    require(folder)
+    # first those that a newer one of the same key replaces
+    for file in reversed(databases(folder)):
+        with closing(Reader(file)) as reader:
+            for key, value, problem in reader.entries():
+                if value is None:
+                    raise unusable(file, f"{key}: {problem}")
+                yield key, value
 
 
 def info(folder: str | Path) -> StoreInfo:
@@ -206,14 +321,12 @@ def info(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    shards = cache_shards(folder)
+    files = databases(folder)
     entries = 0
-    for shard in shards:
-        with _reading(shard) as reader:
+    for file in files:
+        with closing(Reader(file)) as reader:
             entries += reader.count()
-    return StoreInfo(
-        folder=folder, entries=entries, bytes=sum(map(size_on_disk, shards)), shards=len(shards)
-    )
+    return StoreInfo(folder, entries, sum(map(_size, files)), len(files))
 
 
 def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Verification:
@@ -231,24 +344,24 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
     folder = Path(folder)
     require(folder)
     sound, problems = 0, []
-    for shard in cache_shards(folder):
+    for file in databases(folder):
         own: list[str] = []
         try:
-            with _reading(shard) as reader:
+            with closing(Reader(file)) as reader:
                 for key, value, problem in reader.entries():
                     defect = problem if value is None else _undecodable(key, value, decode)
                     if defect is None:
                         sound += 1
                     else:
-                        own.append(f"{shard / DATABASE}: {defect}")
+                        own.append(f"{file}: {defect}")
         except StorageError as error:
-            own.append(f"{shard / DATABASE}: {error.__cause__ or error}")
+            own.append(f"{file}: {error.__cause__ or error}")
         problems += own[:MAX_PROBLEMS]
     return Verification(folder=folder, entries=sound, problems=tuple(problems))
 
 
 def clear(folder: str | Path) -> StoreInfo:
-    """Delete all answers in a cache folder and return what it held in files.
+    """Delete all answers in a cache folder and return what it held.
 
     The folder itself stays.
 
@@ -258,58 +371,23 @@ def clear(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    with locked(folder), ExitStack() as stack:
-        shards = cache_shards(folder)
-        for shard in shards:
-            refuse_linked_shards(shard)
-        # Holding the folder's lock keeps newcomers out; each shard's lock shows that no writer is
-        # left.
-        locks = [_lock(lock) for lock in sorted(folder.glob("shard-*.lock"))]
-        for lock in locks:
-            try:
-                lock.acquire(blocking=False)
-            except filelock.Timeout:
-                raise ConfigurationError(
-                    f"the cache folder {folder} is in use by another process; clear it when that"
-                    " has ended"
-                ) from None
-            stack.callback(lock.release)
-        entries, size = sum(map(_count, shards)), sum(map(size_on_disk, shards))
+    with held(lock_of(folder)):
+        files = databases(folder)
+        for file in files:
+            refuse_links(file)
+        for file in files:
+            _refuse_use(file)
+        entries, size = sum(map(_count, files)), sum(map(_size, files))
         try:
-            for shard in shards:
-                for file in files_of(shard):
-                    file.unlink(missing_ok=True)
-                with suppress(OSError):  # something else lies in it, which is not ours to delete
-                    shard.rmdir()
+            for file in files:
+                for each in _files_of(file):
+                    each.unlink(missing_ok=True)
+                if file.parent != folder:
+                    with suppress(OSError):  # something else lies in it, which is not ours
+                        file.parent.rmdir()
         except OSError as error:
             raise StorageError(f"the cache folder {folder} cannot be cleared: {error}") from error
-    return StoreInfo(folder=folder, entries=entries, bytes=size, shards=len(shards))
-
-
-def _count(shard: Path) -> int:
-    """Return the number of entries of a shard to be deleted, 0 if it is too damaged to read."""
-    try:
-        with _reading(shard) as reader:
-            return reader.count()
-    except StorageError:
-        return 0
-
-
-@contextmanager
-def _reading(shard: Path) -> Iterator[ShardReader]:
-    reader = ShardReader(shard)
-    try:
-        yield reader
-    finally:
-        reader.close()
-
-
-def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> str | None:
-    try:
-        decode(value)
-    except ValueError as error:
-        return f"the value of {key} cannot be decoded: {error}"
-    return None
+    return StoreInfo(folder, entries, size, len(files))
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -321,7 +399,94 @@ def _refuse_foreign(folder: Path) -> None:
         )
 
 
-def _lock(file: Path) -> filelock.BaseFileLock:
-    # Claimed on one thread and released on another: a lock that is local to a thread would not know
-    # that it is held.
-    return filelock.FileLock(file, thread_local=False)
+def _refuse_use(file: Path) -> None:
+    """Refuse a database that is open anywhere: leaving its WAL mode needs it alone."""
+    try:
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except sqlite3.DatabaseError as error:  # any other: it is damaged
+        if "locked" in str(error):
+            raise ConfigurationError(
+                f"the cache folder {_folder_of(file)} is in use by another process; clear it when "
+                "that has ended"
+            ) from None
+
+
+def _is_in_shard(file: Path) -> bool:
+    return file.parent.name.startswith("shard-")
+
+
+def _folder_of(file: Path) -> Path:
+    """Return the cache folder of a database."""
+    return file.parent.parent if _is_in_shard(file) else file.parent
+
+
+def _files_of(file: Path) -> tuple[Path, ...]:
+    """Return the files of a database, in the order in which they are to be deleted."""
+    # The log goes first: one that outlives its database would be applied to the next of that name.
+    return tuple(file.with_name(f"{file.name}{end}") for end in ("-journal", "-wal", "-shm", ""))
+
+
+def _size(file: Path) -> int:
+    return sum(each.stat().st_size for each in _files_of(file) if each.exists())
+
+
+def _count(file: Path) -> int:
+    """Return the number of entries of a database to be deleted, 0 if it is too damaged to read."""
+    try:
+        with closing(Reader(file)) as reader:
+            return reader.count()
+    except StorageError:
+        return 0
+
+
+def _undecodable(key: str, value: bytes, decode: Callable[[bytes], object]) -> str | None:
+    try:
+        decode(value)
+    except ValueError as error:
+        return f"the value of {key} cannot be decoded: {error}"
+    return None
+
+
+def _problem(key: Any, raw: Any, mode: Any, filename: Any, tag: Any, value: Any) -> str | None:
+    """Return what is wrong with a row, or `None`."""
+    if raw != 1 or type(key) is not str:
+        return "a key that is not text, which textassay never writes"
+    if mode != RAW or filename is not None or type(value) is not bytes:
+        return (
+            f"the value of {key} is not plain bytes (mode {mode!r}), which textassay never writes"
+        )
+    if tag != checksum(key, value):
+        return f"the value of {key} does not match its checksum"
+    return None
+
+
+def _connect_read_only(file: Path) -> sqlite3.Connection:
+    """Return a connection that cannot write to the database.
+
+    In a folder that cannot be written to, the file is opened as immutable: SQLite would otherwise
+    try to create an index beside it.
+
+    Raises:
+        StorageError: The folder cannot be written to, and some answers are still in the log beside
+            the file, if they can only be read together with such an index.
+    """
+    mode = "mode=ro"
+    if not os.access(file.parent, os.W_OK):
+        log = file.with_name(f"{file.name}-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        if has_log and not file.with_name(f"{file.name}-shm").exists():
+            raise StorageError(
+                f"{log} contains answers that cannot be read in a read-only folder; copy "
+                f"{_folder_of(file)} to a writable place and read the copy"
+            )
+        if not has_log:
+            # Safe only without a log: SQLite ignores the log of a file that it takes for immutable.
+            mode = "immutable=1"
+    return sqlite3.connect(
+        f"{file.absolute().as_uri()}?{mode}",
+        uri=True,
+        timeout=60,
+        isolation_level=None,
+        check_same_thread=False,
+    )

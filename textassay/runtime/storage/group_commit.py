@@ -15,18 +15,48 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.threads import in_thread
 
 MAX_BATCH = 500
 LINGER_SECONDS = 0.001
 
+R = TypeVar("R")
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
+    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
+
+    `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
+    and drops work that no thread has begun yet, such as closing a file.
+
+    Args:
+        work: Called once, in a thread of its own.
+        discard: Called with the result if the caller was canceled meanwhile.
+
+    Raises:
+        asyncio.CancelledError: The caller was canceled; `work` has ended.
+        Exception: Whatever `work` raised.
+    """
+    # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    if running.exception() is None and discard is not None:
+        discard(running.result())
+    raise cancelled
 
 
 class BatchWriter(Protocol[T_contra]):
@@ -237,12 +267,10 @@ class GroupCommit(Generic[T]):
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
             full = len(batch) == MAX_BATCH
             if batch:
-                self._attempt(
-                    lambda batch=batch: self._writer.write([waiting.value for waiting in batch])
-                )
+                self._attempt(partial(self._writer.write, [waiting.value for waiting in batch]))
                 self._resolve(batch)
 
-    def _attempt(self, step: _Step, *, after_failure: bool = False) -> None:
+    def _attempt(self, step: Callable[[], None], *, after_failure: bool = False) -> None:
         """Take a step unless one has failed before, and remember if it fails."""
         if self._failure is not None and not after_failure:
             return
@@ -275,5 +303,41 @@ class GroupCommit(Generic[T]):
             waiting.complete(failure)
 
 
-class _Step(Protocol):
-    def __call__(self) -> None: ...
+class AnswerCommits:
+    """Group commit of answers by key, for stores in a folder and in Redis.
+
+    Attributes:
+        pending: Answers that are not committed yet. Readers of a store see committed ones only, so
+            a store looks here first.
+    """
+
+    def __init__(self, writer: BatchWriter[tuple[str, bytes]], *, name: str) -> None:
+        """Start the writing thread; arguments and errors as of `GroupCommit`."""
+        self.pending: dict[str, bytes] = {}
+        self._commits = GroupCommit(writer, name=name)
+
+    async def put(self, key: str, value: bytes) -> None:
+        """Keep `value`; return after the commit, which a canceled `put` waits for as well.
+
+        Raises:
+            StorageError: The value was not written.
+        """
+        self.pending[key] = value
+        try:
+            await self._commits.put((key, value))
+        finally:
+            # another `put` of the same key may be on its way still
+            if self.pending.get(key) is value:
+                del self.pending[key]
+
+    async def aclose(self) -> None:
+        """Write what is waiting and end the thread; safe to call twice.
+
+        Raises:
+            StorageError: A failure that no `put` has raised.
+        """
+        await self._commits.aclose()
+
+    def close(self) -> None:
+        """Do what `aclose` does, blocking."""
+        self._commits.close()

@@ -1,21 +1,23 @@
-"""The files of a run folder: their names, the lines of scores.jsonl, and how each is read."""
+"""The files of a run folder: how they are read, lines of scores.jsonl, and what these amount to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from math import fsum, nan
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from textassay.runtime.data.json_values import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
-from textassay.runtime.messages import Score, ScoreError, Usage
-from textassay.runtime.storage.encoded_score import EncodedScore
+from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
 from textassay.runtime.storage.files import read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.json_text import decode, encode
-from textassay.runtime.storage.run_summary import Completed, RunSummary, pair_digest
 
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
@@ -24,64 +26,33 @@ _TIMING = ("started", "seconds")
 """Fields that scores of earlier versions lack."""
 _CALIBRATED = ("calibrated", "low", "high", "outside")
 """Fields that only calibrated scores have."""
-_BARE = frozenset({ScoreError, Usage})
-"""Messages whose `__dict__` holds nothing but their fields (no cached properties)."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+_Unscored = tuple[Outcome, str]
 
 
 def score_row(score: Score) -> bytes:
     """Return a score as one line of `scores.jsonl`, without the line break.
 
     Raises:
-        TypeError: Its value or evidence holds something that is not JSON.
+        TypeError: It holds something that is not JSON.
     """
-    return encode(_fields(score), default=_fields)
+    fields, usage = {**vars(score)}, score.usage
+    if isinstance(usage, Usage):
+        fields["usage"] = vars(usage)  # a fifth of the time that `_as_json` takes
+    if score.outside is score.calibrated is score.low is score.high is None:
+        for name in _CALIBRATED:
+            del fields[name]
+    if score.started is None:
+        for name in _TIMING:
+            del fields[name]
+    return encode(fields, default=_as_json)
 
 
-def encoded(score: Score) -> EncodedScore:
-    """Return a score with its line, for another process to write.
-
-    Raises:
-        TypeError: As `score_row`.
-    """
-    usage = score.usage
-    return EncodedScore(
-        id=score.id,
-        aspect=score.aspect,
-        value=score.value,
-        outcome=score.outcome,
-        error=score.error,
-        row=score_row(score),
-        calls=usage.calls,
-        cached_calls=usage.cached_calls,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-        cached_prompt_tokens=usage.cached_prompt_tokens,
-        cache_write_tokens=usage.cache_write_tokens,
-        cost=usage.cost,
+def _as_json(value: Any) -> Any:
+    return (
+        value.model_dump(warnings=False) if isinstance(value, BaseModel) else to_json_value(value)
     )
-
-
-def _fields(value: Any) -> Any:
-    """Return the fields of a message, for `encode`, which calls this for nested messages, too."""
-    if type(value) in _BARE:
-        return vars(value)  # a dump takes five times as long
-    if type(value) is Score:
-        fields = vars(value).copy()
-        if type(value.usage) is Usage:  # that is what a call from inside `encode` would give
-            fields["usage"] = vars(value.usage)
-        if value.outside is None:
-            for name in _CALIBRATED:
-                del fields[name]
-        if value.started is None:
-            for name in _TIMING:
-                del fields[name]
-        return fields
-    if isinstance(value, BaseModel):
-        return value.model_dump()
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
@@ -135,8 +106,9 @@ def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
     replaced: set[int] = set()
     end = 0
     for number, line in lines_of(path):
-        score = parse_score(path, number, line)
-        end, key = number, pair_digest(score.id, score.aspect)
+        # read as JSON alone: whether it is a score is checked when it is yielded
+        row = parse_row(path, number, line)
+        end, key = number, pair_digest(str(row.get("id")), str(row.get("aspect")))
         earlier = last.get(key)
         # Numbers of replaced lines rather than offsets of the last: usually there are none of them.
         if earlier is not None:
@@ -204,3 +176,174 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
             "a run is read by the version that made it or a later one"
         )
     return dict(value)
+
+
+_TOKEN_DETAILS = {
+    "reasoning_tokens": "of thoughts",
+    "cached_prompt_tokens": "from the provider's cache",
+    "cache_write_tokens": "written to it",
+}
+
+
+def token_details(usage: Mapping[str, Any]) -> str:
+    """Return which of the tokens of a summary's usage are special, in brackets, or nothing."""
+    # summaries of older versions lack these counts
+    parts = [
+        f"{usage[name]:,} {words}" for name, words in _TOKEN_DETAILS.items() if usage.get(name)
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+class RunSummary:
+    """Counts and means over scores as they come; some 150 bytes per score if they are remembered.
+
+    A later score of the same example and aspect replaces the earlier, but both were paid for.
+
+    Attributes:
+        remember: Whether a later score can replace an earlier one. A first session, in which no
+            pair comes twice, need not remember any, and its memory stays nearly flat.
+    """
+
+    def __init__(self, *, remember: bool = True) -> None:
+        self.remember = remember
+        self._last: dict[bytes, int | _Unscored] = {}
+        """By pair: the place of its value among those of its aspect, or why it has none."""
+        self._kinds: dict[_Unscored, _Unscored] = {}
+        self._unscored: Counter[_Unscored] = Counter()
+        self._scored: Counter[str] = Counter()
+        self._values: dict[str, array[float]] = {}
+        """By aspect; NaN in place of what was replaced."""
+        self._paid = UsageTotal()
+        self._costs = array("d")
+
+    def add(self, score: Score) -> None:
+        """Count a score, in place of an earlier one of the same example and aspect."""
+        aspect = score.aspect
+        values = self._values.setdefault(aspect, array("d"))
+        entry: int | _Unscored
+        if score.value is not None:
+            entry = len(values)
+            values.append(score.value)
+            self._scored[aspect] += 1
+        else:
+            kind = (score.outcome, score.error.type if score.error is not None else "")
+            # one tuple for each kind: a million failed scores would otherwise hold a million
+            entry = self._kinds.setdefault(kind, kind)
+            self._unscored[entry] += 1
+        if self.remember:
+            key = pair_digest(score.id, aspect)
+            self._take_back(aspect, self._last.get(key))
+            self._last[key] = entry
+        self.pay(score.usage)
+
+    def pay(self, usage: Usage) -> None:
+        """Add to the cost of all scores, also for one that is not counted otherwise."""
+        self._paid.add(usage)
+        if usage.cost:
+            self._costs.append(usage.cost)
+
+    def is_done(self, example_id: str, aspect: str) -> bool:
+        """Return whether this example and aspect has a score whose outcome is not `error`."""
+        last = self._last.get(pair_digest(example_id, aspect))
+        return last is not None and (not isinstance(last, tuple) or last[0] != "error")
+
+    def __len__(self) -> int:
+        """Return the number of pairs of example and aspect."""
+        return len(self._last)
+
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        """Return whether there is any score of this example and aspect."""
+        return pair_digest(*pair) in self._last
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of example and aspect that are counted."""
+        return self._scored.total() + self._unscored.total()
+
+    @property
+    def usage(self) -> Usage:
+        """What all scores cost, the replaced ones included."""
+        paid = self._paid.usage
+        # one unknown cost makes the sum unknown: a partial sum would be taken for the whole
+        return paid if paid.cost is None else paid.model_copy(update={"cost": fsum(self._costs)})
+
+    def summary(self) -> dict[str, Any]:
+        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage."""
+        outcomes = Counter({"scored": self._scored.total()})
+        errors: Counter[str] = Counter()
+        for (outcome, error), count in self._unscored.items():
+            outcomes[outcome] += count
+            errors[error] += count
+        return {
+            "outcomes": {outcome: outcomes[outcome] for outcome in OUTCOMES},
+            "errors": {error: count for error, count in sorted(errors.items()) if count},
+            "aspects": {
+                aspect: {"n": self._scored[aspect], "mean": self._mean(aspect)}
+                for aspect in self._values
+            },
+            "usage": self.usage.model_dump(),
+        }
+
+    def counts(self) -> dict[str, Any]:
+        """Return all that is counted as JSON values, for `add_counts` of another process."""
+        return {
+            "pairs": self.pairs,
+            "unscored": [[*kind, count] for kind, count in self._unscored.items()],
+            "aspects": {
+                name: [self._scored[name], fsum(_kept(values))]
+                for name, values in self._values.items()
+            },
+            "usage": self.usage.model_dump(),
+        }
+
+    def add_counts(self, counts: Mapping[str, Any]) -> None:
+        """Count what another process has counted, of other pairs."""
+        for outcome, error, count in counts["unscored"]:
+            self._unscored[outcome, error] += count
+        for aspect, (n, total) in counts["aspects"].items():
+            self._scored[aspect] += n
+            self._values.setdefault(aspect, array("d")).append(total)
+        self.pay(Usage(**counts["usage"]))
+
+    def _take_back(self, aspect: str, entry: int | _Unscored | None) -> None:
+        if isinstance(entry, int):
+            self._values[aspect][entry] = nan
+            self._scored[aspect] -= 1
+        elif entry is not None:
+            self._unscored[entry] -= 1
+
+    def _mean(self, aspect: str) -> float | None:
+        n = self._scored[aspect]
+        if not n:
+            return None
+        try:
+            return fsum(_kept(self._values[aspect])) / n
+        except OverflowError:
+            return fsum(value / n for value in _kept(self._values[aspect]))
+
+
+class Completed:
+    """Which pairs of example and aspect need no asking, as a tally has it."""
+
+    def __init__(self, tally: RunSummary) -> None:
+        """Look at a tally, also as it grows."""
+        self._tally = tally
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether the pair has a score whose outcome is not `error`."""
+        return self._tally.is_done(example_id, aspect)
+
+    def __len__(self) -> int:
+        """Return the number of pairs that have any score."""
+        return len(self._tally)
+
+
+def _kept(values: Iterable[float]) -> Iterator[float]:
+    return (value for value in values if value == value)  # all but NaN
+
+
+def pair_digest(example_id: str, aspect: str) -> bytes:
+    """Return 16 bytes that stand for an example and an aspect."""
+    # With the length before it, no other split of the same characters gives the same text.
+    named = f"{len(example_id)}:{example_id}{aspect}"
+    return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=16).digest()
