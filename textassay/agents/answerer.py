@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
-from textassay.agents.probabilities import LogprobsOrSamples, Reading
+from textassay.agents.probabilities import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import QuestionSet
@@ -137,7 +137,15 @@ class Answerer:
         reply = await self.probabilities.first(lambda: self._by_probabilities(question, prompt))
         if reply is not None:
             return reply
-        n = await self.probabilities.samples(lambda: self._by_samples(question, prompt, 1))
+        one = self.ask.sampled(1)
+        n = await self.probabilities.samples(
+            lambda: one.answer(
+                prompt,
+                self._read_written,
+                max_tokens=TOKENS_TO_SHOW,
+                dry_run_answer=self.book.yes[-1],
+            )
+        )
         return await self._by_samples(question, prompt, n)
 
     async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> Reply:

@@ -24,6 +24,10 @@ SAMPLES = 20
 SAMPLES_OF_THINKING = 5
 """The same for a model that thinks: a thought costs more than fifty short answers."""
 
+TOKENS_TO_SHOW = 1024
+"""Longest answer that is to show whether a model thinks: a thought that is cut may not be told from
+an answer."""
+
 AUTO = "|how:auto|"
 """What a method's signature says as long as nobody knows how its scores are obtained."""
 

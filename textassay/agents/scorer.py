@@ -26,7 +26,12 @@ from textassay.agents.ask import (
     thought_note,
     truncation_note,
 )
-from textassay.agents.probabilities import SAMPLES, SAMPLES_OF_THINKING, LogprobsOrSamples
+from textassay.agents.probabilities import (
+    SAMPLES,
+    SAMPLES_OF_THINKING,
+    TOKENS_TO_SHOW,
+    LogprobsOrSamples,
+)
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
@@ -235,7 +240,8 @@ class Scorer:
 
     @cached_property
     def _by_one_sample(self) -> Scorer:
-        return replace(self, how="text", ask=self.ask.sampled(1), parse_retries=0)
+        ask = replace(self.ask.sampled(1), max_tokens=TOKENS_TO_SHOW)
+        return replace(self, how="text", ask=ask, parse_retries=0)
 
     @cached_property
     def _by_samples(self) -> Callable[[int], Scorer]:

@@ -401,7 +401,9 @@ class Adaptation:
             self._features.update(_features(request))
         if not self.learned.thinks and _shows_thought(response):
             self._learn(thinks=True)
-        self.answers_at_once = not self.learned.thinks
+        # what was cut, such as the one token that tells choices, may be the beginning of a thought
+        if isinstance(response, Response) and response.samples[0].finish_reason == "stop":
+            self.answers_at_once = not self.learned.thinks
 
     def widen(self, request: AnyRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""
