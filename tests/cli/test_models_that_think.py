@@ -186,3 +186,18 @@ def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
     )  # fmt: skip
     assert done.code == 0, (done.out, done.err)
     assert all(words in done.out for words in said), done.out
+
+
+def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
+    """Indented below each answer; in the order of the answers in JSON."""
+    data = write_examples(tmp_path / "data.jsonl", 1)
+    with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
+        flags = ("--aspects", "coherence")
+        done = score(server, data, "llm-score", tmp_path / "run", *flags)
+    assert done.code == 0, (done.out, done.err)
+    text = textassay("show", tmp_path / "run", "--prompts").out
+    assert "    --- thought before it ---\n    Is it a 2" in text
+    assert "more characters]" in text
+    (row,) = json.loads(textassay("show", tmp_path / "run", "--prompts", "--json").out)["rows"]
+    assert len(row["thoughts"]) == len(row["answers"]) == 1
+    assert row["thoughts"][0].startswith(thinking_server.WORDS)
