@@ -26,8 +26,7 @@ from contextlib import suppress
 from benchmarks.limit import fullest
 from benchmarks.server import ROOT, counters, server
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.calls.redis_quota import RedisQuota
-from textassay.runtime.calls.shared_limits import SharedLimiter
+from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import ChatMessage, Request
 from textassay.runtime.storage.redis_client import open_blocking

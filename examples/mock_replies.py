@@ -67,14 +67,22 @@ def reply_to(body: Json, prompt: str, draw: int, reply: str | Reply) -> str:
     if callable(reply):
         return reply(body, draw)
     number = _hash(str(body.get("model")), prompt, str(draw))
-    if body.get("max_tokens") == 1:
-        return [*_alternatives("", _key(prompt), 0)][draw % 3]
+    if body.get("max_tokens") == 1 or _is_yes_or_no(prompt):
+        likeliest = [*_alternatives("", _key(prompt), 0)]
+        if _is_yes_or_no(prompt):
+            likeliest = [label for label in likeliest if label in LABELS[1]]
+        return likeliest[draw % min(3, len(likeliest))]
     if reply == "score":
         return _as_asked(prompt, number)
     return (
         " ".join(WORDS[(number + 7 * i) % len(WORDS)] for i in range(number % 13 + 4)).capitalize()
         + "."
     )
+
+
+def _is_yes_or_no(prompt: str) -> bool:
+    """Return whether a prompt ends in a question that one word answers."""
+    return prompt.rstrip().endswith("?") and '"quote": ' not in prompt
 
 
 def _as_asked(prompt: str, number: int) -> str:

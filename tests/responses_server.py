@@ -24,6 +24,7 @@ TAKEN = frozenset(
         "top_logprobs",
         "include",
         "text",
+        "prompt_cache_key",
     ]
 )
 ONLY_HERE = "This model is only supported in v1/responses and not in v1/chat/completions."

@@ -60,7 +60,8 @@ ALLOWED = {
     }
     | {"demo", "annotate", "stress", "cluster"},
     "annotate": {"listening", "runtime", "meta", "agents"},
-    "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"},
+    "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"}
+    | {"stress"},
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"gates", "runtime"},
@@ -70,6 +71,7 @@ ALLOWED = {
     "observing": set(),
     "telemetry": {"runtime"},
     "display": set(),
+    "table": set(),
     "version": set(),
     "__main__": {"cli"},
 }
@@ -81,7 +83,7 @@ ONLY_THERE = {
     "redis": "textassay/runtime/storage/redis_",
     "ray": "textassay/cluster/ray_crew.py",
 }
-ALLOWED_ANYWHERE = {"lazy", "observing", "display", "version"}
+ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = (
     "contract",

@@ -222,7 +222,11 @@ async def test_a_single_sample_that_leaves_something_out_is_asked_for_again():
     assert (coherence.value, coherence.how, coherence.samples) == (2, "text", None)
     assert groundedness.value == 1
     assert {"text": "Coherence\nScore: 2", "problem": "NoScoreFound"} in groundedness.evidence
-    assert [request.draw for request in model.requests] == [0, 1]
+    turns = [turn.content for turn in model.requests[1].messages[-2:]]
+    assert turns == [
+        "Coherence\nScore: 2",
+        "Reply with the ratings alone, in the form that I asked for.",
+    ]
 
 
 async def test_a_judge_that_declines_abstains():

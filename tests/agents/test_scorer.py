@@ -81,11 +81,16 @@ async def test_the_dry_run_answer_of_a_request_is_an_answer_that_can_be_read(
     assert found.value == 3
 
 
-async def test_an_unusable_answer_is_asked_for_again_as_another_draw_and_recorded():
+async def test_an_unusable_answer_is_asked_for_again_with_a_reminder_of_the_form_and_recorded():
     model, judge = scorer(["Hm.", "Score: 2"])
     score = await judge(EXAMPLE, COHERENCE)
     assert score.value == 2
-    assert [request.draw for request in model.requests] == [0, 1]
+    first, second = (request.messages for request in model.requests)
+    assert second[: len(first)] == first
+    assert [(turn.role, turn.content) for turn in second[len(first) :]] == [
+        ("assistant", "Hm."),
+        ("user", "Reply with the rating alone: a number from 1 to 5."),
+    ]
     assert score.evidence == ({"text": "Hm.", "problem": "NoScoreFound"},)
     assert score.usage.calls == 2
 
@@ -130,7 +135,7 @@ async def test_a_filtered_answer_is_the_providers_refusal_and_not_the_judges():
 
 
 async def test_a_cut_answer_counts_where_its_rating_was_complete():
-    model, judge = scorer([Sample(text="Rating: 4\nBecause it is", finish_reason="length")])
+    model, judge = scorer([Sample(text="Rating: 4\nReason: it is", finish_reason="length")])
     assert (await judge(EXAMPLE, COHERENCE)).value == 4
     assert len(model.requests) == 1
 

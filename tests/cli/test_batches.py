@@ -406,11 +406,12 @@ def test_what_batches_of_a_model_lack_leaves_no_folder(data, run, monkeypatch):
     """Exit 2: nothing was submitted, not even what comes before the requests that are refused, and
     the corrected command takes the same folder."""
     monkeypatch.setenv("GROQ_API_KEY", "none")
-    for method in ("g-eval", "gptscore"):
+    only = {"g-eval": ("--set", "reading=logprob"), "gptscore": ()}
+    for method, options in only.items():
         for dry in ((), ("--dry-run",)):
             done = textassay(
-                "score", data, "--method", method, "--model", "groq/x", "--aspects", "fluency",
-                "--batch", *QUICK, "--out", run, *dry,
+                "score", data, "--method", method, *options, "--model", "groq/x",
+                "--aspects", "fluency", "--batch", *QUICK, "--out", run, *dry,
             )  # fmt: skip
             assert (done.code, run.exists()) == (2, False)
             assert "log-probabilit" in done.err

@@ -101,27 +101,23 @@ def test_an_unknown_model_stops_the_run(data, run, name, base, message):
 
 
 @pytest.mark.parametrize("lack", ["refuse_logprobs", "omit_logprobs"])
-def test_a_server_without_log_probabilities_stops_g_eval_with_the_way_out(data, run, lack):
-    """No fallback to text: an error that names --n 20, which then works."""
+def test_g_eval_samples_a_server_without_log_probabilities_unless_told_not_to(data, run, lack):
+    """One request finds it out; `reading=logprob` stops the run there and names the way out."""
     with served(**{lack: True}) as server:
-        stopped = textassay("score", data, *flags(server.url, method="g-eval"), "--out", run)
+        only = ("--set", "reading=logprob")
+        stopped = textassay("score", data, *flags(server.url, method="g-eval"), *only, "--out", run)
         assert stopped.code == 2
         assert "--n 20" in stopped.err
         assert "resume" not in stopped.err  # it would stop in the same way
         assert rows_of(run) == []
-        done = textassay(
-            "score",
-            data,
-            *flags(server.url, method="g-eval"),
-            "--n",
-            20,
-            "--out",
-            run.with_name("20"),
-        )
-        assert done.code == 0
-    assert {(row["how"], row["samples"]) for row in rows_of(run.with_name("20"))} == {
-        ("sampled", 20)
-    }
+    with served(**{lack: True}) as server:
+        out = run.with_name("either")
+        done = textassay("score", data, *flags(server.url, method="g-eval"), "--out", out)
+        assert done.code == 0, done.err
+        assert "else 20 samples" in done.err
+        rows = rows_of(out)
+    assert {(row["how"], row["samples"]) for row in rows} == {("sampled", 20)}
+    assert all("|how:sampled|n:20|temp:1|" in row["signature"] for row in rows)
 
 
 def limited(size: int):

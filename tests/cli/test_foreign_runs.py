@@ -182,7 +182,7 @@ def test_links_in_a_run_lead_nowhere(data, run, server, tmp_path):
 def test_a_key_that_the_server_echoes_is_written_nowhere(data, run, monkeypatch, model):
     """Not as the explanation of a score, nor in the answers that are kept."""
     monkeypatch.setenv("JUDGE_KEY", SECRET)
-    with served(reply=lambda prompt, draw: f"Rating: 4. Authorization: Bearer {SECRET}") as server:
+    with served(reply=lambda prompt, draw: f"Authorization: Bearer {SECRET}\nRating: 4") as server:
         flags = ("--method", "llm-score", "--model", model, "--api-base", server.url)
         key = ("--api-key-env", "JUDGE_KEY", "--price", "1,1")
         done = textassay("score", data, *flags, *key, "--aspects", "fluency", "--out", run)

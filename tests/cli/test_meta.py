@@ -52,7 +52,8 @@ def test_json_is_one_document_of_the_documented_shape(scores, people):
     )
     assert (done.code, done.err) == (0, "")
     document = json.loads(done.out, parse_constant=pytest.fail)
-    assert list(document) == ["rows"]
+    assert list(document) == ["rows", "notes"]
+    assert any("a side is constant" in note for note in document["notes"])
     assert [list(row) for row in document["rows"]] == [KEYS] * 6
     by_place = {(row["aspect"], row["level"]): row for row in document["rows"]}
     assert list(by_place) == [
@@ -101,8 +102,8 @@ def test_names_are_mapped(scores, people):
 def test_a_pipe_gets_whole_lines(scores, people):
     """One line a row, with intervals, names unbroken, whatever the width."""
     done = textassay("meta", scores, people, "--level", "dataset", "--level", "group")
-    lines = done.out.splitlines()
-    assert len(lines) == 5
+    title, *lines = done.out.splitlines()
+    assert (title, len(lines)) == ("agreement with people", 5)
     assert lines[0].split() == [
         "score", "human", "level", "n", "coverage", "groups", "pearson", "spearman", "kendall",
     ]  # fmt: skip
@@ -110,24 +111,20 @@ def test_a_pipe_gets_whole_lines(scores, people):
     assert max(map(len, lines)) < 200
 
 
-def test_a_narrow_terminal_gets_a_line_a_coefficient(scores, people):
+def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
     """Nothing is folded in 80 columns."""
-    from rich.console import Console
-
-    from textassay.cli.meta import drawn
+    from textassay.display import to_terminal
     from textassay.meta.score_files import read_scores
     from textassay.meta.table import agreement_table
     from textassay.runtime.data.dataset import Examples
 
     table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
-    for width, lines in ((80, 7), (160, 3)):
-        console = Console(width=width, force_terminal=True, color_system=None)
-        with console.capture() as capture:
-            console.print(drawn(table, console))
-        shown = capture.get().splitlines()
+    (drawn,) = table.tables()
+    for width, lines in ((80, 6), (160, 4)):
+        shown = to_terminal(drawn, width).plain.splitlines()
         assert len(shown) == lines
         assert max(map(len, shown)) <= width
-        assert sum("[1.000, 1.000]" in line for line in shown) == (3 if width == 80 else 1)
+        assert sum(line.count("1.000 [1.000, 1.000]") for line in shown) == 3
 
 
 def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
@@ -135,7 +132,7 @@ def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
     few = write_examples(tmp_path / "few.jsonl", 5)
     done = textassay("meta", scores, few)
     assert done.code == 0
-    assert f"7 scored ids are not in {few} and were left out" in done.err
+    assert "7 scored ids are not in the data and were left out" in done.err
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ OF_OTHERS = (
     "textassay.report", "textassay.demo", "textassay.methods.fitted", "textassay.tools.registry",
     "textassay.tools.engines", "textassay.runtime.batches", "textassay.runtime.backends.llamacpp",
     "textassay.runtime.backends.transformers", "textassay.runtime.backends.litellm",
-    "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_quota",
+    "textassay.runtime.backends.replay", "textassay.runtime.calls.redis_limits",
 )  # fmt: skip
 PROGRAM = """
 import gc, sys

@@ -39,7 +39,7 @@ ROWS = [
     }
     for i in range(30)
 ]
-ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
 
 
 class Cells(HTMLParser):
@@ -62,7 +62,7 @@ class Cells(HTMLParser):
 async def judged(**more) -> Run:
     def reply(request):
         number = int(request.text.split("Text ")[1].split(".")[0])
-        return f"{HOSTILE} Rating: {1 + (number * 7) % 5}" if number != 3 else "no idea"
+        return f"{HOSTILE}\nRating: {1 + (number * 7) % 5}" if number != 3 else "no idea"
 
     model = ScriptedModel(reply)
     return await evaluate(ROWS, method="llm-score", aspects=["fluency"], model=model, **more)

@@ -112,6 +112,18 @@ def test_four_outcomes(suite):
     assert float(found["test_good"]["textassay.coherence.n"]) == 10
 
 
+def test_a_job_of_github_gets_the_checks_as_a_table(suite, monkeypatch):
+    """Appended to its summary, each with its interval."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(suite.path / "summary.md"))
+    run(suite, "-k", "bad or good")
+    heading, _, *rows = [
+        line for line in (suite.path / "summary.md").read_text().splitlines() if line[:1] == "|"
+    ]
+    assert heading == "| test | aspect | value | at least | verdict |"
+    assert len(rows) == 3
+    assert "| coherence | 2.300 \\[1.954, 2.646\\] | 3.500 | fails |" in rows[-1]
+
+
 def test_inconclusive_may_fail_with_a_status_of_its_own(suite):
     """So that a pipeline can ask for more texts rather than for a repair."""
     result = run(suite, "-k", "open or good", "--textassay-inconclusive=fail")

@@ -108,15 +108,14 @@ async def test_a_source_may_be_quoted_and_the_question_may_not(file):
     assert (focus.outcome, focus.error.type) == ("abstained", "Unsure")
 
 
-async def test_answers_in_lines_and_thoughts_are_read_and_prose_is_asked_for_again(file):
-    replies = iter(
-        ["Hm.", "<think>yes or no</think>Quote: The cat slept all day.\nAnswer: **Yes**"]
-    )
+async def test_answers_in_lines_are_read_and_prose_is_asked_for_again(file):
+    replies = iter(["Hm.", "Quote: The cat slept all day.\nAnswer: **Yes**"])
     model = ScriptedModel(lambda request: next(replies))
     method = build("checklist", model, task="summarization", aspects=["coherence"],
                    options={"checklist": file, "output": "questions"})  # fmt: skip
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects[:1]))
     assert (score.value, score.usage.calls) == (1, 2)
+    assert model.requests[1].messages[-1].content == "Reply with the JSON object alone."
 
 
 async def test_p_yes_needs_no_quotation(file):

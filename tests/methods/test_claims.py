@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textassay.agents.reading.statements import parse_statements
+from textassay.agents.reading.lists import parse_statements
 from textassay.agents.source_windows import GAP, narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -169,7 +169,6 @@ def test_a_long_source_is_narrowed_to_the_windows_closest_to_the_claim():
         ("Here they are:\n1. A sat.\n2) B ran.\n2. B ran.", ("A sat.", "B ran.")),
         ("- **A sat.**\n* B ran.", ("A sat.", "B ran.")),
         ('{"claims": ["A sat.", "B ran."]}', ("A sat.", "B ran.")),
-        ("<think>1. no</think>\n1. A sat.", ("A sat.",)),
         ("None.", ()),
         ("1. None", ()),
         ("The text says that A sat.", None),

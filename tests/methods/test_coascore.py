@@ -168,6 +168,8 @@ async def test_without_any_rating_of_the_chain_there_is_no_score_and_the_target_
     assert "none of the 3 relevant aspects was rated" in score.error.message
     assert "target" not in map(stage, model.requests)
     assert any(item["text"] == said for item in score.evidence)
+    last = model.requests[-1].messages[-1].content
+    assert (last.startswith("Reply with the ratings alone")) == (outcome == "invalid")
 
 
 async def test_an_empty_output_abstains_and_is_never_rated():

@@ -358,10 +358,16 @@ async def test_a_dry_run_counts_the_calls_that_a_run_makes():
 
 
 async def test_what_does_not_belong_to_the_method_is_refused():
-    with pytest.raises(UnknownName, match="unknown option 'n'"):
-        build("decomp-eval", judge({}), options={"n": 20})
+    with pytest.raises(UnknownName, match="unknown option 'form'"):
+        build("decomp-eval", judge({}), options={"form": "stars"})
     with pytest.raises(CapabilityError, match="top_logprobs"):
-        build("decomp-eval", ScriptedModel([], capabilities=Capabilities(choices=False)))
+        build(
+            "decomp-eval",
+            ScriptedModel([], capabilities=Capabilities(choices=False)),
+            options={"reading": "logprob"},
+        )
+    with pytest.raises(ConfigurationError, match="leave one out"):
+        build("decomp-eval", judge({}), options={"reading": "logprob", "n": 5})
 
 
 async def test_the_manifest_tells_the_scale_of_p_yes():

@@ -127,7 +127,9 @@ async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
 def test_g_eval_names_the_way_out_where_a_model_has_no_token_probabilities():
     model = ScriptedModel([], capabilities=Capabilities(logprobs=False))
     with pytest.raises(CapabilityError, match="n=20"):
-        build("g-eval", model, task="summarization")
+        build("g-eval", model, task="summarization", options={"reading": "logprob"})
+    method = build("g-eval", model, task="summarization")
+    assert (method.how, "|how:auto|" in method.signature) == ("sampled", True)
     assert build("g-eval", model, task="summarization", options={"n": 20}).how == "sampled"
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, served, textassay, write_examples
-from textassay.agents.reading.choice import parse_choice
-from textassay.agents.reading.rating import NoRating
+from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.pairs import Paired
@@ -65,6 +64,7 @@ async def test_an_unusable_answer_is_no_number():
     """Asked again, then invalid; an empty text is abstained on and never sent."""
     score, model = await judged(lambda request: "Hard to say.", parse_retries=1)
     assert (score.value, score.outcome, len(model.requests)) == (None, "invalid", 4)
+    assert model.requests[-1].messages[-1].content == "Reply with the letter alone: A, B."
     empty = PAIR.model_copy(update={"meta": {"output_b": " "}})
     score, model = await judged(lambda request: "Answer: A", empty)
     assert (score.outcome, len(model.requests)) == ("abstained", 0)

@@ -190,7 +190,7 @@ async def test_decomp_eval_judges_each_sentence_by_itself_where_it_averages(judg
     for prompt in found.prompts:
         assert (FIRST in prompt) != (SECOND in prompt)
         assert prompt.startswith("Answer the following yes/no question.\nparagraph: ")
-    assert found.questions[2:] == ["Is this a fluent paragraph?"] * 2
+    assert found.questions.count("Is this a fluent paragraph?") == 2
     assert found.all_hold(max_tokens=1, temperature=0.0, logprobs=True)
     [score] = found.scores
     assert score.scale == (0, 1)
@@ -206,8 +206,9 @@ async def test_decomp_evals_ablations_hold_for_the_summed_aspect(judged):
     once = await judged("decomp-eval", "dialogue", "engagingness", subquestions=False)
     assert once.questions == [f"Is this {ENGAGING}"] * 2
     first = await judged("decomp-eval", "dialogue", "engagingness", question_first=True)
-    assert first.questions[2:] == ["Answer to the first question:"] * 2
-    for prompt in first.prompts[2:]:
+    last = [p for p, q in zip(first.prompts, first.questions, strict=True) if "Answer to" in q]
+    assert len(last) == 2
+    for prompt in last:
         assert prompt.split("\n")[1] == f"Is this {ENGAGING}"
     bare = await judged("decomp-eval", "dialogue", "engagingness", instruction=False)
     assert not any("Answer the following" in prompt for prompt in bare.prompts)

@@ -64,21 +64,16 @@ def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(name, serv
     assert scales == ({None} if name == "gptscore" else {(0.0, 1.0), (0.0, 3.0)})
 
 
-def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(server, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "options"), [("gptscore", []), ("decomp-eval", ["--set", "reading=logprob"])]
+)
+def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
+    name, options, server, tmp_path
+):
     server.options.omit_logprobs = True
     data = tmp_path / "data.jsonl"
     data.write_bytes(orjson.dumps(ROWS[0]) + b"\n")
-    for name in METHODS:
-        flags = [
-            "score",
-            data,
-            "--method",
-            name,
-            "--task",
-            "summarization",
-            "--model",
-            "direct/mock",
-        ]
-        done = command(*flags, "--api-base", server.url, "--out", tmp_path / name)
-        assert done.code in (2, 3)
-        assert "log-probabilities" in done.err
+    flags = ["--method", name, "--task", "summarization", "--model", "direct/mock", *options]
+    done = command("score", data, *flags, "--api-base", server.url, "--out", tmp_path / name)
+    assert done.code in (2, 3)
+    assert "log-probabilities" in done.err

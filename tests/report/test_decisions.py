@@ -1,5 +1,6 @@
 """The page's numbers to decide by are those of the commands."""
 
+import html
 import json
 import random
 import re
@@ -62,9 +63,10 @@ def test_estimates_are_those_of_the_command(files, words):
     found = json.loads(textassay("estimate", a, data, "--by", "system", "--json").out)
     assert len(found["rows"]) == 5
     for row in found["rows"]:
-        for name in ("judge_only", "labels_only", "corrected"):
-            assert shown(**row[name]) in words, (row["system"], name)
-        assert f"{row['rated']} of {row['n']} {figure(row['worth'], 2)}" in words
+        counts = f"{row['n']} {row['rated']} {row['rated_groups']}/{row['groups']}"
+        rank = "-".join(map(str, dict.fromkeys(row["rank"] or "–")))
+        means = (shown(**row[name]) for name in ("judge_only", "labels_only", "corrected"))
+        assert f"{counts} {' '.join(means)} {figure(row['worth'], 2)} {rank}" in words
     for row in found["differences"]:
         assert f"{row['a']} {row['b']} {shown(row['value'], row['low'], row['high'])}" in words
 
@@ -89,8 +91,21 @@ def test_stand_in_is_that_of_the_command(files, words):
     (row,) = json.loads(textassay("alt-test", a, data, "--json").out)["rows"]
     passes = "yes" if row["passes"] else "no"
     judge = f"{figure(row['omega'], 2)} {figure(row['rho'], 2)} {passes}"
-    constant = f"{figure(row['constant']['omega'], 2)} {figure(row['constant']['rho'], 2)}"
-    assert f"{row['n']} {row['raters']} {judge} {constant}" in words
+    constant = [row["constant"][name] for name in ("value", "omega", "rho")]
+    best = f"{constant[0]:g} {figure(constant[1], 2)} {figure(constant[2], 2)}"
+    assert f"{row['n']} {row['raters']} {row['groups']} {judge} {best}" in words
+
+
+def test_notes_are_those_of_the_commands(files, words):
+    """Whatever a reader must know stands on the page as beside the tables and in the documents."""
+    _, data, (a, b) = files
+    for command in (("estimate", a, data, "--by", "system"), ("compare", a, b, data),
+                    ("alt-test", a, data)):  # fmt: skip
+        notes = json.loads(textassay(*command, "--json").out)["notes"]
+        printed = textassay(*command).err.splitlines()
+        assert printed == notes
+        assert all(html.escape(note) in words for note in notes)
+    assert "assumed: sources are independent of each other" in words
 
 
 def test_calibration_is_drawn(files, words):

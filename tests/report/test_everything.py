@@ -111,6 +111,6 @@ def test_a_stress_run_shows_its_verdicts(tmp_path, made):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section[: section.index("</section>")]))
     assert len(tests) >= 3
     for row in tests:
-        head = f"{row['test']} {row['family']} {row['aspect']} {row['n']} {row['expects']}"
-        assert f"{head} {figure(row['shift'])}" in text
-        assert f"{figure(row['moved'])} {figure(row['flip_rate'])} {row['verdict']}" in text
+        head = f"{row['test']} {row['family']} {row['aspect']} {row['expects']} {row['n']}"
+        assert f"{head} {row['groups']} {figure(row['shift'])}" in text
+        assert f"{row['moved']:.0%} {row['flip_rate']:.0%} {row['verdict']}" in text

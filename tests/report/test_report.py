@@ -51,7 +51,7 @@ def test_agreement_is_that_of_meta(run, tmp_path):
         for name in ("pearson", "spearman", "kendall"):
             assert figure(getattr(row.agreement, name)) in words
             low, high = row.agreement.ci[name] or (None, None)
-            assert low is None or f"{figure(low, 2)} to {figure(high, 2)}" in words
+            assert low is None or f"{figure(low)} to {figure(high)}" in words
 
 
 def test_outcomes_are_those_of_the_summary(run, tmp_path):

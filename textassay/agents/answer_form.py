@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Json
 

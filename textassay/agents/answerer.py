@@ -1,22 +1,26 @@
 """Answers yes/no questions with P(yes): alone, in order or at once (DecompEval, equations 1 to 3).
 
-Reads the probabilities of the spellings of yes and no as the next token; never reads written
-answers.
+Reads the probabilities of the spellings of yes and no as the next token. Of a model that sends
+none, it reads written answers: the share of yes among several estimates the same.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
+from textassay.agents.probabilities import LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import QuestionSet
 from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
-from textassay.runtime.model import ChoicesResponse, Model, scoring
+from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 
 SURE = 0.1
 """From which probability on a reported answer counts though the model did not report the other one.
@@ -24,6 +28,9 @@ SURE = 0.1
 Servers report the 20 likeliest tokens: if one answer has at least this share and the other is not
 among them, then equation 3 is wrong by less than a third, and never on which of the two is
 likelier."""
+MAX_TOKENS = 16
+"""Longest written answer."""
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 class Reply(Message):
@@ -37,6 +44,12 @@ class Reply(Message):
     """Why there is no answer."""
     unreported: str | None = None
     """`yes` or `no` if the model did not report its probability, which then counts as 0."""
+    samples: int | None = None
+    """Number of written answers that were asked for; `None` if probabilities were read."""
+    usable: int | None = None
+    """How many of them say yes or no."""
+    notes: tuple[Json, ...] = ()
+    """What the model thought before the first written answer, as evidence."""
     truncated_tokens: int = 0
     """Tokens of the source that the model was not shown, if truncation was asked for."""
     usage: Usage = Usage()
@@ -60,26 +73,45 @@ class Replies(Message):
         """Why a question has no answer; `None` if all have one."""
         return next((reply.problem for reply in self.items if reply.problem is not None), None)
 
+    @property
+    def samples(self) -> int | None:
+        """Number of written answers to a question; `None` if all were read from probabilities."""
+        return max((reply.samples for reply in self.items if reply.samples), default=None)
+
 
 @dataclass(frozen=True)
 class Answerer:
     """Answers one yes/no question about an example.
 
     Attributes:
-        ask: Model and prompt; the model must return log-probabilities of choices.
+        ask: Model and prompt; `n` above 1 asks for written answers.
         book: Instruction and spellings of yes and no.
         question_first: Whether the question about the whole output stands before the inputs (table
             6).
         least_mass: Probability of yes and no together below which there is no answer.
+        reading: Whether written answers are read in place of log-probabilities that the model does
+            not send.
     """
 
     ask: Ask
     book: QuestionTable = field(default_factory=QuestionTable)
     question_first: bool = False
     least_mass: float = 0.0
+    reading: Reading = "logprob"
 
     def __post_init__(self) -> None:
-        scoring(self.ask.model, "choices")
+        if self.reading == "logprob":
+            if self.ask.n > 1:
+                raise ConfigurationError(
+                    f"n={self.ask.n} asks for written answers and reading=logprob for none; leave "
+                    "one out"
+                )
+            scoring(self.ask.model, "choices")
+
+    @cached_property
+    def probabilities(self) -> LogprobsOrSamples:
+        """What `auto` means for the model."""
+        return LogprobsOrSamples(self.ask.model, "choices")
 
     async def __call__(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...] = ()
@@ -93,12 +125,62 @@ class Answerer:
 
         Raises:
             PromptError: The prompt file does not render.
-            CapabilityError: The model does not return log-probabilities of choices.
+            CapabilityError: The model does not return log-probabilities of choices, and nothing
+                else may be read.
             ModelError: The model could not be asked.
         """
+        prompt = self._prompt(question, question_set, earlier)
+        if self.reading == "logprob":
+            return await self._by_probabilities(question, prompt)
+        if self.ask.n > 1:
+            return await self._by_samples(question, prompt, self.ask.n)
+        reply = await self.probabilities.first(lambda: self._by_probabilities(question, prompt))
+        if reply is not None:
+            return reply
+        n = await self.probabilities.samples(lambda: self._by_samples(question, prompt, 1))
+        return await self._by_samples(question, prompt, n)
+
+    async def _by_probabilities(self, question: SubQuestion, prompt: Prompt) -> Reply:
         choices = {"yes": _spellings(self.book.yes), "no": _spellings(self.book.no)}
-        response = await self.ask.choices(self._prompt(question, question_set, earlier), choices)
-        return self._read(question, response)
+        return self._read(question, await self.ask.choices(prompt, choices))
+
+    async def _by_samples(self, question: SubQuestion, prompt: Prompt, n: int) -> Reply:
+        """Return the share of yes among the written answers that say yes or no."""
+        answer = await self.ask.sampled(n).answer(
+            prompt,
+            self._read_written,
+            n=n,
+            is_cut=never_cut,
+            max_tokens=MAX_TOKENS,
+            dry_run_answer=self.book.yes[-1],
+        )
+        written = [yes for yes in answer.read if yes is not None]
+        reply = Reply(
+            question=question,
+            samples=n,
+            usable=len(written),
+            notes=thought_note(answer.samples),
+            truncated_tokens=answer.truncated_tokens,
+            usage=answer.usage,
+        )
+        if not written:
+            text = answer.samples[0].text.strip()[:MAX_QUOTED]
+            message = f"none of {n} samples says yes or no; the first says: {text!r}"
+            if all(map(reached_limit, answer.samples)):
+                message += f" (cut after max_tokens={MAX_TOKENS})"
+            problem = ScoreError(type="NoAnswerFound", message=message)
+            return reply.model_copy(update={"problem": problem})
+        found = Answer(question=question, p_yes=sum(written) / len(written))
+        return reply.model_copy(update={"answer": found})
+
+    def _read_written(self, sample: Sample) -> bool | None:
+        """Return whether an answer says yes or no, as its first word or its last."""
+        words = [word.casefold() for word in _WORD.findall(sample.text)]
+        # what was cut off may have ended otherwise
+        ends = words[:1] if reached_limit(sample) else [*words[:1], *words[-1:]]
+        yes = any(word.casefold() in ends for word in self.book.yes)
+        no = any(word.casefold() in ends for word in self.book.no)
+        return None if yes == no else yes
 
     def _prompt(
         self, question: SubQuestion, question_set: QuestionSet, earlier: tuple[Answer, ...]

@@ -7,8 +7,8 @@ of the model pass through to whoever runs the agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -35,6 +35,15 @@ MORE_ROOM = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""
 MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
+REMINDER = "form_again"
+"""Prompt that follows an unusable answer: it asks for what was wanted, alone.
+
+It is no part of prompt digests, so that runs and evaluators that were made without it can be
+continued and applied."""
+MAX_THOUGHT = 4000
+"""Characters of a thought that evidence keeps."""
+LEFT_OUT = "\n[...]\n"
+"""Stands where the middle of a thought was."""
 DECLINED = "Declined"
 """Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
@@ -204,27 +213,35 @@ class Ask:
         problem: Callable[[Parsed[R]], str | None],
         *,
         retries: int,
+        form: str,
+        labels: tuple[str, ...] = (),
         **request: Any,
     ) -> list[Parsed[R]]:
         """Ask for one sample, and again until it is usable, retries run out, or the judge declines.
+
+        The chat goes on with the unusable answer and a reminder of the form that is wanted.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
             problem: What is wrong with an answer; `None` if it is usable.
             retries: How often an unusable answer is asked for again.
+            form: What the reminder asks for: `number`, `letters`, `stars`, `json` or `list`.
+            labels: The ratings or choices that it offers.
             request: Further arguments of `answer`.
 
         Returns:
             All answers; only the last one can be usable.
         """
         answers: list[Parsed[R]] = []
-        for repeat in range(retries + 1):
-            answers.append(await self.answer(prompt, read, repeat=repeat, **request))
+        for _ in range(retries + 1):
+            answers.append(await self.answer(prompt, read, **request))
             # A judge that declines has answered; asking again until it gives in would bias the
             # scores.
             if problem(answers[-1]) in (None, DECLINED):
                 break
+            answer = answers[-1].samples[0].text.strip()
+            prompt = prompt.followed_by(answer, REMINDER, form=form, labels=labels)
         return answers
 
     async def choices(
@@ -244,6 +261,14 @@ class Ask:
             **self._request_fields(prompt), required=self.required, choices=dict(choices)
         )
         return await scoring(self.model, "choices").choices(request)
+
+    def sampled(self, n: int) -> Ask:
+        """Return how written answers are sampled in place of probabilities.
+
+        At temperature 1, which asks for the model's own distribution, unless the user set another.
+        """
+        is_set = "temperature" in self.required
+        return replace(self, n=n, temperature=self.temperature if is_set else 1.0)
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
         if self.profile.ask == "chat":
@@ -305,9 +330,9 @@ def _settings_facts(model: Model) -> list[str]:
 def _server_limit(response: Response, room: int) -> int | None:
     """Return the completion tokens of an answer that the server cut before `room` was used up.
 
-    Or `None`, if the answer used all of its room.
+    Thoughts are not part of it. Or `None`, if the answer used all of its room.
     """
-    written = response.usage.completion_tokens
+    written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
     # Several requests, or a cached one, say nothing about where a single answer was cut.
     is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
     return written // len(response.samples) if is_clipped else None
@@ -321,6 +346,21 @@ def reached_limit(sample: Sample, read: object = None) -> bool:
 def never_cut(sample: Sample, read: object = None) -> bool:
     """Return that no sample needs more room."""
     return False
+
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return the evidence of what the judge thought before the first of these answers that tells.
+
+    Args:
+        samples: The answers behind a score; without any thought nothing is noted.
+    """
+    thought = next((sample.thought for sample in samples if sample.thought), None)
+    if thought is None:
+        return ()
+    if len(thought) > MAX_THOUGHT:
+        half = (MAX_THOUGHT - len(LEFT_OUT)) // 2
+        thought = thought[:half] + LEFT_OUT + thought[-half:]
+    return ({"text": "what the judge thought", "thought": thought},)
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:

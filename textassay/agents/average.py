@@ -103,6 +103,9 @@ def as_evidence(part: Score | Failure) -> Json:
         evidence["scale"] = list(part.scale)
     if part.explanation:
         evidence["explanation"] = part.explanation
+    thoughts = (piece["thought"] for piece in part.evidence if "thought" in piece)
+    if (thought := next(thoughts, None)) is not None:
+        evidence["thought"] = thought
     if part.error is not None:
         evidence["problem"] = f"{part.error.type}: {part.error.message}"
     return evidence

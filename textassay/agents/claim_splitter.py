@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.reading.statements import parse_statements
+from textassay.agents.reading.lists import parse_statements
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Message, ScoreError, Usage
 from textassay.runtime.model import Sample
@@ -75,6 +75,7 @@ class ClaimSplitter:
             _read,
             _problem,
             retries=self.retries,
+            form="list",
             max_tokens=TOKENS_BESIDE + count * TOKENS_PER_CLAIM,
             dry_run_answer=_dry_run_answer(example, count),
         )
@@ -82,7 +83,9 @@ class ClaimSplitter:
         found = answers[-1].read[0]
         if found is None:
             reply = answers[-1].samples[0].text.strip()[:MAX_QUOTED]
-            message = f"the answer is not a list of claims; it said: {reply!r}"
+            last = answers[-1]
+            cut = f" (cut after max_tokens={last.max_tokens})" if last.cut else ""
+            message = f"the answer is not a list of claims{cut}; it said: {reply!r}"
             return Claims(problem=ScoreError(type="NoClaimList", message=message), usage=usage)
         items = tuple(Claim(text=text) for text in found[:count])
         problem = None if items else NO_CLAIMS

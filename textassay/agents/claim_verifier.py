@@ -7,11 +7,13 @@ Each verifier takes an example and a claim and returns a score from 0 (not suppo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import MAX_QUOTED, Ask
 from textassay.agents.claim_splitter import Claim
+from textassay.agents.probabilities import Reading
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import SentenceQuestions
 from textassay.agents.quoted_answerer import QuotedAnswerer
@@ -81,15 +83,16 @@ class QuotedVerifier:
             "scale": UNIT,
             "how": "text",
             "usage": answer.usage,
+            "evidence": answer.notes,
         }
         if answer.problem is not None or answer.verdict is None:
-            problem = f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}"
-            return Score.unscored(answer.problem or "NoAnswerFound", problem, **about)
+            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         # never in the output: a claim is found there by its nature
         texts = {name: text for name, text in quotable(example).items() if name != "output"}
         found = find_quote(answer.quote, texts)
         piece: Json = {"text": claim.text, "answer": answer.verdict, "quote": answer.quote}
-        about["evidence"] = (piece | {"found_in": found.where if found else None},)
+        piece |= {"found_in": found.where if found else None}
+        about["evidence"] = (piece, *answer.notes)
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
@@ -104,24 +107,35 @@ class ProbabilityVerifier:
     """Asks a judge and reads P(yes) / (P(yes) + P(no)).
 
     Attributes:
-        ask: Model and prompt, that of `decomp-eval`; the model must return log-probabilities.
+        ask: Model and prompt, that of `decomp-eval`.
         windows: How much of the source is shown.
         question: What is asked about the claim, which stands in the place of the output.
+        reading: Whether written answers are read in place of log-probabilities that the model does
+            not send.
+        signature: What the scores carry, with how they were read in place of `how:auto`.
     """
 
     ask: Ask
     windows: Windows
     question: str
+    reading: Reading = "logprob"
+    signature: str = ""
     _table: QuestionTable = field(default_factory=QuestionTable)
 
     def __post_init__(self) -> None:
-        Answerer(self.ask, self._table)  # refuses a model without probabilities before it is asked
+        _ = self.answerer  # refuses a model without probabilities before it is asked
+
+    @cached_property
+    def answerer(self) -> Answerer:
+        """Who answers."""
+        return Answerer(self.ask, self._table, reading=self.reading)
 
     async def __call__(self, example: Example, claim: Claim) -> Score:
         """Return the probability that the claim is supported.
 
         Raises:
-            CapabilityError: The model does not return log-probabilities of choices.
+            CapabilityError: The model does not return log-probabilities of choices, and nothing
+                else may be read.
             ModelError: The model could not be asked.
         """
         shown = self.windows.of(example, claim)
@@ -130,9 +144,10 @@ class ProbabilityVerifier:
         question_set = await prepare(shown, aspect)
         replies = Replies()
         if question_set.form is not None:
-            reply = await Answerer(self.ask, self._table)(question_set.question, question_set)
+            reply = await self.answerer(question_set.question, question_set)
             replies = Replies(items=(reply,))
-        return await YesNoAggregator()(shown, aspect, question_set, replies)
+        aggregate = YesNoAggregator(self.signature)
+        return await aggregate(shown, aspect, question_set, replies)
 
 
 @dataclass(frozen=True)

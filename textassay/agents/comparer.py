@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, thought_note
 from textassay.agents.material import fenced
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.reading.choice import parse_choice
-from textassay.agents.reading.rating import NoRating
+from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.prompts import nonce
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
-from textassay.runtime.model import Sample
+from textassay.runtime.model import Json, Sample
 
 OptionOrder = Literal["forth", "back"]
 """`forth` shows `output` first, `back` shows `output_b` first."""
@@ -38,6 +37,8 @@ class Preference(Message):
     """Why there is no value; `Declined` if the judge refused."""
     message: str = ""
     """The same in a sentence."""
+    notes: tuple[Json, ...] = ()
+    """What the judge thought, as evidence."""
     usage: Usage = NO_USAGE
     """Cost of all requests."""
 
@@ -75,21 +76,25 @@ class Comparer:
             self._read,
             _problem,
             retries=self.parse_retries,
+            form="letters",
+            labels=("A", "B", "C") if self.ties else ("A", "B"),
             dry_run_answer=_DRY,
         )
         usage = sum((answer.usage for answer in answers), NO_USAGE)
         reply, rating = answers[-1].samples[0].text.strip(), _rating_of(answers[-1])
+        notes = thought_note(answers[-1].samples)
         if isinstance(rating, NoRating):
             return Preference(
                 order=self.order,
                 reply=reply,
                 problem=rating.reason,
                 message=rating.message,
+                notes=notes,
                 usage=usage,
             )
         # A and B are places, not texts: shown back to front, A is `output_b`.
         value = rating if self.order == "forth" else 1 - rating
-        return Preference(order=self.order, value=value, reply=reply, usage=usage)
+        return Preference(order=self.order, value=value, reply=reply, notes=notes, usage=usage)
 
     def _prompt(self, example: Example, aspect: Aspect) -> Prompt:
         prepare = self.ask.template.prepare_text
@@ -146,10 +151,11 @@ class Settler:
             "usage": sum((one.usage for one in choices), NO_USAGE),
             "explanation": "\n\n".join(one.reply for one in choices if one.reply) or None,
         }
+        notes = tuple(note for one in choices for note in one.notes)
         for one in choices:
             if one.problem is not None:
                 reply = f"; the judge said: {one.reply[:MAX_QUOTED]!r}" if one.reply else ""
-                return Score.unscored(one.problem, one.message + reply, **about)
+                return Score.unscored(one.problem, one.message + reply, evidence=notes, **about)
         values = [one.value for one in choices if one.value is not None]
         flipped = len(set(values)) > 1
         evidence = [
@@ -160,7 +166,7 @@ class Settler:
         # Judges prefer the first text, or the second, whatever it says (position bias); a
         # choice that depends on it says nothing about the texts.
         value = 0.5 if flipped else values[0]
-        return Score(value=value, evidence=tuple(evidence), **about)
+        return Score(value=value, evidence=(*evidence, *notes), **about)
 
 
 def other_output(example: Example) -> str:

@@ -11,10 +11,18 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, truncation_note
+from textassay.agents.ask import (
+    DECLINED,
+    MAX_QUOTED,
+    REMINDER,
+    Ask,
+    Parsed,
+    thought_note,
+    truncation_note,
+)
+from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
-from textassay.agents.reading.rating import NoRating
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form, NoRating
 from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage, slug
@@ -94,8 +102,9 @@ class JointScorer:
         ratings: dict[str, float | NoRating] = {}
         notes: list[Json] = []
         usage, left, truncated = Usage(), aspects, 0
-        for repeat in range(self.parse_retries + 1):
-            answer = await self._ask(example, left, repeat)
+        prompt = self._prompt(example, left)
+        for _ in range(self.parse_retries + 1):
+            answer = await self._ask(prompt, left)
             usage += answer.usage
             truncated = max(truncated, answer.truncated_tokens)
             (joint,) = answer.read
@@ -104,6 +113,7 @@ class JointScorer:
             # Names that were not requested often mean that the judge renamed an aspect: worth
             # seeing.
             notes += joint.invented
+            requested = left
             left = tuple(aspect for aspect in aspects if isinstance(ratings[aspect.id], NoRating))
             if not left:
                 break
@@ -111,23 +121,33 @@ class JointScorer:
             # A refusal is an answer, and is not asked for again.
             if all(getattr(ratings[aspect.id], "reason", None) == DECLINED for aspect in left):
                 break
+            # Only the aspects that are left: a prompt with all of them would invite all ratings
+            # again. If none was rated, it is the form that was missed.
+            prompt = (
+                prompt.followed_by(answer.samples[0].text.strip(), REMINDER, form=self._again)
+                if left == requested
+                else self._prompt(example, left)
+            )
         scores = tuple(_score(example, aspect, ratings[aspect.id]) for aspect in aspects)
-        return Ratings(scores=scores, notes=(*notes, *truncation_note(truncated)), usage=usage)
+        notes += (*truncation_note(truncated), *thought_note(answer.samples))
+        return Ratings(scores=scores, notes=tuple(notes), usage=usage)
 
-    async def _ask(
-        self, example: Example, aspects: tuple[Aspect, ...], repeat: int
-    ) -> Parsed[JointAnswer]:
-        # Only the aspects that are left: a prompt with all of them would invite all ratings again.
-        prompt = self.ask.render(
+    @property
+    def _again(self) -> str:
+        return "json" if self.asks_for_json else "ratings"
+
+    def _prompt(self, example: Example, aspects: tuple[Aspect, ...]) -> Prompt:
+        return self.ask.render(
             example,
             aspects=_shown(aspects, self.form),
             form=self.form,
             structured=self.asks_for_json,
         )
+
+    async def _ask(self, prompt: Prompt, aspects: tuple[Aspect, ...]) -> Parsed[JointAnswer]:
         return await self.ask.answer(
             prompt,
             lambda sample: self._read(sample, aspects),
-            repeat=repeat,
             max_tokens=self.max_tokens or TOKENS_BESIDE + TOKENS_PER_RATING * len(aspects),
             json_schema=self._schema(aspects) if self.asks_for_json else None,
             dry_run_answer=self._dry_run_answer(aspects),

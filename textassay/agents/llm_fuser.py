@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from textassay.agents.ask import DECLINED, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.ask import (
+    DECLINED,
+    REMINDER,
+    Ask,
+    Parsed,
+    never_cut,
+    thought_note,
+    truncation_note,
+)
 from textassay.agents.joint_scorer import whole_lines
 from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
 from textassay.agents.prompt_template import Prompt
@@ -129,7 +137,7 @@ class LLMFuser:
         invented = _counted([note for joint in read for note in joint.invented])
         notes = truncation_note(max(answer.truncated_tokens for answer in answers))
         extra = [
-            [*invented, *notes],
+            [*invented, *notes, *thought_note(samples)],
             *[notes] * (len(scores) - 1),
         ]  # stands once on the whole answer
         return [
@@ -214,17 +222,18 @@ class LLMFuser:
         ]
         if self.ask.n > 1:
             return answers
-        for repeat in range(1, self.parse_retries + 1):
+        for _ in range(self.parse_retries):
             ratings = answers[-1].read[0].ratings[:aspects]
             problems = {rating.reason for rating in ratings if isinstance(rating, NoRating)}
             # A judge that declines has answered; only omissions are worth another call.
             if not problems or problems == {DECLINED}:
                 break
+            text = answers[-1].samples[0].text.strip()
+            prompt = prompt.followed_by(text, REMINDER, form="ratings")
             answers.append(
                 await self.ask.answer(
                     prompt,
                     self._read,
-                    repeat=repeat,
                     max_tokens=answers[-1].max_tokens,  # has shown what room an answer needs
                     is_cut=never_cut,
                     dry_run_answer=self._dry_run_answer,

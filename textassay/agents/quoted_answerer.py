@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
 from textassay.agents.quotes import find_quote, quotable
-from textassay.agents.reading.json_in_prose import find_json, normalized_key
-from textassay.agents.reading.rating import blank_thoughts
-from textassay.agents.reading.wording import DECLINED as REFUSAL
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.rating import declines
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
@@ -53,10 +52,18 @@ class QuotedAnswer(Message):
     """The passage that it names as evidence."""
     text: str = ""
     """The last answer as it was written."""
+    notes: tuple[Json, ...] = ()
+    """What the model thought, as evidence."""
     problem: str | None = None
     """Why no answer could be read: `NoAnswerFound`, `Declined`, `EmptyOutput` or `CutOff`."""
     usage: Usage = NO_USAGE
     """Cost of asking."""
+
+    @property
+    def complaint(self) -> str:
+        """Why there is no answer, for people."""
+        cut = " (the answer was cut at max_tokens)" if self.problem == "CutOff" else ""
+        return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
 class _Read(Message):
@@ -96,6 +103,7 @@ class QuotedAnswerer:
             read_quoted,
             _problem,
             retries=self.retries,
+            form="json",
             json_schema=SCHEMA if structured else None,
             dry_run_answer=DRY_RUN_ANSWER,
         )
@@ -105,6 +113,7 @@ class QuotedAnswerer:
             verdict=last.read[0].verdict if _problem(last) is None else None,
             quote=last.read[0].quote,
             text=last.samples[0].text.strip(),
+            notes=thought_note(last.samples),
             problem=_problem(last),
             usage=sum((answer.usage for answer in answers), NO_USAGE),
         )
@@ -132,20 +141,16 @@ class QuoteCheck:
             "signature": self.signature,
             "usage": answer.usage,
             "explanation": answer.text or None,
+            "evidence": answer.notes,
         }
         if answer.problem is not None or answer.verdict is None:
-            problem = answer.problem or "NoAnswerFound"
-            return Score.unscored(
-                problem,
-                f"no yes or no could be read; it said: {answer.text[:MAX_QUOTED]!r}",
-                **about,
-            )
+            return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         match = find_quote(answer.quote, quotable(example))
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": match.where if match else None}
         # Recorded before the verdict is judged, so that an abstention shows the quotation that was
         # not found.
-        about |= {"evidence": (piece,)}
+        about["evidence"] = (piece, *answer.notes)
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
@@ -168,8 +173,7 @@ def read_quoted(sample: Sample) -> _Read:
     Raises:
         ContentRefused: The provider's filter cut the answer off.
     """
-    text = blank_thoughts(sample.text)
-    fields = _fields(text)
+    fields = _fields(sample.text)
     answer = next((fields[key] for key in _ANSWERS if key in fields), None)
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
@@ -179,20 +183,24 @@ def read_quoted(sample: Sample) -> _Read:
         return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
     if sample.finish_reason == "filtered":
         raise ContentRefused("the provider's content filter cut the answer off")
-    return _Read(problem=DECLINED if REFUSAL.search(text) else "NoAnswerFound")
+    return _Read(problem=DECLINED if declines(sample.text) else "NoAnswerFound")
 
 
 def _fields(text: str) -> Json:
-    objects = [part.value for part in find_json(text) if isinstance(part.value, dict)]
+    """Return the fields of JSON objects, or of lines; none unless they hold one answer."""
+    objects = [part.value for part in find_json(text) if isinstance(part.value, JsonObject)]
     if objects:
-        # The last object: reasoning models draft one before they decide.
-        return {normalized_key(key): value for key, value in objects[-1].items()}
-    lines = (line.strip(" *-").partition(":") for line in text.splitlines())
-    return {
-        normalized_key(name.strip(" *")): value.strip().strip("*").strip()
-        for name, colon, value in lines
-        if colon
-    }
+        pairs = [pair for one in objects for pair in (*one.contradicted.items(), *one.items())]
+    else:
+        lines = (line.strip(" *-").partition(":") for line in text.splitlines())
+        pairs = [
+            (name.strip(" *"), value.strip().strip("*").strip())
+            for name, colon, value in lines
+            if colon
+        ]
+    fields = [(normalized_key(name), value) for name, value in pairs]
+    answers = {str(value).lower() for name, value in fields if name in _ANSWERS}
+    return dict(fields) if len(answers) == 1 else {}
 
 
 def _problem(answer: Parsed[_Read]) -> str | None:

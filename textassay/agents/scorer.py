@@ -7,7 +7,7 @@ through: whoever runs the agent turns them into failures.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
@@ -18,11 +18,18 @@ from textassay.agents.answer_form import (
     points_of,
     schema_of,
 )
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, never_cut, truncation_note
+from textassay.agents.ask import (
+    MAX_QUOTED,
+    Ask,
+    Parsed,
+    never_cut,
+    thought_note,
+    truncation_note,
+)
+from textassay.agents.probabilities import SAMPLES, SAMPLES_OF_THINKING, LogprobsOrSamples
 from textassay.agents.prompt_template import BoundPrompt, Prompt
 from textassay.agents.reading.labels import Expectation, expected_rating
-from textassay.agents.reading.rating import NoRating, Rating, parse_rating
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
 from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.scores import aspect_fields, fields_from_text, from_samples
 from textassay.agents.steps import Steps
@@ -30,8 +37,9 @@ from textassay.runtime.errors import CapabilityError, ConfigurationError, Conten
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score, trusted_maker
 from textassay.runtime.model import Json, Model, Sample
 
-Reading = Literal["text", "sampled", "logprob"]
-"""One answer read as text, the mean of several, or the mean over label tokens."""
+Reading = Literal["text", "sampled", "logprob", "auto"]
+"""One answer read as text, the mean of several, the mean over label tokens, or the latter if the
+model sends usable log-probabilities and else the mean of several."""
 
 _sound_score = trusted_maker(Score)
 
@@ -47,6 +55,8 @@ class _Constants(NamedTuple):
     """For prompts that name nothing else."""
     request: Mapping[str, Any]
     """What requests hold besides the prompt."""
+    labels: tuple[str, ...]
+    """The ratings that may be given, lowest first; the ends of a scale that has too many."""
     fields: dict[str, Any]
     """What scores share, but for the example's id."""
     read: Callable[[Sample], Rating | NoRating]
@@ -60,7 +70,8 @@ class Scorer:
         ask: Model and prompt; the prompt is given `aspect`, `points`, `whole`, `form` and
             `structured` as well.
         method: Name for signatures.
-        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1.
+        how: How the value is obtained; `sampled` needs `ask.n` above 1, the others 1. Scores of
+            `auto` say which of both ways it was.
         form: How the rating is asked for.
         parse_retries: How often an unusable answer is asked for again (not for `sampled`, since
             the other samples stand in).
@@ -98,7 +109,7 @@ class Scorer:
             )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
-        if self.how == "logprob" and not self._has_labels(aspect, points):
+        if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
@@ -115,7 +126,21 @@ class Scorer:
         """What makes scores comparable: method, model, words, sampling and version."""
         return self.signature_as(self.how)
 
-    def signature_as(self, how: How) -> str:
+    @property
+    def how_now(self) -> How:
+        """How values are obtained, as far as it is known."""
+        return self.probabilities.how if self.how == "auto" else self.how
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The signatures that scores can carry."""
+        if self.how != "auto":
+            return (self.signature,)
+        counts = (SAMPLES, SAMPLES_OF_THINKING)
+        sampled = (self._by_samples(n).signature for n in counts)
+        return (self.signature_as("logprob"), *sampled)
+
+    def signature_as(self, how: How | Reading) -> str:
         """Return the signature of scores that combine this scorer's, such as `fused`."""
         facts = {"form": self.form, "how": how, **self.ask.sampling}
         return self.ask.signature(self.method, self.prompt_digest, **facts)
@@ -161,6 +186,8 @@ class Scorer:
             ContentRefused: The provider's filter cut the answer off.
             ModelError: The model could not be asked.
         """
+        if self.how == "auto":
+            return await self._either_way(example, aspect, steps, knowledge, parent)
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
@@ -180,6 +207,42 @@ class Scorer:
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
+    async def _either_way(
+        self,
+        example: Example,
+        aspect: Aspect,
+        steps: Steps | None,
+        knowledge: RelatedAspects | None,
+        parent: Aspect | None,
+    ) -> Score:
+        """Return the score from log-probabilities, or from samples of a model that sends none."""
+
+        async def rated_by(scorer: Scorer) -> Score:
+            return await scorer(example, aspect, steps, knowledge, parent)
+
+        score = await self.probabilities.first(lambda: rated_by(self._by_logprobs))
+        if score is not None:
+            return score
+        n = await self.probabilities.samples(lambda: rated_by(self._by_one_sample))
+        return await rated_by(self._by_samples(n))
+
+    @cached_property
+    def probabilities(self) -> LogprobsOrSamples:
+        """What `auto` means for the model."""
+        return LogprobsOrSamples(self.ask.model, "logprobs")
+
+    @cached_property
+    def _by_logprobs(self) -> Scorer:
+        return replace(self, how="logprob")
+
+    @cached_property
+    def _by_one_sample(self) -> Scorer:
+        return replace(self, how="text", ask=self.ask.sampled(1), parse_retries=0)
+
+    @cached_property
+    def _by_samples(self) -> Callable[[int], Scorer]:
+        return lru_cache(lambda n: replace(self, how="sampled", ask=self.ask.sampled(n)))
+
     @cached_property
     def _constants(self) -> Callable[[Aspect], _Constants]:
         """Returns what asking about an aspect takes; made once for each aspect."""
@@ -189,7 +252,8 @@ class Scorer:
         return _Constants(
             self._bound(aspect),
             _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
-            aspect_fields(aspect, how=self.how, signature=self.signature),
+            tuple(point.label for point in points_of(aspect.scale, self.form)),
+            aspect_fields(aspect, how=self.how_now, signature=self.signature),
             partial(self._read, aspect=aspect),
         )
 
@@ -212,6 +276,8 @@ class Scorer:
             constants.read,
             _problem,
             retries=self.parse_retries,
+            form="json" if self.asks_for_json else self.form,
+            labels=constants.labels,
             is_cut=self._is_cut,
             **constants.request,
         )
@@ -225,7 +291,11 @@ class Scorer:
         rating = _rating_in(last)
         if isinstance(rating, NoRating):
             return _unusable(answers, rating, about)
-        about["evidence"] = (*map(_as_note, earlier), *truncation_note(last.truncated_tokens))
+        about["evidence"] = (
+            *map(_as_note, earlier),
+            *truncation_note(last.truncated_tokens),
+            *thought_note(last.samples),
+        )
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
         # sound as they are: the rating is on the aspect's scale, and the rest is the scorer's own
@@ -284,7 +354,7 @@ class Scorer:
             **self._constants(aspect).request,
         )
         score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
-        notes = truncation_note(answer.truncated_tokens)
+        notes = (*truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
 
     def _has_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> bool:
@@ -337,7 +407,7 @@ def _unusable(
     return Score.unscored(
         problem.reason,
         f"{problem.message}; the judge said: {text[:MAX_QUOTED]!r}",
-        evidence=tuple(map(_as_note, answers)),
+        evidence=(*map(_as_note, answers), *thought_note(answers[-1].samples)),
         explanation=text or None,
         **about,
     )

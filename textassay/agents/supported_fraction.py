@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.claim_splitter import Claims
+from textassay.agents.probabilities import signature_of_parts
 from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Outcome, Score
 from textassay.runtime.model import Json
@@ -23,7 +24,7 @@ class SupportedFraction:
     """The share of an output's claims that its source supports.
 
     Attributes:
-        signature: What the scores carry.
+        signature: What the scores carry, with how claims were verified in place of `how:auto`.
         support: `fraction` counts claims above `SUPPORTED`; `probability` averages the
             probabilities.
         gamma: Number of claims below which a text is penalized for saying little, by
@@ -53,7 +54,8 @@ class SupportedFraction:
     async def _one(
         self, example: Example, aspect: Aspect, claims: Claims, verdicts: list[Score | Failure]
     ) -> Score:
-        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        signature = signature_of_parts(self.signature, verdicts)
+        about = shared_fields(example, aspect, how="fused", signature=signature)
         if claims.problem is not None:
             problem = claims.problem
             outcome: Outcome = "abstained" if problem.type != "NoClaimList" else "invalid"
@@ -61,7 +63,7 @@ class SupportedFraction:
                 problem.type, problem.message, outcome=outcome, usage=claims.usage, **about
             )
         parts = [self._counted(verdict) for verdict in verdicts]
-        score = await Average(self.signature, self.required)(example, aspect, parts)
+        score = await Average(signature, self.required)(example, aspect, parts)
         evidence = tuple(
             _as_evidence(claim.text, verdict)
             for claim, verdict in zip(claims.items, verdicts, strict=True)

@@ -6,12 +6,14 @@ Equation 3 on the one about the whole, or an average or sum (DecompEval).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answerer import Replies, Reply
+from textassay.agents.probabilities import read_as
 from textassay.agents.questions import QuestionSet
-from textassay.runtime.messages import Aspect, Example, Scale, Score, ScoreError, Usage
+from textassay.runtime.messages import Answer, Aspect, Example, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import Json
 
 _NOTHING_ASKED = ScoreError(type="NoAnswer", message="no question could be asked")
@@ -24,7 +26,7 @@ class YesNoAggregator:
     The questions with their answers are the score's evidence.
 
     Attributes:
-        signature: What the scores carry.
+        signature: What the scores carry, with how they were read in place of `how:auto`.
     """
 
     signature: str = ""
@@ -39,11 +41,13 @@ class YesNoAggregator:
         about: dict[str, Any] = {
             "id": example.id,
             "aspect": aspect.label,
-            "how": "logprob",
+            "how": "logprob" if replies.samples is None else "sampled",
             "evidence": _evidence(replies),
             "usage": sum((reply.usage for reply in replies.items), Usage()),
-            "signature": self.signature,
+            "signature": read_as(self.signature, replies.samples),
         }
+        if replies.samples is not None:
+            about["samples"] = min(reply.usable or 0 for reply in replies.items)
         if question_set.form is None:
             missing = question_set.missing or _NOTHING_ASKED
             about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
@@ -58,22 +62,36 @@ class YesNoAggregator:
             answers = tuple(part.answers[-1] for part in replies.parts)
         elif question_set.questions[-1] == question_set.question:
             last = answers[-1]
+            about |= _spread(answers[-1:], replies)
             return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
         total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
         is_sum = question_set.form.value == "sum"
         scale: Scale = (0.0, float(count) if is_sum else 1.0)
         value = total if is_sum else total / count
-        mass = math.fsum(answer.mass or 0.0 for answer in answers) / count
+        masses = [answer.mass for answer in answers if answer.mass is not None]
+        mass = math.fsum(masses) / count if len(masses) == count else None
+        about |= _spread(answers, replies, 1 if is_sum else count)
         return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
+
+
+def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
+    """Return the standard deviation of a score that is made of one written answer each."""
+    if replies.samples is None:
+        return {}
+    variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
+    return {"spread": math.sqrt(variance) / count}
 
 
 def _evidence(replies: Replies) -> tuple[Json, ...]:
     """Return all replies as evidence, each with its sentence if this was judged by itself."""
+    # of the answer that counts most, which is the last one
+    notes = replies.items[-1].notes if replies.items else ()
     if not replies.parts:
-        return tuple(map(as_evidence, replies.items))
-    return tuple(
+        return (*map(as_evidence, replies.items), *notes)
+    pieces = (
         {**as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
     )
+    return (*pieces, *notes)
 
 
 def as_evidence(reply: Reply) -> Json:
@@ -82,6 +100,8 @@ def as_evidence(reply: Reply) -> Json:
     if reply.answer is not None:
         answer = "yes" if reply.answer.yes else "no"
         piece |= {"answer": answer, "p_yes": reply.answer.p_yes, "mass": reply.answer.mass}
+    if reply.samples is not None:
+        piece["samples"] = f"{reply.usable} of {reply.samples} usable"
     if reply.problem is not None:
         piece["problem"] = reply.problem.type
     if reply.unreported is not None:

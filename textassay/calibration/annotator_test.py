@@ -6,7 +6,7 @@ as the trivial measure that a judge must beat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,16 +16,34 @@ from textassay.calibration.alternative_annotator import AltTest, Standing, alt_t
 from textassay.calibration.columns import Columns
 from textassay.calibration.conformal import grid_of
 from textassay.calibration.maps import Scales, learn_map
+from textassay.display import Displayed
 from textassay.meta.ranks import Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError
+from textassay.table import Column, Flag, Note, Table
 
 LENGTH = "words"
 POOLED = "pooled"
+_COLUMNS = (
+    Column("score", "score"), Column("n", "n", "count"), Column("raters", "raters", "count"),
+    Column("sources", "sources", "count"), Column("omega", "omega", "number", 2),
+    Column("rho", "rho", "number", 2), Column("passes", "passes"),
+    Column("constant", "constant", "number"), Column("constant_omega", "its omega", "number", 2),
+    Column("constant_rho", "its rho", "number", 2), Column("words_rho", "words' rho", "number", 2),
+    Column("over_constant", "rho - constant's", "interval"),
+    Column("may_stand_in", "may stand in"),
+)  # fmt: skip
+_AGREEMENT = (
+    Column("score", "score"), Column("alpha", "alpha", "number", 2),
+    Column("between_raters", "rater with rater", "number", 2),
+    Column("judge_rater", "judge with rater", "number", 2),
+    Column("ceiling", "rater with the others", "number", 2),
+    Column("judge_others", "judge with the others", "number", 2),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class AnnotatorTest:
+class AnnotatorTest(Displayed):
     """One judge on one aspect.
 
     Attributes:
@@ -70,6 +88,52 @@ class AnnotatorTest:
             "raters_skipped": list(test.skipped),
             "agreement": None if self.agreement is None else self.agreement.as_dict(),
         }
+
+    def tables(self) -> list[Table]:
+        """Return the test, and the raters' agreement if there is any."""
+        test, words = self.test, self.test.others.get(LENGTH)
+        row = (
+            self.score, test.n, test.raters, test.groups, test.judge.omega, test.judge.rho,
+            "yes" if test.judge.passes else "no", _constant(test), test.constant.omega,
+            test.constant.rho, None if words is None else words.rho, test.over_constant,
+            "yes" if test.may_stand_in else Flag("no"),
+        )  # fmt: skip
+        tables = [Table(_COLUMNS, [row], tuple(self._notes()), "the judge and the best constant")]
+        if self.agreement is not None:
+            own = self.agreement
+            pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
+            rhos = (None if pair is None else pair.spearman for pair in pairs)
+            # the level of measurement that goes with the metric: distances or equal labels
+            alpha = own.alpha["interval" if self.metric == "rmse" else "nominal"]
+            title = "agreement of raters with each other and with the judge"
+            tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
+        return tables
+
+    def _notes(self) -> Iterator[Note]:
+        test = self.test
+        if test.groups is None:
+            yield Note("every row counts as a source of its own")
+        if self.agreement is not None and self.agreement.alpha["nominal"] is None:
+            yield Note(
+                f"{self.score}: the raters gave every text the same rating, so nothing shows"
+                " whether a judge reads the texts; have texts rated that differ"
+            )
+        if test.constant.passes:
+            yield Note(
+                f"{self.score}: always saying {_constant(test)} passes the test as well, so passing"
+                " alone shows nothing"
+            )
+        if test.judge.passes and not test.may_stand_in:
+            yield Note(
+                f"{self.score}: the judge passes, but is not better than that constant beyond"
+                " chance"
+            )
+        if test.skipped:
+            raters = ", ".join(map(str, test.skipped))
+            yield Note(
+                f"{self.score}: raters {raters} share fewer than 30 items with others and were left"
+                " out"
+            )
 
 
 def annotator_test(
@@ -172,6 +236,10 @@ def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:
     # a trivial measure gets the same protection as the judge: no row is read by a map that saw it
     values[usable] = learned.cross_fitted
     return {LENGTH: grid_of(single, scales.raters).nearest(values)}
+
+
+def _constant(test: AltTest) -> str:
+    return " ".join(f"{value:g}" for value in test.constant_values)
 
 
 def _as_dict(standing: Standing) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from textassay.meta.ranks import Codes, Floats
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
+from textassay.table import Note
 
 PROBABILITY = "sampling_probability"
 """Field of the data with the probability by which a row was drawn for rating."""
@@ -79,6 +80,15 @@ class Columns:
     def rated(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Whether each row has both a score and a rating, shape (n,)."""
         return ~np.isnan(self.ratings) & self.scored
+
+    def notes(self) -> Iterator[Note]:
+        """Yield how many scores and rows have no counterpart."""
+        if self.unknown:
+            text = f"{self.unknown} scored ids are not in the data and were left out"
+            yield Note(text, warning=True)
+        if self.unjudged:
+            text = f"{self.score}: {self.unjudged} rows of the data have no score and were left out"
+            yield Note(text, warning=True)
 
     def only(self, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Columns:
         """Return some of the rows; codes of sources stay what they are."""

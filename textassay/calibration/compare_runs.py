@@ -6,7 +6,7 @@ agreement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,8 +21,22 @@ from textassay.meta.correlation import COEFFICIENTS
 from textassay.meta.significance import Difference
 from textassay.meta.significance import compare as compare_agreement
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.table import Column, Interval, Note, Table
 
 GateVerdict = Literal["holds", "fails", "inconclusive"]
+
+_COLUMNS = (
+    Column("aspect", "aspect"), Column("n", "n", "count"), Column("sources", "sources", "count"),
+    Column("a", "a", "number"), Column("b", "b", "number"),
+    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+    Column("p_holm", "p (Holm)", "p"), Column("wins", "wins", "count"),
+    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
+)  # fmt: skip
+_AGREEMENT = (
+    Column("aspect", "aspect"), Column("coefficient", "coefficient"), Column("n", "n", "count"),
+    Column("a", "a", "number"), Column("b", "b", "number"),
+    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +180,74 @@ def agreement_difference(
                 }
             )
     return rows
+
+
+def comparison_tables(
+    rows: Sequence[CompareRow],
+    agreement: Sequence[Mapping[str, Any]] = (),
+    people: People | None = None,
+) -> list[Table]:
+    """Return what `compare_runs` and `agreement_difference` found with these data as tables."""
+    lines = [
+        (row.aspect, row.n, row.groups, row.a, row.b, row.difference, row.p, row.p_holm, row.wins,
+         row.ties, row.losses)
+        for row in rows
+    ]  # fmt: skip
+    notes = [*_notes_on_sources(people), *(note for row in rows for note in _notes(row))]
+    unrated = [] if people is None else [r.aspect for r in rows if r.aspect not in people.aspects]
+    if unrated:
+        names = ", ".join(unrated)
+        notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
+    tables = [Table(_COLUMNS, lines, tuple(notes), "differences of a and b, paired by source")]
+    if agreement:
+        tables.append(_agreement_table(agreement))
+    return tables
+
+
+def _agreement_table(agreement: Sequence[Mapping[str, Any]]) -> Table:
+    lines = [
+        (one["aspect"], one["coefficient"], one["n"], one["a"], one["b"],
+         Interval(one["difference"], one["low"], one["high"]), one["p"])
+        for one in agreement
+    ]  # fmt: skip
+    undefined = {one["aspect"]: None for one in agreement if one["difference"] is None}
+    notes = [Note("intervals: 95%, over sources")]
+    if undefined:
+        text = (
+            f"{', '.join(undefined)}: agreement is undefined, because the ratings or a run's scores"
+            " are the same on all rated texts"
+        )
+        notes.append(Note(text, warning=True))
+    return Table(_AGREEMENT, lines, tuple(notes), title="agreement with people")
+
+
+def _notes_on_sources(people: People | None) -> Iterator[Note]:
+    own = "every text counts as a source of its own"
+    if people is None:
+        yield Note(f"{own}; give DATA to pair by source")
+    elif all(group is None for group in people.groups):
+        yield Note(f"{own}: the data have no field 'group'")
+
+
+def _notes(row: CompareRow) -> Iterator[Note]:
+    if row.unscored:
+        text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"
+        yield Note(text, warning=True)
+    if not row.same_scale:
+        first, second = (f"{low:g} to {high:g}" for low, high in filter(None, row.scales))
+        yield Note(
+            f"{row.aspect}: one run scores from {first}, the other from {second}, so a - b"
+            " means nothing; compare their agreement with people (give DATA with ratings), or"
+            " their means on the raters' scale (textassay estimate)",
+            warning=True,
+        )
+    elif row.difference.low is None:
+        yield Note(f"{row.aspect}: one source alone gives no interval", warning=True)
+    # no warning: comparing two judges is one of the two uses of a comparison
+    if row.signatures[0] != row.signatures[1]:
+        yield Note(
+            f"{row.aspect}: the runs are of two judges or settings, so the difference is theirs"
+        )
 
 
 def gate(rows: Iterable[CompareRow], fail_below: float) -> GateVerdict:

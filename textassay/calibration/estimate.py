@@ -75,7 +75,7 @@ def estimate_means(
         )
         rows += _ranked([row for row, _ in estimates.values()], differences)
     notes = assumptions(columns, chosen=chosen)
-    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind)
+    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence)
 
 
 class _Work:

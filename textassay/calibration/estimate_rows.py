@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.calibration.intervals import (
-    Estimate,
-)
-from textassay.display import Displayed, Shown, first
+from textassay.calibration.intervals import Estimate, rank_range
+from textassay.display import Displayed
+from textassay.table import Column, Flag, Note, Table
+
+_MEANS = (
+    Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),
+    Column("rated", "rated", "count"), Column("sources", "sources", "count"),
+    Column("judge_only", "judge only", "interval"),
+    Column("labels_only", "labels only", "interval"),
+    Column("corrected", "corrected", "interval"), Column("lambda", "lambda", "number", 2),
+    Column("worth", "1 label =", "number", 2), Column("rank", "rank", "number"),
+)  # fmt: skip
+_DIFFERENCES = (
+    Column("score", "score"), Column("a", "a"), Column("b", "b"),
+    Column("difference", "a - b", "interval"), Column("p", "p", "p"),
+    Column("p_holm", "p (Holm)", "p"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +132,61 @@ class Estimates(Displayed):
         differences: Pairs of systems.
         assumes: Assumptions of the intervals.
         map: Kind of the map behind the calibrated scores.
+        confidence: Confidence of the intervals.
     """
 
     rows: tuple[EstimateRow, ...]
     differences: tuple[SystemDifference, ...]
     assumes: tuple[str, ...]
     map: str
+    confidence: float
 
-    def _shown(self) -> list[Shown]:
+    def tables(self) -> list[Table]:
+        """Return the means, and the differences of systems if there are any."""
         means = [
-            (row.aspect, row.system or "all", row.n, row.rated, _ends(row.judge_only),
-             _ends(row.labels_only), row.refused or _ends(row.corrected), row.worth)
+            (row.aspect, row.system or "all", row.n, row.rated, f"{row.rated_groups}/{row.groups}",
+             row.judge_only, row.labels_only, Flag("refused") if row.refused else row.corrected,
+             row.weight, row.worth, rank_range(row.rank))
             for row in self.rows
         ]  # fmt: skip
-        tables = [
-            first(
-                means, "means on the raters' scale", "aspect", "system", "scored", "rated",
-                "judge only", "ratings only", "corrected", "worth",
-            )
-        ]  # fmt: skip
+        notes = (
+            Note(f"intervals: {self.confidence:.0%}, over sources"),
+            *(Note(f"assumed: {assumption}") for assumption in self.assumes),
+            *(note for row in self.rows for note in _notes(row)),
+        )
+        tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
         if self.differences:
-            lines = [
-                (one.aspect, f"{one.a} - {one.b}", _ends(one.difference), one.p, one.p_holm)
+            pairs = [
+                (one.aspect, one.a, one.b, one.difference, one.p, one.p_holm)
                 for one in self.differences
             ]
-            tables.append(first(lines, "", "aspect", "systems", "difference", "p", "p (Holm)"))
+            tables.append(
+                Table(_DIFFERENCES, pairs, title="differences of corrected means, by source")
+            )
         return tables
 
 
-def _ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
-    return estimate.value, estimate.low, estimate.high
+def _notes(row: EstimateRow) -> Iterator[Note]:
+    where = row.aspect if row.system is None else f"{row.aspect}, {row.system}"
+    if row.refused:
+        yield Note(f"{where}: refused: {row.refused}", warning=True)
+    elif row.method == "borrowed":
+        yield Note(
+            f"{where}: {row.rated_groups} rated sources of its own are too few, so the judge is "
+            "assumed to err on it as on the others"
+        )
+    elif row.method == "rogan-gladen":
+        yield Note(f"{where}: yes/no, corrected for sensitivity and specificity (Rogan-Gladen)")
+    missing = row.unscored
+    if missing["n"]:
+        mean = missing["mean_rating"]
+        yield Note(
+            f"{where}: {missing['n']} rows ({missing['share']:.1%}) have no score and are not in"
+            f" the estimate; {missing['rated']} of them are rated, mean"
+            f" {'-' if mean is None else f'{mean:.3f}'}"
+        )
+    if "worst_case" in missing:
+        yield Note(
+            f"{where}: with them the mean would be between {missing['worst_case']:.3f} and "
+            f"{missing['best_case']:.3f}, whatever they are"
+        )

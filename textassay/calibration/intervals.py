@@ -176,3 +176,8 @@ def paired_ranks(
     if all(p is None for *_, p in tests):
         return None
     return tie_groups(values, [(a, b) for a, b, p in tests if p is not None and p < alpha])
+
+
+def rank_range(rank: tuple[int, int] | None) -> str | None:
+    """Return best and worst rank as text; one that the tests settle is not written `2-2`."""
+    return None if rank is None else "-".join(map(str, dict.fromkeys(rank)))

@@ -16,18 +16,27 @@ import numpy as np
 
 from textassay.calibration.columns import PROBABILITY, Columns
 from textassay.calibration.maps import Scales, learn_map
+from textassay.display import Displayed
 from textassay.meta.intervals import t_quantile
 from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.table import Column, Note, Table
 
 _STRATA = 5
 _MAX_RATIO = 3.0
 """How much more probable one stratum may be than another: weights that differ more cost more than
 they bring."""
+_COLUMNS = (
+    Column("score", "score"), Column("rated", "rated", "count"),
+    Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
+    Column("target", "wanted", "number"), Column("more", "ratings more", "count"),
+    Column("labels_only", "without judge", "count"),
+    Column("with_all", "if all were rated", "number"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class LabelPlan:
+class LabelPlan(Displayed):
     """A forecast for one aspect.
 
     Attributes:
@@ -59,6 +68,23 @@ class LabelPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+    def tables(self) -> list[Table]:
+        """Return the forecast."""
+        all_rated = self.rated == self.n
+        more = "not enough rows" if self.more is None else self.more
+        alone = None if self.labels_only is None else max(0, self.labels_only - self.rated)
+        row = (
+            self.score, self.rated, f"{self.rated_groups}/{self.groups}", self.half_width,
+            self.target, "all rated" if all_rated else more, alone, self.with_all,
+        )  # fmt: skip
+        note = (
+            f"{self.score}: all {self.n} rows are rated, so nothing is left to draw: the interval"
+            " is that of the ratings, and only texts of further sources narrow it"
+            if all_rated
+            else "a forecast: further rows drawn by chance from all sources, erring as those so far"
+        )
+        return [Table(_COLUMNS, [row], (Note(note),), "ratings that it takes")]
 
 
 def plan_labels(

@@ -5,7 +5,7 @@ Knows recorded scores of pairs and the data that say who made each text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -22,13 +22,27 @@ from textassay.calibration.intervals import (
     Linearized,
     holm,
     paired_ranks,
+    rank_range,
 )
-from textassay.display import Displayed, Shown, first
+from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
+from textassay.table import Column, Note, Table
 
 _ALPHA = 0.05
+_SYSTEMS = (
+    Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
+    Column("strength", "strength", "interval"), Column("win_rate", "win rate", "interval"),
+    Column("n", "compared", "count"), Column("wins", "wins", "count"),
+    Column("ties", "ties", "count"), Column("losses", "losses", "count"),
+    Column("flips", "flips", "count"),
+)  # fmt: skip
+_PAIRS = (
+    Column("aspect", "aspect"), Column("a", "a"), Column("b", "b"),
+    Column("difference", "a - b", "interval"), Column("wins", "a beats b", "share"),
+    Column("p", "p", "p"), Column("p_holm", "p (Holm)", "p"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +138,43 @@ class Ranking(Displayed):
     unscored: int
     has_strengths: bool
 
-    def _shown(self) -> list[Shown]:
+    def tables(self) -> list[Table]:
+        """Return the systems, and the differences of each two."""
         rows = [
-            (row.aspect, row.system, row.n, row.wins, row.ties, row.losses, _ends(row.win_rate),
-             _ends(row.strength), "-" if row.rank is None else f"{row.rank[0]}-{row.rank[1]}")
+            (row.aspect, row.system, rank_range(row.rank), row.strength, row.win_rate, row.n,
+             row.wins, row.ties, row.losses, row.flips)
             for row in self.rows
         ]  # fmt: skip
+        pairs = [
+            (one.aspect, one.a, one.b, one.difference, one.wins, one.p, one.p_holm)
+            for one in self.differences
+        ]
         return [
-            first(
-                rows, "ranking", "aspect", "system", "compared", "wins", "ties", "losses",
-                "win rate", "strength", "rank",
+            Table(_SYSTEMS, rows, tuple(self._notes()), "ranking"),
+            Table(_PAIRS, pairs, title="differences of systems, by source"),
+        ]
+
+    def _notes(self) -> Iterator[Note]:
+        yield Note(
+            f"{self.aspect}: {self.flips} of {self.n} choices flipped with the order and count as"
+            f" ties ({self.flips / self.n:.0%})"
+        )
+        if not self.has_strengths:
+            yield Note(
+                f"{self.aspect}: some systems won every comparison with the others, so strengths"
+                " have no finite value; ranks and differences are those of the win rates",
+                warning=True,
             )
-        ]  # fmt: skip
+        if self.unscored:
+            yield Note(
+                f"{self.aspect}: {self.unscored} comparisons have no score and are not in it",
+                warning=True,
+            )
+        if all(row.rank is None for row in self.rows):
+            yield Note(
+                f"{self.aspect}: all comparisons are of one source, or equal in all of them, so no"
+                " test is possible"
+            )
 
 
 def rank_systems(
@@ -286,7 +325,3 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
     estimate = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
     return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
-
-
-def _ends(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
-    return estimate.value, estimate.low, estimate.high

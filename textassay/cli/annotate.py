@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.live import Live
-from rich.table import Table
 
 from textassay.annotate import output
 from textassay.annotate.ratings import Answers, CollectedRatings
@@ -18,11 +17,12 @@ from textassay.annotate.sampled import read_sampled
 from textassay.annotate.server import AnnotationServer
 from textassay.annotate.study import Study
 from textassay.cli.console import messages, say
-from textassay.cli.plain_tables import plain_table
+from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.methods.library import tasks
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError
+from textassay.table import Column, Table
 
 SHOWN_EVERY = 2.0
 
@@ -152,22 +152,22 @@ async def _watch(ratings: CollectedRatings) -> None:
         await asyncio.Event().wait()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            live.update(agreement_rows(ratings.snapshot()), refresh=True)
+            table = agreement_table(ratings.snapshot())
+            live.update(to_terminal(table, console.width), refresh=True)
             await asyncio.sleep(SHOWN_EVERY)
 
 
-def agreement_rows(ratings: Answers) -> Table:
-    """Return items, agreement and self-agreement by aspect as a table."""
-    shown = plain_table("aspect", "items", "ratings", "alpha", "again", "same")
+def agreement_table(ratings: Answers) -> Table:
+    """Return items, agreement and self-agreement by aspect."""
     again = output.self_agreement(ratings)
-    for aspect, agreement in output.agreement(ratings).items():
-        alpha, own = agreement.alpha["ordinal"], again[aspect]
-        shown.add_row(
-            aspect,
-            str(agreement.items),
-            str(agreement.ratings),
-            "-" if alpha is None else f"{alpha:.2f}",
-            str(own["n"]),
-            "-" if own["same"] is None else f"{own['same']:.0%}",
-        )
-    return shown
+    rows = [
+        (aspect, one.items, one.ratings, one.alpha["ordinal"], again[aspect]["n"],
+         again[aspect]["same"])
+        for aspect, one in output.agreement(ratings).items()
+    ]  # fmt: skip
+    columns = (
+        Column("aspect", "aspect"), Column("items", "items", "count"),
+        Column("ratings", "ratings", "count"), Column("alpha", "alpha", "number", 2),
+        Column("again", "again", "count"), Column("same", "same", "share"),
+    )  # fmt: skip
+    return Table(columns, rows)

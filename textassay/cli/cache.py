@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from textassay.cli.console import printable
 from textassay.cli.exits import UNSCORED
+from textassay.display import printable
 from textassay.runtime.calls.cache import verify
 from textassay.runtime.storage import cache_folder
 

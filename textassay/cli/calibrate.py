@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from textassay.calibration import folder
-from textassay.calibration.calibration import calibrate
+from textassay.calibration.calibration import calibrate, report_table
 from textassay.calibration.columns import Columns, People
 from textassay.calibration.prepared import assumptions, scales_of
-from textassay.calibration.report import text_of
-from textassay.cli.console import printable, say
-from textassay.cli.decisions import CHOSEN, allow_change, print_notes, read_columns
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import CHOSEN, allow_change, read_columns
+from textassay.display import to_text
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.runtime.storage.sealed_json import check_new_folder
+from textassay.table import Note
 
 _BATCH = 500
 
@@ -39,11 +41,7 @@ def learn(
     given: Mapping[str, Any],
     as_json: bool = False,
 ) -> int:
-    """Learn a calibration, write its folder and print the report.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit; nothing was written.
-    """
+    """Learn a calibration, write its folder and print the report."""
     if data is None or out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
@@ -62,33 +60,28 @@ def learn(
         )
         made.append(aspect)
         reports.append(report)
-    text = text_of(reports, coverage)
+    drawn = [report_table(report, coverage) for report in reports]
+    notes = [note for table in tables for note in table.notes()]
     if labels == CHOSEN:
-        text += "the labels were chosen by hand, so the coverage of the intervals is not promised\n"
+        words = "the labels were chosen by hand, so the coverage of the intervals is not promised"
+        notes.append(Note(words, warning=True))
+    assumed = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
+    notes += [Note(f"assumed: {note}") for note in sorted(assumed)]
+    drawn[0] = replace(drawn[0], notes=(*notes, *drawn[0].notes))
     folder.save(
         made,
         reports,
-        text,
+        "\n\n".join(map(to_text, drawn)) + "\n",
         out,
         sources=sources_of(tables, people),
         made={"seed": seed, "method": method, "labels": labels},
     )
-    if as_json:
-        typer.echo(json.dumps({"out": str(out), "aspects": reports}))
-    else:
-        typer.echo(printable(text), nl=False)
-    _say_assumptions(tables, labels)
+    print_tables(drawn, {"out": str(out), "aspects": reports}, as_json=as_json)
     say(
         f"calibration written to {out}; apply it with: textassay calibrate RUN --apply {out} --out"
         " RUN2"
     )
     return 0
-
-
-def _say_assumptions(tables: Sequence[Columns], labels: str) -> None:
-    notes = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
-    say("assumed:")
-    print_notes(f"  {note}" for note in sorted(notes))
 
 
 def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
@@ -113,11 +106,7 @@ def apply(
     *,
     as_json: bool = False,
 ) -> int:
-    """Write a run whose scores are calibrated; no model is asked.
-
-    Raises:
-        ConfigurationError: The calibration is of another judge, or a path does not fit.
-    """
+    """Write a run whose scores are calibrated; no model is asked."""
     if data is not None:
         raise ConfigurationError(
             "calibrate --apply takes only a run: leave DATA out, since nothing is learned"

@@ -8,20 +8,22 @@ from typing import Any
 
 from textassay.calibration.cascade import Tried, learn_rule
 from textassay.calibration.prepared import scales_of
-from textassay.cli.console import results, say
-from textassay.cli.decisions import (
-    check_confidence,
-    number,
-    print_json,
-    read_columns,
-    table,
-)
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence, read_columns
 from textassay.learning.cascade import Rule, save
 from textassay.meta.correlation import pearson
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 from textassay.runtime.storage.sealed_json import check_new_folder
+from textassay.table import Column, Note, Table
+
+_COLUMNS = (
+    Column("score", "score"), Column("share", "cheap decides", "share"),
+    Column("disagreement", "disagreements", "number"), Column("bound", "bound", "number"),
+    Column("cheap", "r cheap", "number"), Column("strong", "strong", "number"),
+    Column("both", "both", "number"),
+)  # fmt: skip
 
 
 def learn(
@@ -38,12 +40,7 @@ def learn(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Learn a rule per aspect, write the folder and print the report.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit; nothing was written.
-        DataError: Too few sources are rated.
-    """
+    """Learn a rule per aspect, write the folder and print the report."""
     check_confidence(confidence)
     if out is None:
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
@@ -64,12 +61,18 @@ def learn(
         rows.append(_row(rule, tried))
     save(rules, out)
     costs = _costs(scores, strong, rules)
+    others = [] if strong is None else read_columns(strong, data, aspect_map)[0]
     if strong is not None:
-        _compare(rows, rules, tables, read_columns(strong, data, aspect_map)[0])
+        _compare(rows, rules, tables, others)
+    document = {"rows": rows, "costs": costs, "out": str(out)}
+    print_tables(
+        [_table(rows, costs, risk, tolerance, confidence)],
+        document,
+        as_json=as_json,
+        notes=(note for columns in (*tables, *others) for note in columns.notes()),
+    )
     if as_json:
-        print_json({"rows": rows, "costs": costs, "out": str(out)})
         return
-    _print(rows, costs, risk, tolerance, confidence)
     say(
         f"cascade written to {out}; apply it with: textassay score DATA --method jury --model"
         f" juror=CHEAP --model juror=STRONG --escalate {out} --out RUN"
@@ -142,33 +145,33 @@ def _cost(run: Path) -> float | None:
     return None if total.cost is None or not found else total.cost / len(found)
 
 
-def _print(
+def _table(
     rows: Sequence[dict[str, Any]],
     costs: dict[str, Any] | None,
     risk: float,
     tolerance: float,
     confidence: float,
-) -> None:
-    lines = table("score", "cheap decides", "disagreements", "bound", "r cheap", "strong", "both")
-    for row in rows:
-        r = row.get("pearson", {})
-        lines.add_row(
-            row["aspect"],
-            f"{row['share']:.0%}",
-            number(row["disagreement"]),
-            number(row["bound"]),
-            *(number(r.get(name)) for name in ("cheap", "strong", "cascade")),
+) -> Table:
+    lines = [
+        (row["aspect"], row["share"], row["disagreement"], row["bound"],
+         *(row.get("pearson", {}).get(name) for name in ("cheap", "strong", "cascade")))
+        for row in rows
+    ]  # fmt: skip
+    notes = [
+        Note(
+            f"Where the cheap judge decides, people's rating is further than {tolerance:g} from its"
+            f" calibrated score on at most {risk:.0%} of the rows of as many new sources, with"
+            f" confidence {confidence:.0%} per aspect; elsewhere the strong judge is asked."
         )
-    results().print(lines)
-    say(
-        f"Where the cheap judge decides, people's rating is further than {tolerance:g} from its"
-        f" calibrated score on at most {risk:.0%} of the rows of as many new sources, with"
-        f" confidence {confidence:.0%} per aspect; elsewhere the strong judge is asked."
-    )
+    ]
     if not any(row["share"] for row in rows):
-        say("No interval is narrow enough: the strong judge would rate everything.", style="yellow")
+        text = "No interval is narrow enough: the strong judge would rate everything."
+        notes.append(Note(text, warning=True))
     if costs is not None:
-        say(
-            f"cost per score: cheap {costs['cheap']:.6f}, strong {costs['strong']:.6f}, cascade"
-            f" {costs['cascade']:.6f} USD"
+        notes.append(
+            Note(
+                f"cost per score: cheap {costs['cheap']:.6f}, strong {costs['strong']:.6f}, cascade"
+                f" {costs['cascade']:.6f} USD"
+            )
         )
+    return Table(_COLUMNS, lines, tuple(notes), "what the cheap judge decides")

@@ -10,23 +10,21 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from textassay.display import printable, to_json, to_terminal
+from textassay.table import Note, Table, stacked
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.table import Table as RichTable
 
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
-
-
-def printable(text: str) -> str:
-    """Escape control characters, so that text from models or files cannot control the terminal."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
-    )
 
 
 class Messages:
@@ -81,6 +79,56 @@ def say(message: str, *, style: str = "") -> None:
 
     # Text, because brackets in a plain string would be read as markup
     messages().print(Text(printable(message), style=style))
+
+
+def print_tables(
+    tables: Iterable[Table],
+    document: Mapping[str, Any],
+    *,
+    as_json: bool,
+    notes: Iterable[Note] = (),
+) -> None:
+    """Print a result as tables, those of several aspects as one, or as its JSON document.
+
+    Notes are part of the document; beside tables they are messages, as warnings always are. Those
+    that are given here are of all tables.
+    """
+    first, *others = stacked(tables)
+    stack = [replace(first, notes=(*dict.fromkeys(notes), *first.notes)), *others]
+    if as_json:
+        print(to_json(document, stack), flush=True)  # noqa: T201
+    console = None if as_json else results()
+    for at, table in enumerate(stack):
+        if console is not None:
+            if at:
+                console.print()
+            console.print(to_terminal(table, console.width))
+        for note in table.notes:
+            if note.warning:
+                say(note.text, style="yellow")
+            elif not as_json:
+                say(note.text)
+
+
+def plain_table(*columns: str, left: int = 1) -> RichTable:
+    """Return an empty table without lines for words, which may be folded; not for results.
+
+    The first `left` columns hold words, the others numbers; without a heading in any of them the
+    table has none.
+    """
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False, show_header=any(columns))
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="left" if at < left else "right", overflow="fold")
+    return table
+
+
+def indented(inner: RenderableType) -> RenderableType:
+    """Return something moved to the right, and no wider than it is."""
+    from rich.padding import Padding
+
+    return Padding(inner, (0, 0, 0, 2), expand=False)
 
 
 class _Said(logging.Handler):

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import typer
 
-from textassay.cli.console import printable, say
+from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, typed
+from textassay.display import printable
 from textassay.runtime.backends.doctor import examine, examine_batches, plain_text
 from textassay.runtime.backends.probes import Finding
 from textassay.runtime.batches.book import BatchBook

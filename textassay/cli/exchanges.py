@@ -12,8 +12,9 @@ from textwrap import indent
 
 import typer
 
-from textassay.cli.console import printable, say
+from textassay.cli.console import say
 from textassay.cli.score import ScoreCommand
+from textassay.display import printable
 from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
 from textassay.report.texts import clipped
 from textassay.runtime.errors import StorageError

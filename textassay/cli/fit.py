@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.console import printable, say
+from textassay.cli.console import print_tables, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
@@ -36,11 +36,7 @@ PASSED_ON = (
 
 
 def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
-    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status.
-
-    Raises:
-        ConfigurationError: A flag that is needed is missing, or two exclude each other.
-    """
+    """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     if not flags.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
     if flags.get("more"):
@@ -59,12 +55,7 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
 
 
 def request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
-    """Return what the flags ask for.
-
-    Raises:
-        UnknownName: There is no such method or setting.
-        ConfigurationError: A flag is missing, or has no effect.
-    """
+    """Return what the flags ask for."""
     given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
     given["scores"] = tuple(flags.get("scores") or ())
     given["scales"] = arguments.scales(flags.get("scale") or ())
@@ -85,12 +76,7 @@ def request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
 
 
 async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: bool) -> int:
-    """Align HD-Eval or a rubric with people and print the report; return the exit status.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was asked.
-        Stopped: It began and was stopped; its cause is the reason.
-    """
+    """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     alignment = request.alignment(flags["data"])
     style: Style = flags.get("progress") or "auto"
 
@@ -112,8 +98,6 @@ async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: 
             raise
         raise Stopped from error
     show(fit, as_json)
-    for warning in fit.report["warnings"]:
-        say(f"warning: {warning}", style="yellow")
     unscored = ", ".join(f"{count} {outcome}" for outcome, count in fit.unscored.items())
     if unscored:
         say(f"without a rating, which counts as a gap: {unscored}", style="yellow")
@@ -121,12 +105,12 @@ async def fit_by_alignment(request: FitRequest, flags: dict[str, Any], as_json: 
 
 
 def show(fit: Fit, as_json: bool) -> None:
-    """Print the report, and how to apply the evaluator."""
+    """Print the report, whose warnings are part of it, and how to apply the evaluator."""
     out = Path(fit)
     if as_json:
         typer.echo((out / REPORT).read_text(encoding="utf-8"), nl=False)
     else:
-        typer.echo(printable(fit.text), nl=False)
+        print_tables(fit.tables(), fit.report, as_json=False)
     model = "" if fit.evaluator.model is None else f" --model {fit.evaluator.model}"
     say(
         f"evaluator written to {out}; apply it with: textassay score DATA --method {out}{model}"

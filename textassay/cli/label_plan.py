@@ -6,17 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
+from textassay.calibration.label_plan import next_rows, plan_labels
 from textassay.calibration.prepared import one_signature, scales_of
-from textassay.cli.console import results, say
-from textassay.cli.decisions import (
-    check_confidence,
-    name,
-    number,
-    print_json,
-    read_columns,
-    table,
-)
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
 
@@ -34,11 +27,7 @@ def show(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Print the forecast and write the file.
-
-    Raises:
-        ConfigurationError: A file, name or number does not fit.
-    """
+    """Print the forecast and write the file."""
     check_confidence(confidence)
     if (count is None) != (out is None):
         raise ConfigurationError("--next N and --out FILE go together")
@@ -54,10 +43,13 @@ def show(
         plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
         for columns, own in scaled
     ]
-    if as_json:
-        print_json({"rows": [plan.as_dict() for plan in plans]})
-    else:
-        _draw(plans)
+    document = {"rows": [plan.as_dict() for plan in plans]}
+    print_tables(
+        (table for plan in plans for table in plan.tables()),
+        document,
+        as_json=as_json,
+        notes=(note for columns in tables for note in columns.notes()),
+    )
     if count is not None and out is not None:
         # one file serves one estimate; the aspect that needs most ratings decides what is drawn
         widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
@@ -72,33 +64,3 @@ def show(
             f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
             f" textassay estimate SCORES DATA --labels {out}"
         )
-
-
-def _draw(plans: Sequence[LabelPlan]) -> None:
-    lines = table(
-        "score", "rated", "sources", "half-width now", "wanted", "ratings more", "without judge",
-        "if all were rated",
-    )  # fmt: skip
-    for plan in plans:
-        lines.add_row(
-            name(plan.score), str(plan.rated), f"{plan.rated_groups}/{plan.groups}",
-            number(plan.half_width), number(plan.target),
-            _more(plan),
-            "-" if plan.labels_only is None else str(max(0, plan.labels_only - plan.rated)),
-            number(plan.with_all),
-        )  # fmt: skip
-    results().print(lines)
-    for plan in plans:
-        if plan.rated == plan.n:
-            say(
-                f"{plan.score}: all {plan.n} rows are rated, so nothing is left to draw: the"
-                " interval is that of the ratings, and only texts of further sources narrow it"
-            )
-    if any(plan.rated < plan.n for plan in plans):
-        say("a forecast: further rows drawn by chance from all sources, erring as those so far")
-
-
-def _more(plan: LabelPlan) -> str:
-    if plan.rated == plan.n:
-        return "all rated"
-    return "not enough rows" if plan.more is None else str(plan.more)

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.cli.console import printable, results
-from textassay.cli.plain_tables import indented, plain_table
+from textassay.cli.console import indented, plain_table, results
+from textassay.display import printable
 from textassay.methods.by_name import find, known
 from textassay.methods.library import tasks as library
 from textassay.prompts import TASKS

@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from textassay.cli.console import printable
 from textassay.cli.new_files import check_new_file, io_errors, opened_models
+from textassay.display import printable
 from textassay.methods.by_name import tools_for
 from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
 from textassay.methods.library import plans, tasks

@@ -10,25 +10,45 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from textassay.cli.console import printable, results
+from textassay.cli.console import plain_table, results
 from textassay.cli.exits import UNSCORED
-from textassay.cli.plain_tables import plain_table
+from textassay.display import printable, to_terminal
 from textassay.evaluation.run import Run
 from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import read_manifest, read_summary
 from textassay.runtime.storage.run_summary import token_details
+from textassay.table import Column, Table
 
 MAX_MESSAGE_LENGTH, MAX_MESSAGES = 300, 3
 """Characters and number of messages that are shown of what could not be scored."""
 
+_MEANS = (
+    Column("aspect", "aspect"), Column("n", "n", "count"), Column("mean", "mean", "number", 4),
+)  # fmt: skip
+
 
 def print_estimate(
-    usage: Usage, examples: int, *, waves: int | None = None, as_json: bool = False
+    usage: Usage,
+    examples: int,
+    *,
+    waves: int | None = None,
+    by_samples: Usage | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Print what a dry run counted; `waves` is the number of waves of batches, if there are any."""
+    """Print what a dry run counted.
+
+    Args:
+        usage: Of all requests.
+        examples: How many would be judged.
+        waves: Number of waves of batches, if there are any.
+        by_samples: Usage if the model sends no log-probabilities, where that is not known.
+        as_json: Whether to print one JSON document.
+    """
     if as_json:
-        found = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        if by_samples is not None:
+            found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
     thoughts, bound = usage.reasoning_tokens, "at most, if the model does not think"
@@ -54,6 +74,12 @@ def print_estimate(
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if by_samples is not None:
+        priced = "" if by_samples.cost is None else f", ${by_samples.cost:.4f} at most"
+        results().print(
+            f"without log-probabilities: up to {by_samples.calls} calls,"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{priced}"
+        )
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
@@ -76,11 +102,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
         return 0 if scored == sum(summary["outcomes"].values()) else UNSCORED
     console = results()
     console.print(Text(printable(str(run.folder))))
-    table = plain_table("aspect", "n", "mean")
-    for name, aspect in summary["aspects"].items():
-        mean = "-" if aspect["mean"] is None else f"{aspect['mean']:.4f}"
-        table.add_row(Text(printable(name)), str(aspect["n"]), mean)
-    console.print(table)
+    means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
+    console.print(to_terminal(Table(_MEANS, means), console.width))
     for line in _cascade(run):
         console.print(Text(printable(line)))
     usage = summary["usage"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,6 +20,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
+from textassay.methods.method import ReadsProbabilities, probabilities_of
 from textassay.runtime.errors import (
     ConfigurationError,
     UnknownName,
@@ -44,7 +45,7 @@ OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
 _SHOWN_WARNINGS = (
-    "textassay.runtime.calls.shared_limits",
+    "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.outage",
     "textassay.runtime.batches.job",
@@ -275,15 +276,7 @@ async def run_order(
     began = False
     try:
         with stops_of_a_run(order.out, lambda: began), logged_warnings(*_SHOWN_WARNINGS):
-            async with open_session(
-                order.spec.data,
-                order.spec,
-                settings=order.settings,
-                out=order.out,
-                resume=order.resume,
-                dry=order.dry,
-                adjusting=calibrating(order.spec.calibration),
-            ) as session:
+            async with _opened(order) as session:
                 _say_before(session, order)
                 if order.dry:
                     return await _dry_run(session, order)
@@ -301,6 +294,18 @@ async def run_order(
             ) from None
         # to the command line, both are settings
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
+
+
+def _opened(order: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+    return open_session(
+        order.spec.data,
+        order.spec,
+        settings=order.settings,
+        out=order.out,
+        resume=order.resume,
+        dry=order.dry,
+        adjusting=calibrating(order.spec.calibration),
+    )
 
 
 class CalibrationTarget(Protocol):
@@ -339,8 +344,11 @@ def calibrating(
             raise ConfigurationError(
                 f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
             )
+        signatures = method.signatures if isinstance(method, ReadsProbabilities) else ()
         for name in judged:
-            read.check(name, method.signature)
+            own = read.of(name)
+            is_one = own is not None and own.signature in signatures
+            read.check(name, method.signature, allow_change=is_one)
         return read.applied
 
     return adjusting
@@ -356,23 +364,39 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
         warn(f"{session.warning}{counted}")
     if session.tools_by_default is not None:
         say(typed(session.tools_by_default.notice))
+    choice = probabilities_of(session.method)
+    if choice is not None:
+        say(typed(f"{session.method.name} {choice.notice}"))
     if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
         say(f"task: {task}, the first that has these aspects (--task names another)")
 
 
 async def _dry_run(session: Session, order: ScoreCommand) -> int:
-    async with (
-        show_progress(lambda: session.engine.progress, order.progress, dry=True),
-        aclosing(session.engine.scores()) as scores,
-    ):
-        async for _ in scores:
-            pass
+    await _walk(session, order)
+    choice, by_samples = probabilities_of(session.method), None
+    if choice is not None and choice.reads_logprobs is None:
+        async with _opened(order) as other:
+            instead = probabilities_of(other.method)
+            assert instead is not None  # it is the same method
+            instead.refuse()
+            await _walk(other, order)
+            by_samples = other.usage
     from textassay.cli.run_result import print_estimate
 
     print_estimate(
         session.usage,
         session.engine.progress.done,
         waves=None if session.waves is None else session.waves.count,
+        by_samples=by_samples,
         as_json=order.as_json,
     )
     return 0
+
+
+async def _walk(session: Session, order: ScoreCommand) -> None:
+    async with (
+        show_progress(lambda: session.engine.progress, order.progress, dry=True),
+        aclosing(session.engine.scores()) as scores,
+    ):
+        async for _ in scores:
+            pass

@@ -10,23 +10,28 @@ from typing import Any
 import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.console import printable, results
-from textassay.cli.plain_tables import indented, plain_table
+from textassay.cli.console import indented, plain_table, results
+from textassay.display import printable, to_terminal
 from textassay.report.evidence import Line
 from textassay.report.joined import Joined
 from textassay.report.page import figure, joined_of, mapped
 from textassay.report.sections.examples import ShownScore, first_rows, show
 from textassay.report.sections.overview import overview
-from textassay.report.sections.scores import AspectScores, scores
+from textassay.report.sections.scores import scores
 from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.report.texts import clipped, visible
 from textassay.runtime.errors import UnknownName
+from textassay.table import Cell, Column, Flag, Table
 
 MAX_ROWS = 10
 """Scores that a summary lists."""
+_FIRST = (
+    Column("id", "id"), Column("aspect", "aspect"), Column("system", "system"),
+    Column("judge", "judge", "number"), Column("people", "people", "number", 2),
+    Column("apart", "apart", "number"),
+)  # fmt: skip
 _BAR = 16
 _OUTPUT = 4000
 
@@ -34,22 +39,17 @@ _OUTPUT = 4000
 def show_run(
     folder: Path, human: Path | None, aspect_map: Sequence[str], *, as_json: bool = False
 ) -> None:
-    """Print what was judged, the scores by system, and the scores to look at first.
-
-    Raises:
-        ConfigurationError: There is no run, or the data cannot be read.
-    """
+    """Print what was judged, the scores by system, and the scores to look at first."""
     run, data, joined = _read(folder, human, aspect_map)
     if as_json:
         _print_json({"run": str(folder), "rows": _rows(run, data, joined)})
         return
     console = results()
-    parts: list[RenderableType] = [_facts(run, data)]
-    for aspect in scores(run, data, joined) or ():
-        parts += [Text(), _aspect(aspect)]
-    if len(run.table):
-        parts += [Text(), _first(run, data, joined)]
-    console.print(Group(*parts))
+    console.print(_facts(run, data))
+    tables = [aspect.table() for aspect in scores(run, data, joined) or ()]
+    tables += [_first(run, data, joined)] if len(run.table) else []
+    for table in tables:
+        console.print(Text(), to_terminal(table, console.width), sep="\n")
 
 
 def show_example(
@@ -60,12 +60,7 @@ def show_example(
     *,
     as_json: bool = False,
 ) -> None:
-    """Print one text with the evidence of all its scores.
-
-    Raises:
-        UnknownName: The run has no example of this id.
-        ConfigurationError: There is no run, or the data cannot be read.
-    """
+    """Print one text with the evidence of all its scores."""
     run, data, joined = _read(folder, human, aspect_map)
     rows = run.table.rows_of(id_)
     if not rows:
@@ -139,33 +134,17 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     return Group(*parts)
 
 
-def _aspect(aspect: AspectScores) -> RenderableType:
-    people = any(row.people is not None for row in aspect.rows)
-    heading = Text.assemble((printable(visible(aspect.name)), "bold"), (f"  {aspect.scale}", "dim"))
-    table = plain_table("system", "n", "mean", "95 % interval", *(["people"] if people else []))
-    for row in aspect.rows:
-        name = Text("all texts", "bold") if row.system is None else _safe(row.system)
-        cells = ["0", "-", "-"]
-        if row.mean is not None:
-            ends = row.mean.low is not None
-            interval = f"{figure(row.mean.low)} to {figure(row.mean.high)}" if ends else "-"
-            cells = [f"{row.mean.n:,}", figure(row.mean.value), interval]
-        table.add_row(name, *cells, *([figure(row.people, 2)] if people else []))
-    return Group(heading, indented(table))
-
-
-def _first(run: RunSource, data: DataSource, joined: Joined) -> RenderableType:
+def _first(run: RunSource, data: DataSource, joined: Joined) -> Table:
     order, rows = first_rows(joined)
-    table = plain_table("id", "aspect", "system", "judge", "people", "apart", left=3)
+    lines: list[tuple[Cell, ...]] = []
     for row in rows[:MAX_ROWS].tolist():
         one = show(run, data, joined, row)
         system = one.example.system if one.example is not None else None
-        apart = "-" if one.gap is None else f"{one.gap:+.2f} {one.unit}"
-        table.add_row(
-            _safe(one.score.id), _safe(one.score.aspect), _safe(system or ""), _value(one),
-            figure(one.human, 2), apart,
-        )  # fmt: skip
-    return Group(Text(order.capitalize(), style="bold"), indented(table))
+        apart = None if one.gap is None else f"{one.gap:+.2f} {one.unit}"
+        value = Flag(one.score.outcome) if one.score.value is None else one.score.value
+        names = (visible(name) for name in (one.score.id, one.score.aspect, system or ""))
+        lines.append((*names, value, one.human, apart))
+    return Table(_FIRST, lines, title=order.capitalize())
 
 
 def _text(one: ShownScore) -> RenderableType:
@@ -203,7 +182,7 @@ def _evidence(one: ShownScore) -> RenderableType:
     return Group(*parts)
 
 
-def _lines(lines: Sequence[Line]) -> Table:
+def _lines(lines: Sequence[Line]) -> RenderableType:
     table = plain_table("", "", "", left=0)
     table.columns[1].justify = table.columns[2].justify = "left"
     for line in lines:

@@ -6,15 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.cli.console import results, say
-from textassay.cli.decisions import (
-    check_confidence,
-    interval,
-    name,
-    number,
-    print_json,
-    table,
-)
+from textassay.cli.console import print_tables, say
+from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, stops_of_a_run
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
@@ -24,7 +17,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.stress.order import StressOrder
 from textassay.stress.run import StressRun
 from textassay.stress.summary import StressResult
-from textassay.stress.verdicts import MIN_SOURCES, gate
+from textassay.stress.verdicts import gate
 
 _STAGES = {
     "paraphrase": "the originals in other words, each verified",
@@ -52,11 +45,7 @@ def stress_order(
     confidence: float,
     seed: int,
 ) -> StressRequest:
-    """Make a request of the flags of `score` and those of `stress`.
-
-    Raises:
-        ConfigurationError: A flag is missing or does not fit.
-    """
+    """Make a request of the flags of `score` and those of `stress`."""
     check_confidence(confidence)
     read = command_from(flags, chosen, command="stress")
     if read.spec.calibration is not None:
@@ -75,11 +64,7 @@ def stress_order(
 
 
 def request_to_resume(order: ScoreCommand) -> StressRequest:
-    """Make a request that continues a stress run.
-
-    Raises:
-        ConfigurationError: The folder holds a part of a stress run, such as its repeat.
-    """
+    """Make a request that continues a stress run."""
     stage = (order.spec.stress or {}).get("stage")
     # parts share the models and the budget of the whole, so they are resumed together
     if order.out is None or stage:
@@ -91,12 +76,7 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
 
 
 async def execute(request: StressRequest, *, as_json: bool = False) -> int:
-    """Run the tests, print the verdicts and return the exit status.
-
-    Raises:
-        ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause is the reason.
-    """
+    """Run the tests, print the verdicts and return the exit status."""
 
     def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
         if stage and request.progress != "none":
@@ -114,51 +94,11 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
 
 
 def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
-    if as_json:
-        print_json(result.as_dict())
-    else:
-        _print(result)
-    if result.untested:
-        say(
-            "not tested, because the data or the method do not allow it:"
-            f" {', '.join(result.untested)}"
-        )
-    if result.sources < MIN_SOURCES:
-        say(
-            f"{result.sources} sources are too few: no test can hold with fewer than {MIN_SOURCES}",
-            style="yellow",
-        )
-    if result.paraphrased is not None:
-        requested, kept = result.paraphrased
-        say(f"paraphrases: {kept} of {requested} verified; the others were dropped")
-    unscored = sum(row.unscored for row in result.rows)
-    if unscored:
-        say(f"{unscored} pairs are missing a score and are left out of the shifts", style="yellow")
+    print_tables(result.tables(), result.as_dict(), as_json=as_json)
     if order.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive
         verdict = gate(result.rows)
         say(f"gate: shifts of at most {order.margin:g} points: {verdict}")
         return _STATUS[verdict]
-    return UNSCORED if unscored else 0
-
-
-def _print(result: StressResult) -> None:
-    lines = table(
-        "test", "aspect", "expects", "n", "sources", "shift", "noise", "moved", "flips", "verdict",
-        left=3,
-    )  # fmt: skip
-    for row in result.rows:
-        style = {"fails": "red", "holds": "green"}.get(row.verdict, "yellow")
-        lines.add_row(
-            name(row.test), name(row.aspect), row.expects, str(row.n), str(row.groups),
-            interval(row.shift), number(row.noise), _share(row.moved), _share(row.flips.value),
-            f"[{style}]{row.verdict}[/{style}]",
-        )  # fmt: skip
-    console = results()
-    console.print(lines)
-    console.print(result.summary)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
+    return UNSCORED if any(row.unscored for row in result.rows) else 0

@@ -13,8 +13,9 @@ from typing import Any
 import typer
 
 from textassay.agents.decomposer import GrownTree
-from textassay.cli.console import printable, say
+from textassay.cli.console import say
 from textassay.cli.new_files import check_new_file, io_errors, opened_models
+from textassay.display import printable
 from textassay.methods.by_name import METHODS
 from textassay.methods.checklist import write_checklist
 from textassay.methods.coascore import name_chains

@@ -121,7 +121,7 @@ class Worker:
         if session is None or feed is None:
             return
         if instructions.part != self._part:
-            session.take_part(instructions.part.number, instructions.part.count)
+            session.divide_limits(instructions.part.number, instructions.part.count)
             self._part = instructions.part
         if (budget := session.budget) is not None:
             budget.grow(instructions.grant)

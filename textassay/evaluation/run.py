@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.display import MAX_ROWS, Displayed, Shown
+from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import spec_of
@@ -19,10 +19,20 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 from textassay.runtime.storage.run_summary import RunSummary
+from textassay.table import Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+_MEANS = (
+    Column("aspect", "aspect"), Column("n", "scored", "count"), Column("mean", "mean", "number"),
+)  # fmt: skip
+_SCORES = (
+    Column("id", "id"), Column("aspect", "aspect"), Column("value", "value", "number"),
+    Column("reason", "reason"),
+)  # fmt: skip
 
 
 class Run(Displayed):
@@ -143,7 +153,8 @@ class Run(Displayed):
         counts = ", ".join(f"{count} {name}" for name, count in outcomes.items() if count)
         return f"<Run {'in memory' if self.folder is None else str(self.folder)!r}: {counts}>"
 
-    def _shown(self) -> list[Shown]:
+    def tables(self) -> list[Table]:
+        """Return the mean of each aspect, and the first scores."""
         tally, rows = RunSummary(), list[tuple[str, str, float | None, str]]()
         count = 0
         for count, score in enumerate(self, start=1):
@@ -156,5 +167,5 @@ class Run(Displayed):
         title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
         title += f"; {summary['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
         means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
-        scores = Shown("", ("id", "aspect", "value", "reason"), rows, count - len(rows))
-        return [Shown(title, ("aspect", "scored", "mean"), means), scores]
+        notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
+        return [Table(_MEANS, means, title=title), Table(_SCORES, rows, notes)]

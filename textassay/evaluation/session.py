@@ -94,20 +94,20 @@ class Session:
         """The budget that all models share; `None` if nothing is asked."""
         return self.connected[0].budget if self.connected else None
 
-    def take_part(self, number: int, count: int) -> None:
-        """Keep to one of `count` equal parts of the models' limits; see `Limiter.take_part`."""
+    def divide_limits(self, part: int, parts: int) -> None:
+        """Keep to one of several equal parts of the models' limits; see `Limiter.divide`."""
         for model in self.connected:
-            model.take_part(number, count)
+            model.divide_limits(part, parts)
 
     def begin_as(self, shard: Shard) -> None:
         """Keep to one part of all limits, those of the cost included, before the run begins.
 
         For sessions that judge the shards of one run at the same time.
         """
-        self.take_part(shard.number - 1, shard.count)
+        self.divide_limits(shard.number - 1, shard.count)
         # each session counts only its own spending, so the limit is divided rather than shared
         if self.budget is not None:
-            self.budget.take_part(shard.count)
+            self.budget.divide(shard.count)
         if not any(model.settings.batch for model in self.connected):
             self.engine.workers = -(-self.engine.workers // shard.count)
 

@@ -18,10 +18,16 @@ from textassay.learning.splits import folds
 from textassay.learning.training import Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.table import Column, Flag, Interval, Note, Table
 
 FOLDS = 5
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
+_COLUMNS = (
+    Column("juror", "juror"), Column("gain", "gain", "interval"),
+    Column("cost", "USD per 1,000 texts", "number", 4),
+    Column("per_dollar", "gain per USD", "interval"), Column("leave_out", "leave out"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,25 @@ class Worth:
             "per_dollar_ci": None if interval is None else list(interval),
             "leave_out": self.leave_out,
         }  # fmt: skip
+
+
+def worth_table(found: Sequence[Worth]) -> Table:
+    """Return what the jurors of a jury add, and who can be left out."""
+    rows = []
+    for one in found:
+        per_dollar = Interval(one.per_dollar, *(one.per_dollar_interval or ()))
+        cost = None if one.cost is None else 1000 * one.cost
+        gain = Interval(one.gain, one.low, one.high)
+        rows.append((one.juror, gain, cost, per_dollar, Flag("yes") if one.leave_out else ""))
+    kept = [one.juror for one in found if not one.leave_out]
+    advice = f"A jury of {', '.join(kept)} is no worse, as far as these ratings show."
+    if len(kept) == len(found):
+        advice = "Every juror adds something."
+    meaning = (
+        "gain: increase of the squared error on held-out sources without the juror, in units of "
+        "the ratings' variance."
+    )
+    return Table(_COLUMNS, rows, (Note(meaning), Note(advice)), "what each juror adds")
 
 
 def worths(

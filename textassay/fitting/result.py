@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from textassay.display import Cell, Displayed, Shown, first
-from textassay.fitting.agreement import EVALUATOR, SINGLE
-from textassay.fitting.text import text_of
+from textassay.display import Displayed
+from textassay.fitting.agreement import EVALUATOR
+from textassay.fitting.text import report_tables, text_of
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.errors import ConfigurationError, RunFolderError, StorageError
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
+from textassay.table import Table
 
 REPORT, TEXT = "report.json", "report.txt"
 
@@ -52,7 +53,7 @@ class Fit(Displayed):
         try:
             found = cls(evaluator, report, Path(folder), dict(report.get("unscored", {})))
             # the report has no digest, and its parts are many: it is one if it can be shown
-            repr(found), found.text, found._shown()
+            repr(found), found.text
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise RunFolderError(
                 f"{file} is not a report of fit ({type(error).__name__}: {error}); restore it, or"
@@ -113,38 +114,6 @@ class Fit(Displayed):
         features = "1 feature" if count == 1 else f"{count} features"
         return f"{self.report['aggregators']['chosen']} over {features}"
 
-    def _shown(self) -> list[Shown]:
-        split = self.report["split"]
-        sizes = ", ".join(
-            f"{words} {split[side]['rows']} rows in {split[side]['groups']} groups"
-            for side, words in (("train", "learned from"), ("held_out", "held out"))
-        )
-        aspects = [
-            (name, one["n"], _interval(one, EVALUATOR, "pearson"),
-             _interval(one, EVALUATOR, "spearman"), _interval(one, SINGLE, "pearson"),
-             _interval(one, "avg", "pearson"))
-            for name, one in self.report["held_out"]["aspects"].items()
-        ]  # fmt: skip
-        columns = ("aspect", "n", "pearson", "spearman", "best single feature", "average")
-        importance = self.report["importance"]["permutation"]
-        # a list unless it could not be measured
-        features = [
-            (
-                one["feature"],
-                None if one["mean"] is None else (one["mean"], *(one["ci"] or (None, None))),
-            )
-            for one in (importance if isinstance(importance, list) else [])
-        ]
-        return [
-            Shown(f"{self._learned}; {sizes}", columns, aspects),
-            first(features, "growth of the error without a feature", "feature", "importance"),
-        ]
-
-
-def _interval(aspect: Json, name: str, coefficient: str) -> Cell:
-    """Return an agreement with the ends of its interval; `None` if it was not measured."""
-    row = aspect["agreement"].get(name, {})
-    if coefficient not in row:
-        return None
-    low, high = (row.get("ci") or {}).get(coefficient) or (None, None)
-    return row[coefficient], low, high
+    def tables(self) -> list[Table]:
+        """Return the report as tables."""
+        return report_tables(self.report)

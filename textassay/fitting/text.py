@@ -1,308 +1,286 @@
-"""The fit report as text for people."""
+"""The fit report as tables for people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 
+from textassay.display import more_rows, to_text
 from textassay.runtime.model import Json
+from textassay.table import Cell, Column, Interval, Note, Table
 
 _SHOWN = 15
+"""Rows of a list that are shown of each aspect or evaluator."""
+_COEFFICIENTS = ("pearson", "spearman", "kendall")
 
 
 def text_of(report: Json) -> str:
     """Return the report as lines of text."""
-    parts = [_head(report), *_held_out(report["held_out"]), _importance(report["importance"])]
-    if "raters" in report:
-        parts.insert(1, _raters(report["raters"]))
-    if "alignment" in report:
-        parts.insert(1, _alignment(report["alignment"]))
+    return "\n\n".join(map(to_text, report_tables(report))) + "\n"
+
+
+def report_tables(report: Json) -> list[Table]:
+    """Return all parts of the report."""
+    tables = [_head(report)]
     if "rubric" in report:
-        parts.insert(1, _rubric(report["rubric"]))
-    if report.get("warnings"):
-        parts.insert(1, "\n".join(f"warning: {warning}" for warning in report["warnings"]))
+        tables += [_round(one) for one in report["rubric"]]
+    if "alignment" in report:
+        tables += [_layer(one) for one in report["alignment"]]
+    if "raters" in report:
+        tables += _raters(report["raters"])
+    tables += [*_held_out(report["held_out"]), _importance(report["importance"])]
     if "data_efficiency" in report:
-        parts += [
-            _data_curve(report),
-            _criteria_curve(report),
-            _ablations(report),
-            _ranking(report),
-            _experts(report),
-        ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+        tables += [_data_curve(report), _criteria_curve(report), _ablations(report)]
+        tables += [_ranking(report)]
+        tables += [_experts(report)] if report["experts"] else []
+    return tables
 
 
-def _head(report: Json) -> str:
+def _head(report: Json) -> Table:
     data, split, chosen = report["data"], report["split"], report["aggregators"]
-    lines = [
-        (
-            f"learned from {data['path'] or 'data in memory'}: {split['train']['rows']} rows in"
-            f" {split['train']['groups']} groups; held out: {split['held_out']['rows']} in"
-            f" {split['held_out']['groups']} (split by {split['by']}, seed {split['seed']})"
-        ),
+    sizes = {name: f"{split[name]['rows']} rows in {split[name]['groups']} groups"
+             for name in ("train", "held_out")}  # fmt: skip
+    rows = [
+        ("learned from", f"{data['path'] or 'data in memory'}: {sizes['train']}"),
+        ("held out", f"{sizes['held_out']} (split by {split['by']}, seed {split['seed']})"),
+        ("aggregator", f"{chosen['chosen']} over {len(report['features'])} features"),
     ]
-    if data["left_out"]:
-        lines.append(f"left out: {data['left_out']} rated rows without any feature")
-    lines.append(f"aggregator: {chosen['chosen']} over {len(report['features'])} features")
     if chosen["cross_validated_error"]:
-        errors = ", ".join(
-            f"{name} {error:.3f}" for name, error in chosen["cross_validated_error"].items()
-        )
-        lines.append(f"error over folds of the training rows, 1 being that of the mean: {errors}")
-    lines += [f"could not be fitted: {name}: {why}" for name, why in chosen["failed"].items()]
-    lines += _means(report["aspects"])
-    sparse = [
-        f"{name} {one['coverage']:.0%}"
-        for name, one in report["features"].items()
-        # a feature that most rows lack is mostly its mean, and its weight says little
-        if one["coverage"] < 0.5
-    ]
+        errors = chosen["cross_validated_error"].items()
+        listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
+        rows.append(("error over folds, 1 being that of the mean", listed))
+    notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
+    if data["left_out"]:
+        notes.append(Note(f"left out: {data['left_out']} rated rows without any feature"))
+    notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
+    notes += _means(report["aspects"])
+    # a feature that most rows lack is mostly its mean, and its weight says little
+    coverage = {name: one["coverage"] for name, one in report["features"].items()}
+    sparse = [f"{name} {share:.0%}" for name, share in coverage.items() if share < 0.5]
     if sparse:
-        lines.append(f"features that fewer than half of the rows have: {', '.join(sparse)}")
-    return "\n".join(lines)
+        notes.append(Note(f"features that fewer than half of the rows have: {', '.join(sparse)}"))
+    return Table((Column("name", ""), Column("value", "")), rows, tuple(notes))
 
 
-def _means(aspects: Json) -> list[str]:
-    """Return what means of systems and sources do, a line for each aspect and kind tried."""
-    lines = []
+def _means(aspects: Json) -> Iterator[Note]:
+    """Yield what means of systems and sources do, for each aspect and kind tried."""
     for aspect, one in aspects.items():
         for kind in ("systems", "sources"):
             if (means := one["learning"].get(kind)) is None:
                 continue
             errors, used = means["held_out_error"], "" if means["used"] else "do not "
             given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
-            lines.append(
+            yield Note(
                 f"{aspect}: the means of {means['known']} {kind} {used}take part{given}; error over"
                 f" folds that leave out {means['left_out']}: {errors['without']:.3f} without,"
                 f" {errors['with']:.3f} with"
             )
-    return lines
 
 
-def _raters(aspects: Json) -> str:
-    lines = ["targets by a rater model (severity: points below the raters' mean; noise: in"]
-    lines[0] += " standard deviations of the texts), and held-out agreement beside plain means"
+def _round(one: Json) -> Table:
+    """Return what was proposed for a rubric in one round, and what became of it."""
+    rows = [
+        (row["criterion"], "new" if row["new"] else "from before",
+         "stays" if row["kept"] else row["reason"], _ends(row["ci"]) if row["kept"] else None)
+        for row in one["criteria"]
+    ]  # fmt: skip
+    columns = (
+        Column("criterion", "criterion"), Column("new", "proposed"), Column("decision", "decision"),
+        Column("importance", "importance", "interval", 4),
+    )  # fmt: skip
+    finished = not any(row["new"] and row["kept"] for row in one["criteria"])
+    notes = (Note("nothing new helps: the rubric is finished"),) if finished else ()
+    shown = len({id_ for ids in one["shown"].values() for id_ in ids})
+    title = f"rubric, round {one['round']}, from {shown} rated texts"
+    return Table(columns, rows, notes, title)
+
+
+def _layer(layer: Json) -> Table:
+    """Return the criteria of one layer of an alignment."""
+    rows = [
+        (row["criterion"], row["importance"], "yes" if row["expanded"] else "")
+        for row in layer["importance"]
+    ]
+    columns = (
+        Column("criterion", "criterion"), Column("importance", "importance", "number", 4),
+        Column("expanded", "taken apart for the next layer"),
+    )  # fmt: skip
+    title = (
+        f"alignment, layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator"
+        f" {layer['aggregator']}"
+    )
+    if layer["agreement"]["pearson"] is not None:
+        title += f", held-out Pearson / Spearman {_both(layer['agreement'])}"
+    return Table(columns, rows, title=title)
+
+
+def _raters(aspects: Json) -> list[Table]:
+    severity: list[tuple[Cell, ...]] = []
+    agreement: list[tuple[Cell, ...]] = []
+    notes: list[Note] = []
     for aspect, one in aspects.items():
-        most = sorted(one["raters"], key=lambda row: -row["n"])[:_SHOWN]
-        listed = [
-            f"{row['rater']} {row['severity']:+.2f} (noise {row['noise']:.2f}, n {row['n']})"
-            for row in most
-        ]
-        more = len(one["raters"]) - len(most)
-        rest = f", and {more} more" if more else ""
-        lines.append(f"{aspect}, severity of raters: {', '.join(listed)}{rest}")
-        rows = [("learned from", "Pearson/Spearman with the model's targets", "with plain means")]
-        rows += [
-            (name, _both(by["model"]), _both(by["mean"])) for name, by in one["held_out"].items()
-        ]
-        lines.append(_aligned(rows))
-    return "\n".join(lines)
+        most = sorted(one["raters"], key=lambda row: -row["n"])
+        severity += [(aspect, r["rater"], r["severity"], r["noise"], r["n"]) for r in most[:_SHOWN]]
+        if len(most) > _SHOWN:
+            notes.append(Note(f"{aspect}: {more_rows(len(most) - _SHOWN).text}"))
+        for name, by in one["held_out"].items():
+            agreement.append((aspect, name, _both(by["model"]), _both(by["mean"])))
+    columns = (
+        Column("aspect", "aspect"), Column("rater", "rater"),
+        Column("severity", "severity", "number", 2), Column("noise", "noise", "number", 2),
+        Column("n", "n", "count"),
+    )  # fmt: skip
+    compared = (
+        Column("aspect", "aspect"), Column("targets", "learned from"),
+        Column("model", "with the model's targets", "number"),
+        Column("mean", "with plain means", "number"),
+    )  # fmt: skip
+    title = (
+        "severity of raters: points below their mean; noise: in standard deviations of the texts"
+    )
+    return [
+        Table(columns, severity, tuple(notes), title),
+        Table(compared, agreement, title="held-out Pearson / Spearman"),
+    ]
 
 
-def _both(figures: Json) -> str:
-    return f"{_figure(figures['pearson'])}/{_figure(figures['spearman'])}"
-
-
-def _held_out(held_out: Json) -> list[str]:
-    parts = []
+def _held_out(held_out: Json) -> Iterator[Table]:
+    columns = (
+        Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in _COEFFICIENTS),
+        Column("better", "evaluator better by (p)"),
+    )  # fmt: skip
     for aspect, one in held_out["aspects"].items():
-        rows: list[tuple[str, ...]] = [
-            ("", "Pearson", "Spearman", "Kendall", "evaluator better by (p)")
-        ]
+        rows: list[tuple[Cell, ...]] = []
         for name, row in one["agreement"].items():
             if "failed" in row:
-                rows.append((name, "-", "-", "-", row["failed"]))
+                rows.append((name, None, None, None, row["failed"]))
                 continue
             label = f"{name}: {row['feature']}" if "feature" in row else name
-            figures = (_spanned(row, c) for c in ("pearson", "spearman", "kendall"))
-            rows.append(
-                (label, *figures, _better(one["evaluator_minus"].get(name), one["resamples"]))
-            )
-        parts.append(f"{aspect}, {one['n']} held-out rows\n{_aligned(rows)}")
-    means = [("mean over the aspects", "Pearson", "Spearman", "Kendall")]
-    means += [
-        (name, *(_figure(row[c]) for c in ("pearson", "spearman", "kendall")))
-        for name, row in held_out["mean"].items()
-    ]
-    return [*parts, _aligned(means)]
+            figures = (_interval(row[c], row["ci"][c]) for c in _COEFFICIENTS)
+            better = _better(one["evaluator_minus"].get(name), one["resamples"])
+            rows.append((label, *figures, better))
+        yield Table(columns, rows, title=f"{aspect}, {one['n']} held-out rows")
+    means = [(name, *(row[c] for c in _COEFFICIENTS)) for name, row in held_out["mean"].items()]
+    coefficients = (Column(c, c.capitalize(), "number") for c in _COEFFICIENTS)
+    yield Table((Column("name", "mean over the aspects"), *coefficients), means)
 
 
 def _better(difference: Json | None, resamples: int) -> str:
     if difference is None:
         return ""
-    lines = []
-    for c in ("pearson", "spearman"):
-        one = difference[c]
-        if one["difference"] is not None:
-            lines.append(f"{one['difference']:+.3f}{_probability(one, resamples)}")
-    return " / ".join(lines)
+    known = [difference[c] for c in ("pearson", "spearman")]
+    return " / ".join(
+        f"{one['difference']:+.3f}{_probability(one, resamples)}"
+        for one in known
+        if one["difference"] is not None
+    )
 
 
 def _probability(one: Json, resamples: int) -> str:
-    """Return the p-value.
-
-    If no resample contradicts the difference, that it is no larger than the resamples can show.
-    """
+    """Return the p-value, or that it is no larger than so many resamples can show."""
     if one["p"] is None:
         return ""
-    # the smallest p-value that so many resamples can show: printed as a bound, not as a number
     least = 2 / (resamples + 1)
     p = f"<{least:.3f}" if one["p"] <= least else f"{one['p']:.3f}"
     return f" ({p}{'*' if one['significant'] else ''})"
 
 
-def _importance(importance: Json) -> str:
-    lines = [
+def _importance(importance: Json) -> Table:
+    columns = (
+        Column("feature", "feature"), Column("growth", "growth", "interval", 4),
+        Column("contribution", "contribution", "number", 4),
+    )  # fmt: skip
+    title = (
         "what the evaluator rests on: growth of the squared error when shuffled, with its 95 %"
         " interval; mean size of the contributions"
-    ]
+    )
     permutation = importance["permutation"]
     if isinstance(permutation, dict):
-        return f"{lines[0]}\n  {permutation['failed']}"
+        return Table(columns, (), (Note(permutation["failed"]),), title)
     sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
     rows = [
-        (
-            row["feature"],
-            _growth(row["mean"]),
-            _span(row["ci"]),
-            f"{sizes[row['feature']]:.4f}",
-        )
+        (row["feature"], _interval(row["mean"], row["ci"]), sizes[row["feature"]])
         for row in permutation[:_SHOWN]
     ]
-    more = [f"  and {len(permutation) - _SHOWN} more"] if len(permutation) > _SHOWN else []
-    return "\n".join([*lines, _aligned(rows), *more])
+    more = len(permutation) - _SHOWN
+    return Table(columns, rows, (more_rows(more),) if more > 0 else (), title)
 
 
-def _alignment(layers: list[Json]) -> str:
-    lines = ["iterative alignment"]
-    for layer in layers:
-        lines.append(
-            f"  layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator"
-            f" {layer['aggregator']}"
-        )
-        if layer["agreement"]["pearson"] is not None:
-            figures = layer["agreement"]
-            lines[-1] += (
-                f", held-out {_figure(figures['pearson'])} / {_figure(figures['spearman'])}"
-            )
-        lines += [
-            f"    {row['criterion']} {_growth(row['importance'])}"
-            + (" *" if row["expanded"] else "")
-            for row in layer["importance"]
-        ]
-    return "\n".join([*lines, "  * taken apart for the next layer"])
-
-
-def _rubric(rounds: list[Json]) -> str:
-    lines = ["rubric: what was proposed in each round, and what became of it"]
-    for one in rounds:
-        shown = len({id_ for ids in one["shown"].values() for id_ in ids})
-        lines.append(f"  round {one['round']}, from {shown} rated texts")
-        for row in one["criteria"]:
-            when = "" if row["new"] else " (from before)"
-            decision = f"stays, importance {_span(row['ci'])}" if row["kept"] else row["reason"]
-            lines.append(f"    {row['criterion']}{when}: {decision}")
-        if not any(row["new"] and row["kept"] for row in one["criteria"]):
-            lines.append("    nothing new helps: the rubric is finished")
-    return "\n".join(lines)
-
-
-def _data_curve(report: Json) -> str:
+def _data_curve(report: Json) -> Table:
     name = report["aggregators"]["chosen"]
-    rows = [("share of the training rows", "rows", name, "avg")]
-    rows += [
-        (
-            f"{row['fraction']:.0%}",
-            str(row[name]["rows"] or "-"),
-            _pair(row[name]),
-            _pair(row.get("avg", row[name])),
-        )
+    rows = [
+        (row["fraction"], row[name]["rows"] or None, _mean_of_both(row[name]),
+         _mean_of_both(row.get("avg", row[name])))
         for row in report["data_efficiency"]
-    ]
-    return _aligned(rows)
+    ]  # fmt: skip
+    columns = (
+        Column("fraction", "share of the training rows", "share"), Column("n", "rows", "count"),
+        Column("chosen", name, "number"), Column("avg", "avg", "number"),
+    )  # fmt: skip
+    return Table(columns, rows, title="Pearson / Spearman with fewer training rows")
 
 
-def _pair(one: Json) -> str:
-    figures = [None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")]
-    return " / ".join(_figure(value) for value in figures)
-
-
-def _criteria_curve(report: Json) -> str:
+def _criteria_curve(report: Json) -> Table:
     curve = report["criteria_efficiency"]
+    columns = (
+        Column("count", "criteria by importance", "count"), Column("pearson", "Pearson", "number"),
+        Column("spearman", "Spearman", "number"), Column("last", "last one added"),
+    )  # fmt: skip
     if isinstance(curve, dict):
-        return f"criteria by importance: {curve['failed']}"
-    rows = [("criteria by importance", "Pearson", "Spearman", "last one added")]
-    rows += [
-        (str(r["count"]), _figure(r.get("pearson")), _figure(r.get("spearman")), r["last"])
-        for r in curve
-    ]
-    return _aligned(rows)
+        return Table(columns, (), (Note(curve["failed"]),))
+    return Table(
+        columns, [(r["count"], r.get("pearson"), r.get("spearman"), r["last"]) for r in curve]
+    )
 
 
-def _ablations(report: Json) -> str:
-    rows = [("without", "Pearson", "Spearman", "left")]
-    rows += [
-        (
-            row["without"],
-            _figure(row.get("pearson")),
-            _figure(row.get("spearman")),
-            row.get("left", ""),
-        )
+def _ablations(report: Json) -> Table:
+    rows = [
+        (row["without"], row.get("pearson"), row.get("spearman"), row.get("left", ""))
         for row in report["ablations"]
     ]
-    return _aligned(rows)
+    columns = (
+        Column("without", "without"), Column("pearson", "Pearson", "number"),
+        Column("spearman", "Spearman", "number"), Column("left", "left"),
+    )  # fmt: skip
+    return Table(columns, rows)
 
 
-def _ranking(report: Json) -> str:
-    rows = [("items whose rank within their source is people's", "evaluator", "best single")]
-    for aspect, one in report["ranking"].items():
-        shares = (one.get(name, {}).get("share") for name in ("evaluator", "best single"))
-        rows.append((aspect, *("-" if share is None else f"{share:.1%}" for share in shares)))
-    return _aligned(rows)
+def _ranking(report: Json) -> Table:
+    rows = [
+        (aspect, *(one.get(name, {}).get("share") for name in ("evaluator", "best single")))
+        for aspect, one in report["ranking"].items()
+    ]
+    columns = (
+        Column("aspect", "items whose rank within their source is people's"),
+        Column("evaluator", "evaluator", "share", 1), Column("single", "best single", "share", 1),
+    )  # fmt: skip
+    return Table(columns, rows)
 
 
-def _experts(report: Json) -> str:
-    if not report["experts"]:
-        return ""
+def _experts(report: Json) -> Table:
     names = (
-        "mean_of_pairs",
-        "one_with_the_others",
-        "evaluator_with_the_mean",
-        "evaluator_with_one",
-    )
-    rows = [("annotators", *(name.replace("_", " ") for name in names))]
-    for aspect, one in report["experts"].items():
-        rows.append(
-            (
-                aspect,
-                *(" / ".join(_figure(one[n][c]) for c in ("pearson", "spearman")) for n in names),
-            )
-        )
-    return _aligned(rows)
+        "mean_of_pairs", "one_with_the_others", "evaluator_with_the_mean", "evaluator_with_one",
+    )  # fmt: skip
+    rows = [
+        (aspect, *(_both(one[name]) for name in names)) for aspect, one in report["experts"].items()
+    ]
+    columns = (Column(name, name.replace("_", " "), "number") for name in names)
+    return Table((Column("aspect", "annotators"), *columns), rows)
 
 
-def _spanned(row: Json, coefficient: str) -> str:
-    span = row["ci"][coefficient]
-    return _figure(row[coefficient]) + ("" if span is None else f" [{span[0]:.3f}, {span[1]:.3f}]")
+def _interval(value: float | None, ends: list[float] | None) -> Interval:
+    return Interval(value, *(ends or ()))
 
 
-def _span(ends: list[float] | None) -> str:
+def _ends(ends: list[float] | None) -> str:
     return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
 
 
-def _growth(mean: float | None) -> str:
-    return "-" if mean is None else f"{mean:.4f}"
+def _mean_of_both(one: Json) -> str:
+    return _both({c: None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")})
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _aligned(rows: Iterable[tuple[str, ...]]) -> str:
-    table = list(rows)
-    if not table:
-        return ""
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    return "\n".join(
-        "  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-        for row in table
+def _both(figures: Json) -> str:
+    """Return Pearson's and Spearman's coefficient as one cell."""
+    return " / ".join(
+        "-" if figures[c] is None else f"{figures[c]:.3f}" for c in ("pearson", "spearman")
     )

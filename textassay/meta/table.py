@@ -7,12 +7,12 @@ Knows scores by id and examples; nothing of runs, methods or models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from textassay.display import Displayed, Shown, first
+from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
 from textassay.meta.levels import LEVELS, Level
@@ -21,6 +21,20 @@ from textassay.meta.score_files import Recorded, read_judge
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example, Score
+from textassay.table import Column, Interval, Note, Table
+
+_COLUMNS = (
+    Column("score", "score"), Column("human", "human"), Column("level", "level"),
+    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
+    Column("groups", "groups", "count"), *(Column(c, c, "interval") for c in COEFFICIENTS),
+)  # fmt: skip
+_RATERS = (
+    Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
+    Column("items", "items", "count"), Column("alpha", "alpha", "number"),
+    Column("between_raters", "rater-rater", "number"),
+    Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
+    Column("judge_others", "judge-others", "number"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +114,75 @@ class AgreementTable(Displayed):
             content["raters"] = [row.as_dict() for row in self.raters]
         return content
 
-    def _shown(self) -> list[Shown]:
+    def tables(self) -> list[Table]:
+        """Return agreement with people, and that among raters if asked for."""
         rows = [
             (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
-             *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
+             _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
             for row in self.rows
         ]  # fmt: skip
-        columns = ("aspect", "human", "level", "n", "coverage", *COEFFICIENTS)
-        return [first(rows, "agreement with people", *columns)]
+        tables = [Table(_COLUMNS, rows, tuple(self._notes()), "agreement with people")]
+        if self.raters is not None:
+            tables.append(_rater_table(self.raters))
+        return tables
+
+    def _notes(self) -> Iterator[Note]:
+        """Yield what `2 (-1)` groups mean, and why intervals are missing."""
+        if self.unknown_ids:
+            text = f"{self.unknown_ids} scored ids are not in the data and were left out"
+            yield Note(text, warning=True)
+        skipped = [row.agreement for row in self.rows if row.agreement.groups_skipped]
+        if skipped:
+            first = skipped[0]
+            yield Note(
+                f"{_groups(first)}: {first.groups} groups are averaged; {first.groups_skipped} are"
+                " left out because all scores or all ratings in them are equal"
+            )
+        noted: dict[str, dict[str, None]] = {}
+        for row in self.rows:
+            if row.agreement.note:
+                note = f"{row.agreement.level} level, {row.agreement.note}"
+                noted.setdefault(note, {})[row.aspect] = None
+        for note, names in noted.items():
+            yield Note(f"{', '.join(names)}: {note}")
 
 
-def _with_ends(
-    agreement: Agreement, name: Coefficient
-) -> tuple[float | None, float | None, float | None]:
+def _rater_table(rows: Sequence[RaterRow]) -> Table:
+    """Return agreement among people beside that with the judge: alpha, and Spearman's rho."""
+    lines = []
+    for row in rows:
+        own = row.agreement
+        pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
+        rhos = (None if pair is None else pair.spearman for pair in pairs)
+        lines.append((row.aspect, row.human, own.raters, own.items, own.alpha["ordinal"], *rhos))
+    notes = []
+    for human, own in {row.human: row.agreement for row in rows}.items():
+        if own.raters < 2:
+            notes.append(
+                f"{human}: only one rater, so there is no agreement among raters; 'annotators'"
+                " needs 2 raters of the same texts, better 3"
+            )
+        elif own.alpha["ordinal"] is None:
+            notes.append(
+                f"{human}: alpha is undefined, because no text has two ratings or all ratings are"
+                " equal"
+            )
+    title = "agreement among raters"
+    return Table(_RATERS, lines, tuple(map(Note, notes)), title=title)
+
+
+def _with_ends(agreement: Agreement, name: Coefficient) -> Interval:
     span = None if agreement.ci is None else agreement.ci.get(name)
-    return getattr(agreement, name), *(span or (None, None))
+    return Interval(getattr(agreement, name), *(span or ()))
+
+
+def _groups(agreement: Agreement) -> str | None:
+    if agreement.level == "system":
+        return f"{agreement.systems} systems"
+    if agreement.groups is None:
+        return None
+    skipped = f" (-{agreement.groups_skipped})" if agreement.groups_skipped else ""
+    return f"{agreement.groups}{skipped}"
 
 
 class HasScores(Protocol):

@@ -11,6 +11,11 @@ from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
+from textassay.agents.probabilities import (
+    LogprobsOrSamples,
+    possible_signatures,
+    signature_of_parts,
+)
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import QuestionSet, SentenceQuestions
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswerer, question_of
@@ -62,7 +67,9 @@ class ChecklistOptions(PromptOptions):
     """First hex digits of the checklist's digest; any other state of the file is refused."""
     answers: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the passage that decides; an answer whose
-    quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation."""
+    quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
+    log-probabilities if the model sends usable ones, else by the share of yes among written
+    answers."""
     quotes: Literal["required", "told"] = "required"
     """How to treat an answer whose quotation is missing or not found: `required` abstains, `told`
     counts it and notes that in the evidence."""
@@ -120,8 +127,9 @@ class Checklist(PromptMethod):
         # written once per run, however many examples wait for them: every example must get the
         # same
         self._write = once(self._written)
-        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, seed=options.seed)
-        ask = ask if self._reads_choices else self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
+        sampling: dict[str, Any] = {"seed": options.seed, "required": options.explicit_sampling}
+        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, **sampling)
+        ask = ask if self._reads_choices else self.ask(**sampling, max_tokens=MAX_TOKENS)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, self._variant
         )
@@ -129,6 +137,7 @@ class Checklist(PromptMethod):
             self.name,
             self.prompt_digest,
             answers=options.answers,
+            how="auto" if self._reads_choices else False,
             quotes=False if self._reads_choices else options.quotes,
             questions=self.locked or "model",
             output=options.output,
@@ -170,7 +179,7 @@ class Checklist(PromptMethod):
             ]
         template = self._ask.template
         self._prepared = SentenceQuestions(template, QuestionTable(), decompose=False)
-        self._answerer = Answerer(self._ask, QuestionTable())
+        self._answerer = Answerer(self._ask, QuestionTable(), reading="auto")
         self._aggregate = YesNoAggregator(self.signature)
         return [
             Node("question_sets", self._question_set_of, example=example, question=question),
@@ -226,7 +235,8 @@ class Checklist(PromptMethod):
         # by id, since two aspects may share a question
         own = {question.id for question in questions.items}
         pairs = [(q, r) for q, r in zip(all_questions.items, ratings, strict=True) if q.id in own]
-        average = Average(self.signature, self.options.required)
+        signature = signature_of_parts(self.signature, [rating for _, rating in pairs])
+        average = Average(signature, self.options.required)
         parts = [_turned(question, aspect, rating) for question, rating in pairs]
         weights = [self.options.weights.get(question.id, 1.0) for question, _ in pairs]
         score = await average(example, aspect, parts, weights)
@@ -301,10 +311,20 @@ class Checklist(PromptMethod):
 
     @property
     def how(self) -> How:
-        """`fused`; for single questions `text`, or `logprob` for P(yes)."""
+        """`fused`; for single questions `text`, or how P(yes) is obtained."""
         if self.options.output == "aspects":
             return "fused"
-        return "logprob" if self._reads_choices else "text"
+        return "text" if self.probabilities is None else self.probabilities.how
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return possible_signatures(self.signature)
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self._answerer.probabilities if self._reads_choices else None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the questions that are known before the run."""
@@ -329,7 +349,13 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         "decomposer",
     )
     return Decomposer(
-        Ask(model_for(models, "decomposer"), QUESTIONS_PROMPT, task, seed=options.seed),
+        Ask(
+            model_for(models, "decomposer"),
+            QUESTIONS_PROMPT,
+            task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        ),
         count=options.count,
         scale=(0.0, 1.0),
         repairs=options.parse_retries,

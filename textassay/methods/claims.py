@@ -17,6 +17,7 @@ from textassay.agents.claim_verifier import (
     ToolVerifier,
     Windows,
 )
+from textassay.agents.probabilities import LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.quoted_answerer import MAX_TOKENS
 from textassay.agents.supported_fraction import SupportedFraction
@@ -54,7 +55,9 @@ class ClaimsOptions(PromptOptions):
     """Most claims for each sentence of the output that the model lists."""
     verify: Literal["quoted", "p-yes"] = "quoted"
     """`quoted`: the judge answers in words and quotes the passage that decides, which is looked up
-    in the source; `p-yes`: P(yes) / (P(yes) + P(no)). With `tools` the tool verifies instead."""
+    in the source; `p-yes`: P(yes) / (P(yes) + P(no)), by log-probabilities if the model sends
+    usable ones, else by the share of yes among written answers. With `tools` the tool verifies
+    instead."""
     quotes: Literal["required", "told"] = "required"
     """Whether a claim counts as supported only by a quotation that is found, or anyway."""
     support: Literal["fraction", "probability"] = "fraction"
@@ -124,10 +127,13 @@ class ClaimCheck(PromptMethod):
                 f"prompt:{self.prompt_digest}",
                 f"layout:{self.options.prompt_layout}",
                 f"verify:{self._verifies}",
+                *(["how:auto"] if isinstance(self._verifier, ProbabilityVerifier) else []),
                 f"support:{self.options.support}",
                 f"v:{__version__}",
             ]
         )
+        if isinstance(self._verifier, ProbabilityVerifier):
+            self._verifier = replace(self._verifier, signature=self.signature)
         self._fraction = SupportedFraction(
             self.signature, self.options.support, self.options.gamma, self.options.required
         )
@@ -156,7 +162,13 @@ class ClaimCheck(PromptMethod):
             "claims", f"take {option('split', 'sentences')}", options.profile, self.models,
             "splitter",
         )  # fmt: skip
-        ask = Ask(model_for(self.models, "splitter"), SPLIT_PROMPT, self._task, seed=options.seed)
+        ask = Ask(
+            model_for(self.models, "splitter"),
+            SPLIT_PROMPT,
+            self._task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        )
         return ClaimSplitter(ask, options.per_sentence, options.parse_retries)
 
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
@@ -169,14 +181,15 @@ class ClaimCheck(PromptMethod):
             question = options.pattern
             for place, name in names.items():
                 question = question.replace(place, name.lower())
-            ask = self.ask(P_YES_PROMPT, seed=options.seed)
-            return ProbabilityVerifier(ask, windows, question)
-        ask = self.ask(seed=options.seed, max_tokens=MAX_TOKENS)
+            ask = self.ask(P_YES_PROMPT, seed=options.seed, required=options.explicit_sampling)
+            return ProbabilityVerifier(ask, windows, question, reading="auto")
+        required = options.explicit_sampling
+        ask = self.ask(seed=options.seed, required=required, max_tokens=MAX_TOKENS)
         # the claim stands where the output does, and is called what it is
         as_claim = ask.task.model_copy(update={"output_name": "Claim"})
         ask = replace(ask, task=as_claim)
-        required = options.quotes == "required"
-        return QuotedVerifier(ask, windows, options.parse_retries, required)
+        must_quote = options.quotes == "required"
+        return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies.
@@ -234,6 +247,18 @@ class ClaimCheck(PromptMethod):
     def how(self) -> How:
         """Put together from verdicts."""
         return "fused"
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return possible_signatures(self.signature)
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        if not isinstance(self._verifier, ProbabilityVerifier):
+            return None
+        return self._verifier.answerer.probabilities
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest and the tool that verifies."""

@@ -156,7 +156,8 @@ class CoAScore(RatingMethod):
                 update={"prompt": self.profile.prompt(LLMScore.prompt)}
             )
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
-        ask = self.ask(RATINGS_PROMPT, seed=self.options.seed)
+        explicit = self.options.explicit_sampling
+        ask = self.ask(RATINGS_PROMPT, seed=self.options.seed, required=explicit)
         return JointScorer(ask, self.options.form, self.options.parse_retries)
 
     async def _rate(self, example: Example, chain: Decomposition) -> Ratings:
@@ -242,7 +243,13 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     )
     is_same = all(aspect.scale == options.aspect_scale for aspect in task.aspects)
     return Decomposer(
-        Ask(model_for(models, "decomposer"), CHAIN_PROMPT, task, seed=options.seed),
+        Ask(
+            model_for(models, "decomposer"),
+            CHAIN_PROMPT,
+            task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        ),
         count=options.n_aspects,
         exact=True,
         # `None` stands for the target's own scale: the same scale in numbers would be another

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
+from textassay.agents.probabilities import LogprobsOrSamples, Reading, possible_signatures
 from textassay.agents.profile import Asking
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import SentenceQuestions
@@ -52,6 +53,11 @@ class DecompEvalOptions(PromptOptions):
     least_mass: float = Field(default=0.0, ge=0, lt=1)
     """Probability of yes and no together below which an answer is unusable; the paper has no such
     bound."""
+    reading: Reading = "auto"
+    """`auto`: P(yes) by log-probabilities if the model sends usable ones, else the share of yes
+    among written answers; `logprob`: by log-probabilities or not at all."""
+    n: int = Field(default=1, ge=1, le=1000)
+    """Above 1, the number of written answers to each question, in place of log-probabilities."""
 
 
 class DecompEval(PromptMethod):
@@ -75,13 +81,13 @@ class DecompEval(PromptMethod):
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
     no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the
     task's own, or one from a template that shows the definition. An aspect whose question names a
-    text that an example lacks is `abstained`.
+    text that an example lacks is `abstained`. Of a model without usable log-probabilities, P(yes)
+    is the share of yes among written answers at temperature 1: 20, of a model that thinks 5.
     """
 
     name = "decomp-eval"
     prompt = "decomp_eval"
     judge = "answerer"
-    how: How = "logprob"
     Options = DecompEvalOptions
     options: DecompEvalOptions
 
@@ -95,7 +101,8 @@ class DecompEval(PromptMethod):
             )
         book, book_digest = read_questions(options.questions)
         alone = self._alone(book)
-        ask = self.ask(profile=self.profile.model_copy(update={"ask": options.ask}))
+        profile = self.profile.model_copy(update={"ask": options.ask})
+        ask = self.ask(profile=profile, n=options.n)
         self.questions = SentenceQuestions(
             ask.template,
             book,
@@ -108,14 +115,17 @@ class DecompEval(PromptMethod):
             book if options.instruction else book.model_copy(update={"instruction": ""}),
             question_first=options.question_first,
             least_mass=options.least_mass,
+            reading=options.reading,
         )
+        self._is_open = options.reading == "auto" and options.n == 1
         shape = (options.instruction, options.subquestions, options.question_first)
         self.prompt_digest = ask.digest(ask.layout, *shape, book_digest, task.digest)
         self.signature = ask.signature(
             self.name,
             self.prompt_digest,
             ask=options.ask,
-            how=self.how,
+            how="auto" if self._is_open else "sampled" if options.n > 1 else "logprob",
+            **({"n": options.n, "temp": 1} if options.n > 1 else {}),
             order="parallel" if options.subquestions == "parallel" else False,
             sentences=self.questions.splitter.signature,
             mass=f"{options.least_mass:g}",
@@ -166,6 +176,23 @@ class DecompEval(PromptMethod):
             f" {option('subquestions', 'parallel')} asks about all of them at once, which is not"
             " the paper's method and may change scores"
         )
+
+    @property
+    def how(self) -> How:
+        """How P(yes) is obtained, as far as it is known."""
+        if self.probabilities is not None:
+            return self.probabilities.how
+        return "sampled" if self.options.n > 1 else "logprob"
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return possible_signatures(self.signature)
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self.answerer.probabilities if self._is_open else None
 
     def nodes(self) -> list[Node]:
         """Ask about each sentence in order, then about the whole output, and score the answers."""

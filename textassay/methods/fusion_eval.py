@@ -238,7 +238,12 @@ class FusionEval(PromptMethod):
         """Return the nodes in which the judge fuses, the scores' signature and the digest."""
         options = self.options
         temperature = options.effective_temperature
-        ask = self.ask(n=options.n, temperature=temperature, seed=options.seed)
+        ask = self.ask(
+            n=options.n,
+            temperature=temperature,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        )
         fuser = LLMFuser(
             ask,
             self.assistants,
@@ -305,6 +310,8 @@ class FusionEval(PromptMethod):
             self._task,
             GEvalOptions(
                 n=options.n,
+                # the fused signature cannot say which of two ways it was
+                reading="logprob" if options.n == 1 else "auto",
                 # the user's temperature, not the 0.1 of fusing: G-Eval has a default of its own
                 temperature=options.temperature,
                 seed=options.seed,
@@ -365,6 +372,7 @@ def planner_of(
         PLAN_PROMPT,
         task,
         seed=(options or FusionEvalOptions()).seed,
+        required=(options or FusionEvalOptions()).explicit_sampling,
         max_tokens=MAX_PLAN_TOKENS,
     )
     return Planner(ask, assistants_of(tools))

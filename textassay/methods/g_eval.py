@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from textassay.agents.ask import Ask
+from textassay.agents.probabilities import LogprobsOrSamples
+from textassay.agents.probabilities import Reading as ProbabilityReading
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
@@ -37,6 +39,9 @@ class GEvalOptions(RatingOptions):
     steps: Literal["auto", "task", "none"] = "auto"
     """Whether the model writes the evaluation steps, they are taken from the task's file, or there
     are none."""
+    reading: ProbabilityReading = "auto"
+    """`auto`: the mean over labels by log-probabilities if the model sends usable ones, else the
+    mean of samples; `logprob`: by log-probabilities or not at all. `n` above 1 asks for samples."""
 
 
 class GEval(RatingMethod):
@@ -46,14 +51,14 @@ class GEval(RatingMethod):
     temperature 0).
     2. Task, criterion, steps, source and text are put into a form whose last line is the aspect's
     score.
-    3. `n` = 1: the score is the mean over labels, weighted by the token probabilities of the answer
-    at temperature 0.
-       `n` > 1: it is the mean of `n` sampled answers at temperature 1 (the paper: n = 20), which
-       estimates the same.
+    3. The score is the mean over labels, weighted by the token probabilities of the answer at
+    temperature 0.
+       Of a model without usable log-probabilities, or with `n` above 1, it is the mean of sampled
+       answers at temperature 1, which estimates the same: 20 as in the paper.
 
     Deviations: fluency is rated on the task's scale (the paper: 1-3); texts stand between
-    delimiters; the mean over labels is renormalized, since other tokens have some probability. A
-    model without log-probabilities is an error that names `--n 20`, never a fallback.
+    delimiters; the mean over labels is renormalized, since other tokens have some probability; of
+    a model that thinks, 5 answers are sampled rather than 20.
     """
 
     name = "g-eval"
@@ -71,10 +76,26 @@ class GEval(RatingMethod):
 
     @property
     def how_read(self) -> Reading:
-        """`logprob`, or `sampled` for `n` above 1."""
+        """As `reading` says, or `sampled` for `n` above 1."""
         # the paper samples because its GPT-4 had no log-probabilities; if there are any, one
         # call gives the same expectation without sampling error
-        return "logprob" if self.options.n == 1 else "sampled"
+        samples = self.options.n > 1 and self.options.reading == "auto"
+        return "sampled" if samples else self.options.reading
+
+    @property
+    def signature(self) -> str:
+        """Signature of the judge; the same whatever is found out about its log-probabilities."""
+        return self.scorer.signature
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return self.scorer.signatures
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return self.scorer.probabilities if self.scorer.how == "auto" else None
 
     @property
     def variant(self) -> str:

@@ -262,7 +262,13 @@ def decomposer_for(
             "decomposer",
         )
     return Decomposer(
-        Ask(model_for(models, "decomposer"), DECOMPOSE_PROMPT, task, seed=options.seed),
+        Ask(
+            model_for(models, "decomposer"),
+            DECOMPOSE_PROMPT,
+            task,
+            seed=options.seed,
+            required=options.explicit_sampling,
+        ),
         count=options.children,
         scale=SCALE,
         repairs=options.parse_retries,

@@ -209,7 +209,7 @@ class RatingMethod(PromptMethod):
     @property
     def how(self) -> How:
         """How the judge's values are obtained: `text`, `logprob`, or `sampled` for `n` above 1."""
-        return self.scorer.how
+        return self.scorer.how_now
 
     @property
     def signature(self) -> str:

@@ -238,7 +238,7 @@ class Jury(RatingMethod):
     @property
     def how(self) -> How:
         """`fused`; for single jurors how the first one's ratings are obtained."""
-        return "fused" if self.options.output == "aspects" else self._jurors[0].how
+        return "fused" if self.options.output == "aspects" else self._jurors[0].how_now
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, prompt digest, the jurors, and the bounds of a cascade."""

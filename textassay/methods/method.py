@@ -11,8 +11,9 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from textassay.agents.probabilities import LogprobsOrSamples
 from textassay.agents.prompt_template import Layout
-from textassay.agents.reading.wording import Form
+from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.described import DescribedMessage
@@ -120,6 +121,26 @@ class AsksInTurn(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsProbabilities(Protocol):
+    """A method that reads log-probabilities, or samples if the model sends none."""
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """Which of them; `None` if the options say it."""
+        ...
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """The signatures that its scores can carry."""
+        ...
+
+
+def probabilities_of(method: Method) -> LogprobsOrSamples | None:
+    """Return what a method reads, if the model decides on it."""
+    return method.probabilities if isinstance(method, ReadsProbabilities) else None
+
+
 class CheckedOptions(DescribedMessage):
     """Base of a method's options; an unknown option is an error that lists the known ones."""
 
@@ -147,6 +168,14 @@ class CheckedOptions(DescribedMessage):
 
 class PromptOptions(CheckedOptions):
     """Options that all methods with prompts share."""
+
+    @property
+    def explicit_sampling(self) -> tuple[str, ...]:
+        """What the user set of the sampling, which is never left out in silence."""
+        names = ("temperature", "seed")
+        return tuple(
+            n for n in names if n in self.model_fields_set and getattr(self, n) is not None
+        )
 
     prompt_layout: Layout = "paper"
     """Order of prompts."""
@@ -180,11 +209,6 @@ class RatingOptions(PromptOptions):
             return self.temperature
         # several samples at temperature 0 would be the same answer several times
         return 0.0 if self.n == 1 else 1.0
-
-    @property
-    def explicit_sampling(self) -> tuple[str, ...]:
-        """What the user set of the sampling, which is never left out in silence."""
-        return tuple(name for name in ("temperature", "seed") if getattr(self, name) is not None)
 
     @property
     def how(self) -> Literal["text", "sampled"]:

@@ -103,6 +103,7 @@ class Pairwise(PromptMethod):
         return self.ask(
             temperature=self.options.temperature,
             seed=self.options.seed,
+            required=self.options.explicit_sampling,
             max_tokens=self.options.max_tokens,
         )
 

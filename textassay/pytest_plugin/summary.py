@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-# imports nothing else of textassay: under xdist the process that prints judges nothing
+from textassay.display import to_markdown
+from textassay.table import Column, Interval, Table
+
+# imports no more of textassay: under xdist the process that prints judges nothing
 if TYPE_CHECKING:
     from textassay.gates import Judge
 
@@ -76,16 +78,14 @@ def _cost(judge: Judge) -> str:
 
 
 def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
-    lines = [
-        "| test | aspect | value | interval | at least | verdict |",
-        "|---|---|--:|---|--:|---|",
-    ]
-    number: Callable[[float | None], str] = lambda x: "" if x is None else f"{x:.3f}"  # noqa: E731
-    for node, check in checks:
-        name = node.replace("|", "\\|")
-        lines.append(
-            f"| {name} | {check['aspect']} | {number(check['value'])} | "
-            f"[{number(check['low'])}, {number(check['high'])}] | {check['threshold']:g} | "
-            f"{check['verdict']} |"
-        )
-    return "\n".join(["### textassay", "", *lines, ""])
+    rows = [
+        (node, check["aspect"], Interval(check["value"], check["low"], check["high"]),
+         check["threshold"], check["verdict"])
+        for node, check in checks
+    ]  # fmt: skip
+    columns = (
+        Column("test", "test"), Column("aspect", "aspect"),
+        Column("value", "value", "interval"), Column("threshold", "at least", "number"),
+        Column("verdict", "verdict"),
+    )  # fmt: skip
+    return f"### textassay\n\n{to_markdown(Table(columns, rows))}\n"

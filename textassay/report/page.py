@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from textassay.display import to_html
 from textassay.report.joined import Joined, join
 from textassay.report.rows import MAX_ROWS, Packed, pack_rows
 from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
@@ -192,6 +193,7 @@ def environment() -> Environment:
         finalize=_seen, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters["figure"] = figure
+    made.filters["table"] = lambda table: Markup(visible(to_html(table, page=True)))
     return made
 
 

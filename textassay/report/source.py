@@ -32,14 +32,14 @@ class RunSource:
         folder: The run folder.
         manifest: How it was made.
         table: Its scores.
-        stress: Rows of its `stress.json`, empty if it has none.
+        stress: Its `stress.json`, empty if it has none.
     """
 
     name: str
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
-    stress: list[dict[str, Any]] = field(default_factory=list)
+    stress: dict[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -159,13 +159,14 @@ def _by_id(examples: Examples) -> dict[str, Example]:
     return {example.id: example for example in examples}
 
 
-def _stress(folder: Path) -> list[dict[str, Any]]:
+def _stress(folder: Path) -> dict[str, Any]:
     path = folder / "stress.json"
     if not path.exists():
-        return []
+        return {}
     try:
-        tests = json.loads(path.read_bytes())["tests"]
-        return [dict(test) for test in tests]
+        document = dict(json.loads(path.read_bytes()))
+        document["tests"] = [dict(test) for test in document["tests"]]
+        return document
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunFolderError(f"{path} contains no verdicts of a stress run: {error}") from error
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.provider import BatchProvider
     from textassay.runtime.batches.queue import BatchQueue
     from textassay.runtime.batches.waves import Waves
-    from textassay.runtime.calls.shared_limits import SharedLimiter
+    from textassay.runtime.calls.redis_limits import SharedLimiter
 
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
 """Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
@@ -343,20 +343,20 @@ class ConnectedModel(AsyncResource, Wrapper):
         first, *others = (endpoint.limiter.state for endpoint in self._endpoints)
         return sum(others, first)
 
-    def take_part(self, number: int, count: int) -> None:
-        """Keep to one of `count` equal parts of its limits; see `Limiter.take_part`.
+    def divide_limits(self, part: int, parts: int) -> None:
+        """Keep to one of several equal parts of its limits; see `Limiter.divide`.
 
         Limits that are shared through Redis stay whole, and so does the queue of a local model.
         """
         for endpoint in self._endpoints:
             if not self._is_local and self.settings.limits is None:
-                endpoint.limiter.take_part(number, count)
+                endpoint.limiter.divide(part, parts)
 
     @property
     def _shared_limiters(self) -> list[SharedLimiter]:
         if self.settings.limits is None or self._is_local:
             return []
-        from textassay.runtime.calls.shared_limits import SharedLimiter
+        from textassay.runtime.calls.redis_limits import SharedLimiter
 
         limiters = (endpoint.limiter for endpoint in self._endpoints)
         return [limiter for limiter in limiters if isinstance(limiter, SharedLimiter)]
@@ -376,8 +376,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         }
         if settings.limits is None or self._is_local:
             return Limiter(**how)
-        from textassay.runtime.calls.redis_quota import RedisQuota
-        from textassay.runtime.calls.shared_limits import SharedLimiter
+        from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
 
         # only a digest of this reaches Redis
         address = (settings.api_base or "").rstrip("/")

@@ -8,6 +8,7 @@
     |   |-- PromptError           a prompt file is missing or does not render
     |   |-- GraphError            a graph that cannot run (unknown node, wrong type, cycle)
     |   |-- CapabilityError       the model cannot do what the method needs (names what would)
+    |   |   `-- NoLogprobs        it sends no log-probabilities that tell probabilities
     |   `-- RunFolderError        a run folder in use, foreign, read-only or of a newer format
     |-- ModelError                the model could not be asked, or did not answer usably
     |   |-- TransientError        may go away by itself: retried
@@ -288,6 +289,13 @@ class Refusal:
     limit: float | None = None
     values: tuple[str, ...] = ()
     instead: str | None = None
+
+
+class NoLogprobs(CapabilityError):
+    """The server refuses log-probabilities, or sends none that tell probabilities."""
+
+    refusal: Refusal = Refusal("drop", "logprobs")
+    """What it comes to: the same as a refusal of the parameter."""
 
 
 class RequestRefused(ModelError):

@@ -7,17 +7,26 @@ anything without the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from textassay.stress.verdicts import StressRow
+from textassay.display import Displayed
+from textassay.stress.verdicts import MIN_SOURCES, StressRow
+from textassay.table import Column, Flag, Interval, Note, Table
 
 _MUST_FALL = ("lower", "higher", "lowest")
+_COLUMNS = (
+    Column("test", "test"), Column("family", "family"), Column("aspect", "aspect"),
+    Column("expects", "expects"), Column("n", "n", "count"),
+    Column("sources", "sources", "count"), Column("shift", "shift", "interval"),
+    Column("noise", "noise", "number"), Column("moved", "moved", "share"),
+    Column("flips", "flips", "share"), Column("verdict", "verdict"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class StressResult:
+class StressResult(Displayed):
     """The verdicts of a stress run.
 
     Attributes:
@@ -54,6 +63,14 @@ class StressResult:
             return f"{line} (invariance alone is what a judge shows that always says the same)"
         return line
 
+    def tables(self) -> list[Table]:
+        """Return the verdicts."""
+        table = verdict_table(self.as_dict())
+        if self.sources >= MIN_SOURCES:
+            return [table]
+        text = f"{self.sources} sources are too few: no test can hold with fewer than {MIN_SOURCES}"
+        return [replace(table, notes=(*table.notes, Note(text, warning=True)))]
+
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {
@@ -68,6 +85,31 @@ class StressResult:
                 }
             ),
         }
+
+
+def verdict_table(document: Mapping[str, Any]) -> Table:
+    """Return the verdicts of a stress run from its JSON values, as in `stress.json`."""
+    rows = [
+        (row["test"], row["family"], row["aspect"], row["expects"], row["n"], row["groups"],
+         Interval(row["shift"], row["low"], row["high"]), row["noise"], row["moved"],
+         row["flip_rate"], Flag("fails") if row["verdict"] == "fails" else row["verdict"])
+        for row in document["tests"]
+    ]  # fmt: skip
+    notes = []
+    if untested := document.get("untested"):
+        text = "not tested, because the data or the method do not allow it"
+        notes.append(Note(f"{text}: {', '.join(untested)}"))
+    if paraphrases := document.get("paraphrases"):
+        notes.append(
+            Note(
+                f"paraphrases: {paraphrases['verified']} of {paraphrases['asked']} verified; the"
+                " others were dropped"
+            )
+        )
+    if unscored := sum(row.get("unscored", 0) for row in document["tests"]):
+        text = f"{unscored} pairs are missing a score and are left out of the shifts"
+        notes.append(Note(text, warning=True))
+    return Table(_COLUMNS, rows, tuple(notes), title=document.get("summary", "verdicts"))
 
 
 def counted(rows: Sequence[StressRow]) -> str:

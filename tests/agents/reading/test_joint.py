@@ -24,18 +24,16 @@ def read(answer, form="number"):
     [
         "Relevance: 4\nLogical flow: 3\nTone (voice): 5",
         "Tone (voice): 5\nLogical flow: 3\nRelevance: 4",
-        "1. Relevance (1-5): 4/5 - good, 2 slips\n2. **Logical Flow**: 3\n3. Tone: 5",
-        "Relevance: 4, Logical flow: 3, Tone (voice): 5",
-        "Relevance - 4\nLogical flow score: 3 out of 5\nTone (voice) 5",
+        "1. Relevance (1-5): 4/5\n2. **Logical Flow**: 3\n3. Tone: 5",
+        "Relevance: 4 Explanation: 2 slips.\nLogical flow score: 3 out of 5\nTone: **5**",
         "### Relevance\nScore: 4\nReason: 3 topics: all good.\n\n### Logical flow\nRating: 3\n"
         "### Tone\n**5**",
-        "| # | Aspect | Reason | Score |\n|---|---|---|---|\n| 1 | Relevance | good | 4 |\n"
-        "| 2 | Logical flow | so | 3 |\n| 3 | Tone (voice) | ok | 5 |",
+        "Relevance\nScore: 4 Explanation: 3 topics.\n\nLogical flow\nScore: 3 Explanation: So so."
+        "\n\nTone\nScore: 5 Explanation: Fine.\n\nThat is all.",
+        "| Aspect | Score |\n|---|---|\n| Relevance | 4 |\n| Logical flow   | 3 |\n"
+        "| Tone (voice) | 5 |",
         '{"relevance": 4, "logical_flow": {"reason": "not 5", "score": 3}, "tone_voice": "5"}',
-        '```json\n{"ratings": [{"aspect": "Relevance", "score": 4}, {"aspect": "Logical flow", '
-        '"score": 3}, '
-        '{"aspect": "Tone (voice)", "score": 5}]}\n```',
-        "<think>Relevance: 1</think>Relevance: 4\nLogical flow: 3\nTone (voice): 5",
+        '```json\n{"Relevance": 4, "Logical flow": "3/5", "Tone (voice)": 5}\n```',
     ],
 )
 def test_the_usual_shapes_are_read_by_name(answer):
@@ -46,7 +44,7 @@ def test_the_usual_shapes_are_read_by_name(answer):
 @pytest.mark.parametrize(
     ("form", "answer"),
     [
-        ("letters", "Relevance: D\nLogical flow: C. dull\nTone (voice): (E)"),
+        ("letters", "Relevance: D\nLogical flow: C.\nTone (voice): (E)"),
         ("stars", "Relevance: 4 stars\nLogical flow: ★★★\nTone (voice): 5"),
     ],
 )
@@ -65,6 +63,15 @@ def test_an_aspect_that_nobody_asked_for_is_reported_and_given_to_no_other():
     assert isinstance(found.ratings[0], NoRating)
     assert found.ratings[1] == 2
     assert [item["text"] for item in found.invented] == ["Humour: 3", "Overall: 5"]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    ["4 - 2 slips", "3-4", "good (4)", "at least 4", "4/10", "4, not 5", "3 errors", ">4", "4?"],
+)
+def test_what_is_no_clear_rating_beside_a_name_is_none(beside):
+    assert read(f"Relevance: {beside}\nLogical flow: 3\nTone: 5") == [None, 3, 5]
+    assert read(f'{{"relevance": "{beside}", "logical_flow": 3, "tone_voice": 5}}') == [None, 3, 5]
 
 
 def test_bare_numbers_are_nobodys():

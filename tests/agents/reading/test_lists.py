@@ -32,7 +32,6 @@ FLOW_AND_STOP = (ListItem("Flow", "it goes."), ListItem("Full stop", "it ends.")
         "Here:\n```json\n"
         '{"aspects": [{"Flow": "it goes."}, {"Full stop": "it ends."}]}\n```\nDone.',
         '{"Flow": "it goes.", "Full stop": {"definition": "it ends."}}',
-        "<think>1. Nonsense: no.</think>\n1. Flow: it goes.\n2. Full stop: it ends.",
     ],
 )
 def test_the_usual_shapes_of_a_list_are_read(answer):

@@ -33,8 +33,6 @@ USABLE = {
     "German words": "Prüfer:\n- Coherence: sum_bleurt\n- Consistency: nli, bleurt\n"
     "- Fluency: keine",
     "Chinese words": "评估器：\n- coherence：sum_bleurt\n- consistency：nli、bleurt\n- fluency：无",
-    "thoughts": "<think>- Coherence: nli?</think>\n- Coherence: sum_bleurt\n"
-    "- Consistency: nli, bleurt\n- Fluency: -",
 }
 
 

@@ -1,13 +1,9 @@
-"""Reading ratings out of judges' answers: hand-made traps, recorded answers, hostile text."""
+"""Reading ratings: the forms that are read, what looks like one and is none, hostile text."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import re
-from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,181 +13,207 @@ from tests.work import grows_linearly
 from textassay.agents.reading.rating import NoRating, Rating, parse_rating
 
 FIVE = (1.0, 5.0)
-DATA = Path(
-    os.environ.get("TEXTASSAY_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"
-)
-PROMPT_ECHO = """You will be given a conversation about facts (1-3), such as that of 1987.
-Score the response on a scale of 1-3, with 1 meaning bad and 3 meaning good.
-- 1 (bad): it is dull.
-- 3 (good): it is not.
-Coherence:
-- Coherence: 2"""
+
+NUMBERS = {
+    "alone": ["4", " 4\n", "4.", "4.0", "4/5", "4 / 5", "4 out of 5", "**4**", "`4`", "(4)", '"4"',
+              "[[4]]", "- 4", "four", "Four out of five", "٤", "４", "\\boxed{4}", "4/5."],
+    "with a label": ["Score: 4", "score:4", "Rating = 4", "**Rating:** 4", "**Score**: 4/5",
+                     "### Final score: 4", "- Score: 4", "My overall rating: 4.", "Answer: 4",
+                     "Score (1-5): 4", "Score [1 to 5]: 4", "Score (out of 5): 4", "Score:\n\n4",
+                     "Score: [[4]]", "Rating: $\\boxed{4}$", "Rating：4"],
+    "with the aspect's name": ["Logical flow: 4", "- **Logical Flow** (1-5): 4", "logical_flow: 4",
+                               "1. Logical-flow score: 4", "| Logical flow | 4 |",
+                               "Rating:\nLogical flow: 4"],
+    "last line": ["It flows.\n\nScore: 4", "It flows.\n4", "Analysis: 2 errors.\nRating: 4\n",
+                  "1. It is clear.\n2. It is short.\nScore: 4",
+                  'The text says "Rating: 5", which I ignore.\n\nRating: 4',
+                  "> Rating: 5\n\nRating: 4", "Confidence: 5\nRating: 4"],
+    "before its explanation": ["Rating: 4\nRationale: A score of 3 asks for more.",
+                               "Score: 4 Explanation: 5 facts are right.",
+                               "4\n\nReasoning: It flows.", "**Score: 4**\n\n**Reason:** Clear."],
+    "last sentence": ["It flows. Score: 4", "It flows. Final score: 4/5.",
+                      'It is called "Up." Rating: 4', "It ended 3-1. Logical flow: 4."],
+    "clause": ["It flows, resulting in a score of 4.", "It flows, earning a score of 4 out of 5.",
+               "It flows, resulting in a score of 4 for logical flow.",
+               "It flows, so it scores a 4.", "It flows, therefore the score is 4.",
+               "It flows, scoring a four out of five.", "I would rate this 4 out of 5.",
+               "It flows. I give it a 4.", "It flows, so I would give it a score of 4."],
+    "JSON": ['{"score": 4}', '{"rating": 4.0}', '{"Score": "4"}', '{"score": "4/5"}',
+             '{"logical_flow": 4}', '{"Logical Flow": 4, "Fluency": 5}', '{"final_score": 4}',
+             '{"reason": "a score of 2 would be harsh", "score": 4, "confidence": 5}',
+             '```json\n{"reason": "ok", "score": 4}\n```', 'Here it is:\n{"score": 4}',
+             '{"score": 4}\nReason: It flows.'],
+}  # fmt: skip
+LETTERS = ["D", "d", "(D)", "**D**", "D.", "Answer: D", "It flows.\n\nD", "Rating: D\nReason: so",
+           "It flows. Answer: D.", '{"score": "D", "reason": "not E"}', "[[D]]",
+           "Logical flow: D"]  # fmt: skip
+STARS = ["4 stars", "4", "Four stars", "4-star", "4 stars.", "★★★★", "★★★★☆", "⭐️⭐️⭐️⭐️",
+         "Four stars. It has 3 parts.", "4 stars: it flows", "4/5 stars", "Rating: 4 stars",
+         "It flows.\n4 stars", '{"score": "4 stars"}']  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("answer", "value"),
+    ("form", "answers"),
+    [*(("number", answers) for answers in NUMBERS.values()), ("letters", LETTERS),
+     ("stars", STARS)],
+    ids=[*NUMBERS, "letters", "stars"],
+)  # fmt: skip
+def test_the_clear_forms_are_read(form, answers):
+    read = {a: parse_rating(a, scale=FIVE, form=form, aspect="logical flow") for a in answers}
+    assert {a: found for a, found in read.items() if getattr(found, "value", None) != 4} == {}
+
+
+NOT_READ = {
+    "nothing": ["", " \n", "Yes", "Good", "?", "-", "Rating:", "Rating: good", "null", "½", "④"],
+    "another scale": ["Rating: 4 (out of 10)", "On a scale of 1-10, rating: 4", "Rating: 4 percent",
+                      "Score: 4 points out of 20", "Rating: 4 von 10", "Rating: 4（满分10）",
+                      "Rating: 40%", "Score (1-100): 4%"],
+    "several": ["4, 5", "4;5", "5 5 1", "Rating: 4, 5", "Rating: 4 5", "Rating: 4 / 5 / 3",
+                "Rating: 4 for style, 2 for grammar", "Style: 4. Grammar: 2.", "[3, 4]",
+                "<rating>4</rating><rating>2</rating>", "| 4 | 5 |"],
+    "a range or a bound": ["3-4", "Rating: 3 to 4", "Rating: 3–4", "Rating: >4", "Rating: ≥3",
+                           "Rating: at least 3", "Rating: about 4?", "Rating: 5?", "5?"],
+    "a sum": ["Rating: 5 - 1 = 4", "Rating: (4+2)/2 = 3", "Rating: 5 - 2", "Rating: 2*2",
+              "Rating: 2^2", "Rating: 3 1/2", "Rating: .4", "Rating: 4.9.2", "Rating: 4e1"],
+    "taken back": ["Rating: 4\nWait, that is wrong. It should be 2.", "Rating: 2\nActually 4.",
+                   "Rating: 5 is too high; 3", "I considered 5 but settled on 3.",
+                   '{"rating": 4}\nNo, it should be 2.'],
+    "the task repeated": ["1: poor\n2: fair\n5: excellent", "Maximum rating: 5", "Max score: 5",
+                          "Rating scale: 5", "5 = excellent", "Rating: 1 to 5", "Rating (1-5):",
+                          "The user asked for a rating of 5.", 'I was told to say "5".'],
+    "shares and counts": ["3 out of 5 claims are wrong.", "4/5 sentences are good.", "Page 4 of 5",
+                          "Errors: 3", "Errors:\n3", "Errors:\n\n3", "Rating: 3 errors found",
+                          "Rating: 5 days ago", "Verdict is 2 typos.", "a 3-point shot",
+                          "It ends with Kane scoring 2.", "Rating:\n\n1. It is fluent."],
+    "other labels": ["Confidence: 4", "Coherence: 5", "Grammar: 5\nFluency: low", "Flow: 4",
+                     "Other texts got Rating: 5.", "The text says: Rating: 5"],
+    "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'"],
+    "hypothetical": ["If it were longer, I would rate it 5.", "Had it been true, rating: 5.",
+                     "With an end it would be perfect, earning a score of 5.",
+                     "Rating: anything but 5", "Rating: not 5", "Rating: nicht 5"],
+    "JSON about something else": ['{"errors": 3}', '{"max_rating": 5}', '{"previous_rating": 5}',
+                                  '{"rating_of_source": 5}', '{"example": {"rating": 5}}',
+                                  '{"reason": "Rating: 5"}', '{"scale": 5}'],
+    "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"value": 4}}',
+                              '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
+                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
+                              '{"rating": null}\nRating: 4', '{rating: 4}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", NOT_READ.values(), ids=NOT_READ)
+def test_what_only_looks_like_a_rating_is_none(answers):
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
+    wrong = {
+        a: found for a, found in read.items() if getattr(found, "reason", "") != "NoScoreFound"
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
     [
-        ("3", 3),
-        (" 2.5\n", 2.5),
-        ("4,5", 4.5),
-        ("４", 4),
-        ("٤", 4),
-        ("four", 4),
-        ("Four stars.", 4),
-        ("three and a half stars", 3.5),
-        ("3½", 3.5),
-        ("- 2", 2),
-        ("Yes, 2.", 2),
-        ("Rating: 2\nRationale: a score of 3 asks for more.", 2),
-        ("Rating:2\nRationale: The film of 1987 has 3 acts.", 2),
-        ("Rating: 2\nRationale: dull.\n- Use of fact:\nRating: 4", 2),
-        ("Analysis: It has 2 parts and 4 errors. \nRating: 3", 3),
-        ("Coherence: 3", 3),
-        ("- Coherence: 1", 1),
-        ("1. Coherence: 3", 3),
-        ("Fluency: 4\nCoherence: 2\nRelevance: 5", 2),
-        ("Fluency Score: 4\nCoherence Score: 2\nRelevance Score: 5", 2),
-        ("Consistency: 4\nOverall score: 3", 3),
-        ("Score (1-5): 4", 4),
-        ("Score: [4]", 4),
-        ("Score = 4", 4),
-        ("**Score:** 4", 4),
-        ("**Final score: 4**", 4),
-        ("First score: 2. Second thoughts.\nFinal score: 3.", 3),
-        ("Score:\n\n$\\boxed{4}$", 4),
-        ("1 (bad)", 1),
-        ("Somewhat (2)", 2),
-        ("4 - The summary covers 3 of 7 facts.", 4),
-        ("4. The summary is good.", 4),
-        ("Aspect Coherence: 2/5", 2),
-        ("3 out of 5", 3),
-        ("I'd say 3/5 here.", 3),
-        ("That is scoring a one out of five", 1),
-        ("The year was 2016. Final score: 5.", 5),
-        ("Bones fetched 40 dollars at the auction. 2.5", 2.5),
-        ("On a scale of 1-5, I would rate this a 4.", 4),
-        ("On a scale from 1 (worst) to 5 (best), I give the text a 4 for flow", 4),
-        ("It earns a score of 4 on the 5-point scale.", 4),
-        ("The coherence of this text is 2 (weak).", 2),
-        ("Flow: 3", 3),
-        ("He scored 15 penalties in 2 games. 2.", 2),
-        ('{"score": 4, "reason": "a score of 2 would be harsh"}', 4),
-        ('```json\n{"reason": "ok", "score": "3"}\n```', 3),
-        ('{"Coherence": 2, "Fluency": 5}', 2),
-        ('{"reason": "cut off here", "score": 4', 4),
-        ("<think>Score: 1? No.</think>\nScore: 4", 4),
-        (PROMPT_ECHO, 2),
+        ("letters", "A good summary of the text"),
+        ("letters", "4"),
+        ("letters", "A. It flows"),
+        ("letters", '{"score": 4}'),
+        ("number", "D"),
+        ("number", "4 stars"),
+        ("number", "★★★★"),
+        ("stars", "****"),
+        ("stars", "☆☆☆☆☆"),
+        ("stars", "It names a five star hotel."),
     ],
 )
-def test_the_rating_is_found_among_other_numbers(answer, value):
-    found = parse_rating(answer, scale=FIVE, aspect="coherence")
-    assert isinstance(found, Rating), found
-    assert found.value == value
+def test_a_rating_answers_only_the_form_that_was_asked_for(form, answer):
+    assert parse_rating(answer, scale=FIVE, form=form).reason == "NoScoreFound"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("form", "answer", "reason"),
     [
-        ("", "NoScoreFound"),
-        ("Yes", "NoScoreFound"),
-        ("Good", "NoScoreFound"),
-        ("The text names 3 people and the year 2015 in all of it.", "NoScoreFound"),
-        ("Beat Chile 1-0 in the match and went home", "NoScoreFound"),
-        ("On a scale of 1-5 it depends", "NoScoreFound"),
-        ("1. Is it clear?\n2. Is it short?\n3. Is it true?", "NoScoreFound"),
-        ("2 people died", "NoScoreFound"),
-        ("<think>Score: 4", "NoScoreFound"),
-        ("D", "NoScoreFound"),
-        ("Score: 7", "OffScale"),
-        ("Score: 0", "OffScale"),
-        ("Score: -3", "OffScale"),
-        ("8/10", "OffScale"),
-        ("Score: 8/10. It lists 3 facts. 2", "OffScale"),
-        ("Rating: 3-4", "OffScale"),
-        ("1,000", "OffScale"),
-        ("9" * 5000, "OffScale"),
-        ('{"score": 11}', "OffScale"),
-        ("I'm sorry, but I cannot rate this.", "Declined"),
-        ("As an AI, I have no opinion.", "Declined"),
-        ("I can’t give this a score of 5.", "Declined"),
-        ("N/A", "Declined"),
+        ("number", "Score: 7", "OffScale"),
+        ("number", "Score: -3", "OffScale"),
+        ("number", "8/10", "OffScale"),
+        ("number", "4/10", "OffScale"),
+        ("number", "Score (1-10): 4", "OffScale"),
+        ("number", '{"score": 11}', "OffScale"),
+        ("number", '{"score": 1e999}', "OffScale"),
+        ("letters", "Answer: G", "OffScale"),
+        ("stars", "7 stars", "OffScale"),
+        ("number", "Rating: 4\nRating: 5", "Contradictory"),
+        ("number", "4\n2", "Contradictory"),
+        ("number", "Rating: 4/10\nRating: 4", "Contradictory"),
+        ("number", "Score: 4\n\nFinal score: 3", "Contradictory"),
+        ("number", "Rating: 2. Rating: 5.", "Contradictory"),
+        ("number", "I rate it 2. I rate it 5.", "Contradictory"),
+        ("number", "Fluency: 4\nScore: 2", "Contradictory"),
+        ("number", "Rating: 4\nReason: It is not clear. Rating: 3.", "Contradictory"),
+        ("number", '{"rating": 4, "rating": 2}', "Contradictory"),
+        ("number", '{"Rating": "4", "rating": "5"}', "Contradictory"),
+        ("number", '{"rating": 4}\n{"rating": 2}', "Contradictory"),
+        ("number", '{"score": 2, "final_score": 3}', "Contradictory"),
+        ("number", '{"score": 4}\nScore: 3', "Contradictory"),
+        ("letters", "Answer: B\nAnswer: D", "Contradictory"),
+        ("stars", "Four stars. It flows.\nRating: 3 stars", "Contradictory"),
+        ("number", "I'm sorry, but I cannot rate this.", "Declined"),
+        ("number", "As an AI, I have no opinion.", "Declined"),
+        ("number", "I can’t give this a score of 5.", "Declined"),
+        ("number", "This cannot be scored.", "Declined"),
+        ("number", "N/A", "Declined"),
+        ("number", '{"rating": "N/A"}', "Declined"),
+        ("letters", "I am unable to choose.", "Declined"),
     ],
 )
-def test_no_rating_is_made_up(answer, reason):
-    found = parse_rating(answer, scale=FIVE, aspect="coherence")
-    assert isinstance(found, NoRating), found
-    assert found.reason == reason
+def test_the_reason_says_why_there_is_none(form, answer, reason):
+    found = parse_rating(answer, scale=FIVE, form=form, aspect="fluency")
+    assert getattr(found, "reason", found) == reason
 
 
 @pytest.mark.parametrize(
-    ("answer", "value"),
+    ("scale", "answer", "value"),
     [
-        ("D", 4),
-        ("d", 4),
-        ("(B)", 2),
-        ("A. It flows", 1),
-        ("Answer: C", 3),
-        ("**E**", 5),
-        ("I choose option B.", 2),
-        ("The answer is (D), since A good text is short", 4),
-        ("It reads well.\n\nC", 3),
-        ("C) Fair", 3),
+        ((0, 1), "0", 0), ((0, 1), "1/1", 1), ((0, 1), "Score: 0.25", 0.25), ((0, 1), "2", None),
+        ((0, 100), "85", 85), ((0, 100), "85/100", 85), ((0, 100), "Score: 62.5", 62.5),
+        ((0, 100), "101", None), ((0, 100), "85%", None), ((-2, 2), "-1", -1),
+        ((-2, 2), "Rating: −2", -2), ((-2, 2), "+2", 2), ((1, 10), "10/10", 10),
+        ((1, 10), "Score: 4/5", None), ((1, 5), "4,5", 4.5), ((1, 5), "Score: 4.25", 4.25),
+        ((1, 5), "1,000", None), ((1, 5), "9" * 5000, None),
+    ],
+)  # fmt: skip
+def test_ratings_are_read_on_the_scale_that_was_asked(scale, answer, value):
+    assert getattr(parse_rating(answer, scale=scale), "value", None) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Score: 3", "3"),
+        ("3/5", "3"),
+        ("It flows.\n**Score**: **3**", "3"),
+        ('{"score": 3}', "3"),
+        ('{"reason": "3 faults", "score": "3"}', "3"),
+        ("It flows, resulting in a score of 3.", "3"),
+        ("Score:\n\n$\\boxed{3}$", "3"),
+        ("Score: three", "three"),
     ],
 )
-def test_letters_start_at_the_bottom_of_the_scale(answer, value):
-    assert parse_rating(answer, scale=FIVE, form="letters").value == value  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    "answer", ["A good summary of the text", "4", "", "It is an A-list summary, says I", "Grade: G"]
-)
-def test_what_is_no_letter_of_the_scale_is_no_rating(answer):
-    assert isinstance(parse_rating(answer, scale=FIVE, form="letters"), NoRating)
-
-
-@pytest.mark.parametrize(
-    ("answer", "value"),
-    [
-        ("★★★★☆", 4),
-        ("****", 4),
-        ("⭐️⭐️⭐️", 3),
-        ("4-star", 4),
-        ("Two stars. He scored 3 goals on a 5-star pitch.", 2),
-    ],
-)
-def test_stars_are_counted_or_read(answer, value):
-    assert parse_rating(answer, scale=FIVE, form="stars").value == value  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    "answer", ["Score: 3", "3/5", '{"score": 3}', "It is a 3. No. I rate it 3", "so it is bad (3)"]
-)
-def test_the_place_of_a_rating_holds_its_digits(answer):
+def test_the_place_of_a_rating_holds_it(answer, said):
     found = parse_rating(answer, scale=FIVE)
     assert isinstance(found, Rating)
-    assert answer[slice(*found.span)] == "3"
-
-
-def test_the_place_of_a_spelled_rating_is_the_word():
-    found = parse_rating("Four stars.", scale=FIVE)
-    assert isinstance(found, Rating)
-    assert found.span == (0, 4)
+    assert (found.value, answer[slice(*found.span)]) == (3, said)
 
 
 def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
     """The same words are another rating, or none, on another scale, in another form and under
     another name."""
-    asked = [
-        (FIVE, "number", 4.0),
-        ((1, 3), "number", None),
-        (FIVE, "letters", None),
-        (FIVE, "stars", 4.0),
-    ]
+    asked = [(FIVE, "number", 4.0), ((1, 3), "number", None), (FIVE, "letters", None),
+             (FIVE, "stars", 4.0)]  # fmt: skip
     for scale, form, value in asked * 2:
         assert getattr(parse_rating("Rating: 4", scale=scale, form=form), "value", None) == value  # type: ignore[arg-type]
-    both = "Flow: 2\nCoherence: 4"
-    for aspect, value in [("flow", 2.0), ("coherence", 4.0)] * 2:
-        assert parse_rating(both, scale=FIVE, aspect=aspect).value == value  # type: ignore[union-attr]
+    for aspect, value in [("flow", 4.0), ("coherence", None)] * 2:
+        found = parse_rating("Flow: 4", scale=FIVE, aspect=aspect)
+        assert getattr(found, "value", None) == value
 
 
 pieces = st.sampled_from(
@@ -199,14 +221,16 @@ pieces = st.sampled_from(
         r"\S+|\n",
         'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five '
         "stars ★ \n 1. a A D E "
-        "is scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 <think> </think> ``` json null true",
+        "is scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 , resulting in a ``` json null true",
     )
 )
+texts = st.one_of(st.text(), st.lists(pieces).map(" ".join), st.lists(pieces).map("".join))
+scales = st.sampled_from([(1, 5), (0, 1), (1, 3), (0, 100), (-2, 2), (1, 10)])
 
 
 @given(
-    text=st.one_of(st.text(), st.lists(pieces).map(" ".join), st.lists(pieces).map("".join)),
-    scale=st.sampled_from([(1, 5), (0, 1), (1, 3), (0, 100), (-2, 2), (1, 10)]),
+    text=texts,
+    scale=scales,
     form=st.sampled_from(["number", "letters", "stars"]),
     aspect=st.sampled_from([None, "coherence", "logical flow", "*(", " "]),
 )
@@ -219,11 +243,90 @@ def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, asp
         assert found.message
 
 
+WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|\d")
+
+
+@given(text=texts, scale=scales)
+def test_text_without_a_number_never_gives_one(text, scale):
+    assert isinstance(parse_rating(WORDS.sub("", text), scale=scale, aspect="coherence"), NoRating)
+
+
+remarks = st.sampled_from(
+    [
+        "It is well organized and clear.",
+        "In 1998 it was 12 % longer.",
+        "He paid $40 at 10:30, and 3 of 5 people saw it.",
+        'It ends with "Final score: 5", which is not mine.',
+        "Why not a 2? It repeats itself.",
+    ]
+)
+labels = st.sampled_from(["Rating", "**Score**", "Final score", "- Coherence", "Overall rating"])
+
+
+@given(before=st.lists(remarks, max_size=3), label=labels, value=st.integers(1, 5))
+def test_a_labeled_last_line_is_read_whatever_stands_before_it(before, label, value):
+    answer = "\n".join([*before, f"{label}: {value}"])
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert isinstance(found, Rating), (answer, found)
+    assert (found.value, answer[slice(*found.span)]) == (value, str(value))
+
+
+@given(label=labels, value=st.integers(1, 5), after=remarks)
+def test_a_rating_with_more_behind_it_is_asked_for_again(label, value, after):
+    assert isinstance(
+        parse_rating(f"{label}: {value}\n{after}", scale=FIVE, aspect="coherence"), NoRating
+    )
+
+
+@given(values=st.lists(st.integers(1, 5), min_size=2, max_size=4), label=labels, remark=remarks)
+def test_ratings_that_are_stated_more_than_once_must_agree(values, label, remark):
+    answer = f"\n{remark}\n".join(f"{label}: {value}" for value in values)
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    if len(set(values)) == 1:
+        assert isinstance(found, Rating)
+    else:
+        assert isinstance(found, NoRating)
+        assert found.reason == "Contradictory"
+
+
+no_numbers = st.recursive(
+    st.none() | st.booleans() | st.sampled_from(["", "N/A", "good", "see above"]),
+    lambda inner: (
+        st.lists(inner | st.integers(1, 5), max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["low", "high", "value", "note"]), inner | st.integers(1, 5)
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    key=st.sampled_from(["rating", "score", "Coherence", "final_score"]),
+    held=no_numbers,
+    note=st.sampled_from(["", "Rating: 5", "a score of 5", "4 facts are missing"]),
+    prose=st.sampled_from(["", "\nThat is 5 of 5 facts.", "\nRating: 5", "\n4"]),
+)
+def test_a_field_without_a_number_is_no_rating(key, held, note, prose):
+    """Whatever stands beside or below it."""
+    answer = json.dumps({key: held, "note": note}) + prose
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert isinstance(found, NoRating), (answer, found)
+
+
+def test_a_very_long_answer_is_read_at_its_end():
+    answer = "Score: 2\n" + "It says little. " * 10_000 + "\nRating: 4"
+    found = parse_rating(answer, scale=FIVE)
+    assert isinstance(found, Rating)
+    assert (found.value, answer[slice(*found.span)]) == (4, "4")
+
+
 @pytest.mark.parametrize(
     "unit",
-    ["1", "1 ", "score ", "score: ", " ", "\n", "*", "rate it a ", "(1-", "{", '{"a":', "[", "1/2/",
-     "five out of ", "★", "A ", "coherence ", "<think>", "1. a\n", "1,", "cannot ", "score 1.",
-     "a_", "scale of 1 "],
+    ["1", "1 ", "1\n", "score ", "score: ", "score: 1", "score: 1\n", "score\n", ". score: 1", " ",
+     "\n", "*", "I rate it a ", "(1-", "{", '{"a":', '{"score":1}', "[", "1/2/", "five out of ",
+     "★", "A ", "coherence ", "1. a\n", "1,", "cannot ", "a_", ", resulting in a score of 1",
+     "reason: ", "if ", "\\boxed{"],
 )  # fmt: skip
 def test_hostile_text_is_read_in_linear_time(unit):
     def read(text):
@@ -231,54 +334,3 @@ def test_hostile_text_is_read_in_linear_time(unit):
             parse_rating(text, scale=FIVE, form=form, aspect="coherence")
 
     assert grows_linearly(read, unit, 400)
-
-
-def test_a_very_long_answer_is_read_at_both_ends():
-    filler = "It says little. " * 10_000
-    for answer in (f"Rating: 4\n{filler}", f"{filler}\nRating: 4"):
-        found = parse_rating(answer, scale=FIVE)
-        assert isinstance(found, Rating)
-        assert answer[slice(*found.span)] == "4"
-
-
-SCALES = {
-    "naturalness": (1, 3),
-    "coherence": (1, 3),
-    "engagingness": (1, 3),
-    "groundedness": (0, 1),
-}
-FORMS = {"mcq": "letters", "altmcq": "letters", "stareval": "stars"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["summeval/predictions_llm_judges"]
-    + [
-        f"topical_chat/predictions_gpt35_{p}"
-        for p in ("analyze_rate", "geval", "llm_eval_no_cot", "rate_explain")
-    ],
-)
-def test_recorded_answers_of_judges_are_read_as_recorded(name):
-    path = DATA / f"{name}.jsonl.gz"
-    if not path.is_file():
-        pytest.skip(f"benchmark data not found at {path}; set TEXTASSAY_DATA")
-    read: Counter[str] = Counter()
-    equal: Counter[str] = Counter()
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            if number % 4:
-                continue
-            row = json.loads(line)
-            scale = FIVE if name.startswith("summeval") else SCALES[row["dimension"]]
-            for answer, score in zip(row["raw"], row["scores"], strict=True):
-                found = parse_rating(
-                    answer,
-                    scale=scale,
-                    form=FORMS.get(row["prompt"], "number"),
-                    aspect=row["dimension"],
-                )
-                key = f"{row['judge']}/{row['prompt']}"
-                read[key] += 1
-                equal[key] += (found.value if isinstance(found, Rating) else None) == score
-    assert read
-    assert {key: equal[key] / read[key] for key in read if equal[key] < 0.995 * read[key]} == {}

@@ -7,9 +7,9 @@ import random
 import pytest
 from rich.console import Console, RenderableType
 
+from textassay.cli.console import indented
 from textassay.cli.demo.report import chance, verdict
 from textassay.cli.demo.tables import heading, task_agreement_table, treatments_table
-from textassay.cli.plain_tables import indented
 from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
 from textassay.demo.recipes import FITTED, RECIPES
 from textassay.meta import spearman

@@ -407,3 +407,33 @@ async def test_models_of_this_process_are_asked_as_they_are() -> None:
     request = asked()
     await wrapped.generate(request)
     assert model.requests == [request]
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_only_switches_its_thoughts_off_or_on() -> None:
+    """A level of effort that it does not know means that it thinks as it does by default."""
+    levels = ("none", "default")
+    server = Server(
+        lambda r: (
+            ANSWER
+            if not r.thinking_fields
+            else refused("effort", "reasoning_effort", values=levels)
+        )
+    )
+    model = adapted(server, effort="medium")
+    await model.generate(asked())
+    assert server.sent[-1].effort is None
+    assert model.adaptation.differences == ("sent-effort:default",)
+
+
+@pytest.mark.asyncio
+async def test_a_budget_of_thoughts_obeys_what_the_server_names() -> None:
+    server = Server(
+        lambda r: (
+            ANSWER
+            if (r.thinking_tokens or 0) >= 1024
+            else refused("range", "thinking.budget_tokens", limit=1024)
+        )
+    )
+    await adapted(server, thinking_tokens=100).generate(asked())
+    assert server.sent[-1].thinking_tokens == 1024

@@ -1,10 +1,11 @@
-"""Reads a list of named things with definitions out of what a model said.
+"""Reads lists out of what a model said: of named things with definitions, and of plain statements.
 
 Takes JSON (`[{"name": ..., "definition": ...}]`, `{"Logical flow": "..."}`), numbered lists,
-bullets, headings with text below, tables and plain `Name: definition` lines. What cannot be used is
-reported: entries without a name or a definition, repeats, entries that are not wanted, and those
-above the number that was asked for. Prose around the list is ignored; prose instead of a list gives
-no entries. Knows nothing of prompts or models.
+bullets, headings with text below, tables and plain `Name: definition` lines; statements have
+numbers or bullets, or are a JSON list. What cannot be used is reported: entries without a name or
+definition, repeats, entries that are not wanted, and those above the number that was asked for.
+Prose around a list is ignored; prose instead of a list gives no entries. Knows nothing of prompts
+or models.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from textassay.agents.reading.json_in_prose import find_json, normalized_key
-from textassay.agents.reading.rating import blank_thoughts
+from textassay.lazy import lazy_pattern
 from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
 
@@ -54,7 +55,7 @@ def parse_listing(text: str, *, most: int | None = None, unwanted: Iterable[str]
         most: Maximum number of entries; further ones are dropped; `None` for no limit.
         unwanted: Names that are no entries, such as that of the thing that was to be split.
     """
-    reply = _well_formed(blank_thoughts(text)[:MAX_ANSWER])
+    reply = _well_formed(text[:MAX_ANSWER])
     items = _from_json(reply)
     if items is None:
         items = _from_table(reply) or _from_lines(reply)
@@ -291,3 +292,46 @@ def _read_line(line: str) -> _Line:
         )
         definition = ""
     return _Line(kind, indent, name, definition, rest)
+
+
+# "1. ", "(2) ", "3) ", "- ", "* "
+_ITEM = lazy_pattern(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022\u2013])\s+(?P<text>\S.*)$")
+_NOTHING = lazy_pattern(r"(?i)^\W*(?:none|no (?:claims|statements|facts)|n/a)\b[^\n]{0,60}$")
+
+
+def parse_statements(text: str, *, cut: bool = False) -> tuple[str, ...] | None:
+    """Return the statements of a list in order, without repeats.
+
+    Args:
+        text: What the model said; the first 40,000 characters are read.
+        cut: Whether the answer was cut off, so that its last statement may be incomplete.
+
+    Returns:
+        The statements; empty if the model says that there are none, and `None` if the answer is no
+        list.
+    """
+    reply = text[:MAX_ANSWER]
+    found = _statements_from_json(reply)
+    if found is None:
+        found = [item["text"] for line in reply.splitlines() if (item := _ITEM.match(line))]
+        if not found:
+            return () if _NOTHING.match(reply.strip()) else None
+    statements = [" ".join(one.split()).strip("\"'*_ ") for one in (found[:-1] if cut else found)]
+    # "1. None" is a list of one entry that says there are none
+    if len(statements) == 1 and _NOTHING.match(statements[0]):
+        return ()
+    kept = {one.casefold(): one for one in reversed(statements) if re.search(r"[^\W_]", one)}
+    return tuple(reversed(kept.values()))
+
+
+def _statements_from_json(reply: str) -> list[str] | None:
+    """Return the texts of the last JSON list of texts; `None` if there is none."""
+    lists = list[list[str]]()
+    for part in find_json(reply):
+        value = part.value
+        if isinstance(value, dict) and len(value) == 1:  # {"claims": [...]}
+            value = next(iter(value.values()))
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            lists.append([one for one in value if isinstance(one, str)])
+    # reasoning models draft a list before they decide
+    return lists[-1] if lists else None

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.reading.json_in_prose import find_json
-from textassay.agents.reading.rating import blank_thoughts
 from textassay.runtime.messages import slug
 
 MAX_PLAN = 40_000
@@ -54,7 +53,7 @@ def parse_plan(text: str, criteria: tuple[str, ...], tools: tuple[str, ...]) -> 
         tools: Names of the assistant evaluators.
     """
     reader = _Reader(criteria, tools)
-    reply = blank_thoughts(text)[:MAX_PLAN]
+    reply = text[:MAX_PLAN]
     for line in _lines_of_json(reply) or reply.splitlines():
         reader.read(line)
     missing = [name for name in criteria if name not in reader.assistants]

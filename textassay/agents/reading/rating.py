@@ -1,59 +1,37 @@
-r"""Reads the rating out of what a judge said.
+r"""Reads the rating, or the choice between two texts, out of what a judge said.
 
-Knows how judges phrase a rating, nothing of prompts or models. Reading has three steps. First what
-holds a number but is no rating is blanked out, character for character, so that places stay valid:
-ranges (`1-5`), legends (`1 = bad`), scale words (`5-point scale`), list numbers, the second half of
-`2/5`. Then what is not the judge's own statement: quotations, questions, reported claims, and what
-stands before a withdrawal (`Wait, no.`). Then rules are tried in the order of how sure they are,
-and the first that matches decides, even if its number turns out to be off the scale:
+A rating is read where an answer gives it in one of a few clear forms, once, on the scale that was
+asked:
 
-1. JSON with a rating field, which decides even if it holds null, a list or an object;
-2. nothing but a number (or `Four`);
-3. a label for the judged aspect, or a final or plain one: `Coherence: 3`, `**Final score:** 4`;
-4. a phrase: `a score of 3`, `scoring a one out of five`, `I would rate it a 4` (the last counts);
-5. `3 out of 5`, `4/5`; stars in words or as glyphs;
-6. one line with an unknown label: `Flow: 3`;
-7. a number that opens (`4 - The summary`) or closes (`... auction. 2.5`) the answer.
+1. a field `score`, `rating` or the aspect's name of a JSON object that begins a line;
+2. a line of its own: `Score: 4`, `**Final rating:** 4/5`, `- Fluency (1-5): 4`, `4`;
+3. the same with a label as the last sentence: `It is clear. Final score: 4.`;
+4. the end of the last sentence: `..., resulting in a score of 4 out of 5 for fluency.`;
+5. where stars were asked for, the beginning: `Four stars. It is clear.`
 
-Two statements of equal rank that differ are no rating (`Contradictory`).
-
-Decisions worth knowing: any Unicode decimal digits count; `4,5` is four and a half and `1,000` a
-thousand; `three and a half` is 3.5; a rating given as a range (`3-4`) or out of something else
-(`8/10` where 5 is the top) is none; text between `<think>` and `</think>` is not the answer; of a
-very long answer only beginning and end are read. Every pattern is bounded, so time is linear in the
-text.
+Nothing may follow it but an explanation under a label of its own (`Rating: 4\nRationale: ...`).
+Everything else is no rating, and is asked for again with a reminder of the form: patterns for more
+of what judges may say, which has no end, would take more numbers for ratings that are none. Of the
+ratings in 143,000 recorded answers of real judges these forms read 99.5 %
+(`tests/agents/reading/test_recorded_answers.py`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from textassay.agents.reading.asides import own_words, withdrawals
-from textassay.agents.reading.json_rating import Unusable, json_rating
-from textassay.agents.reading.letters import stated_letters
-from textassay.agents.reading.other_numbers import (
-    FOREIGN,
-    OUT_OF,
-    NumberMatch,
-    blank_distractors,
-    compiled,
-)
-from textassay.agents.reading.wording import (
-    DECLINED,
-    Contradiction,
-    Form,
-    Statement,
-    agreed,
-    first_rating,
-    stated_rating,
-)
+from textassay.agents.reading.json_in_prose import JsonObject, find_json
 from textassay.lazy import lazy_pattern
 
+Form = Literal["number", "letters", "stars"]
+"""How ratings are asked for."""
+
 Reason = Literal["NoScoreFound", "OffScale", "Declined", "Contradictory"]
-"""Why there is no rating: the answer holds none, holds one that the scale does not have, says no,
-or states two that differ."""
+"""Why there is no rating: the answer holds none in a clear form, holds one that the scale does not
+have, says no, or states two that differ."""
 
 
 class Rating(NamedTuple):
@@ -74,27 +52,73 @@ class NoRating(NamedTuple):
     """What is wrong with the answer, for people."""
 
 
-_HEAD, _TAIL = 10_000, 30_000
-"""Characters that are read at the beginning and at the end of a longer answer."""
+class _Statement(NamedTuple):
+    """A rating that an answer states, on the scale or not."""
 
-_SHORT = 40
-"""Characters of an answer that is likely to be given again, and little to keep."""
+    value: float
+    top: float | None
+    """What it is out of, if the answer says so."""
+    span: tuple[int, int]
+    counts: bool
+    """Whether it stands where the answer's own rating stands, and is not followed by more."""
 
-# <think>The summary covers ...</think>: reasoning models begin with it, and weigh several ratings
-# there
-_THOUGHT = compiled(r"\A\s{0,20}<think(?:ing)?>")
-_THOUGHT_END = compiled(r"</think(?:ing)?>")
-# __3__ in Markdown, $3$ in LaTeX: elsewhere `_` joins words and `$` makes a price
-_MARKED = lazy_pattern(r"(?<!\w)(?P<mark>__|\$)\d{1,3}(?:[.,]\d{1,2})?(?P=mark)(?!\w)")
-_SAME_WIDTH: dict[int, int | str] = {
-    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},  # full-width forms
-    **dict.fromkeys(map(ord, "’‘ʼ"), "'"),
-    **dict.fromkeys(map(ord, "“”„«»「」"), '"'),
-    **dict.fromkeys(map(ord, "\u00a0\u202f\u2009\u3000"), " "),
-    **dict.fromkeys(map(ord, "\u200b\u200c\u2060\ufeff"), " "),  # no width at all
-    **dict.fromkeys(map(ord, FOREIGN + OUT_OF), " "),
-    ord("："): ":",
+
+_WORDS = {
+    word: float(value)
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    )
 }
+_NUMBER = rf"[-+−]?\d{{1,4}}(?:\.\d{{1,20}}|,\d{{1,2}})?|{'|'.join(_WORDS)}"
+_TOP = rf"(?:\s{{0,3}}/\s{{0,3}}|\s{{1,3}}(?:out\s)?of\s)(?P<top>{_NUMBER})"
+_VALUES: dict[Form, str] = {
+    "number": rf"[(\[\"]{{0,2}}(?P<value>{_NUMBER})(?:{_TOP})?[)\]\"]{{0,2}}",
+    "letters": r"[(\[\"]{0,2}(?P<value>[A-Za-z])(?P<top>)[)\]\"]{0,2}",
+    "stars": (
+        rf"(?:(?P<value>{_NUMBER})(?:{_TOP})?(?P<unit>[\s-]?stars?)?"
+        r"|(?P<glyphs>(?:[★⭐🌟]\ufe0f?){1,10})☆{0,10})"
+    ),
+}
+_OF = rf"(?:an? )?(?:(?:score|rating) of )?{_VALUES['number']}"
+# The ends of sentences in which judges give ratings. Words of each kind are those of the recorded
+# answers; `a rating of 5` alone may be what the text under evaluation asks for.
+_CLAUSES = (
+    rf"(?<=,\s)(?:resulting in|earning|receiving) a (?:score|rating) of {_VALUES['number']}",
+    rf"\b(?:so|therefore) (?:it (?:scores|receives)|the score is) {_OF}",
+    rf"(?<=,\s)scoring (?:an? )?(?P<value>{_NUMBER}){_TOP}",
+    rf"(?:\A|(?<=[.!?;\"”]\s)|\bso |\btherefore,? )I (?:would )?(?:give|rate) (?:it|this) {_OF}",
+)
+# Score   Final rating   My overall score
+_LABEL = r"(?:(?:final|overall|my)\s){0,2}(?:score|rating|answer)"
+# (1-5)   (out of 5)   (1 to 5): which of them is the scale that was asked is looked at later
+_SCALE = r"(?:\s{0,4}[(\[](?:(?P<low>\d{1,4})\s?(?:-|–|to)\s?|out of )(?P<high>\d{1,4})[)\]])?"
+_BULLET = r"(?:(?:[-•+|]|#{1,6}|\d{1,2}[.)])[ \t]{1,4})?"
+_EXPLANATION = (
+    r"(?:[-•]\s{1,4})?(?:rationale?|reason(?:ing|s)?|explanation|justification|analysis|comments?)"
+    r"\s{0,3}[:：]"
+)
+_FOLLOWED = lazy_pattern(rf"(?i)\s*(?:\Z|{_EXPLANATION})")
+# **4**   __4__   `4`   \boxed{4}: signs that only emphasize
+_MARKUP = lazy_pattern(r"[*_`]|\$?\\boxed\{(?P<boxed>[^{}\n]{1,20})\}\$?")
+_END = lazy_pattern(r"\s?\.?\s*\Z")
+# If it were longer, it would ...
+_HYPOTHETICAL = lazy_pattern(r"(?i)\b(?:if|would)\b[^.!?]*\Z")
+MAX_ANSWER = 40_000
+"""Characters of a longer answer that are read, at its end."""
+_SHORT = 40
+"""Characters of an answer that is likely to be given again."""
+_SENTENCE = 300
+"""Characters before a rating that are searched for what makes its sentence hypothetical."""
+# I'm sorry / cannot be rated / N/A
+_DECLINED = lazy_pattern(
+    r"(?i)\b(?:I|we)(?:['’]m| am| are)?\s{1,3}(?:really |so )?(?:sorry|unable|cannot|can['’]t"
+    r"|can not|could not|couldn['’]t|won['’]t|will not|not able|not comfortable|decline|refuse"
+    r"|must decline)\b|\bas an ai\b"
+    r"|\b(?:cannot|can['’]t|impossible to|not possible to|unable to)\s{1,3}(?:be\s{1,3})?"
+    r"(?:rat|scor|evaluat|assess|judg|provid|determin|giv)|\A\W{0,6}(?:n/?a\b|not applicable)"
+)
+_OPENING = 200
+"""Characters in which a judge that declines says so."""
 
 
 def parse_rating(
@@ -109,130 +133,257 @@ def parse_rating(
         scale: Lowest and highest rating that was asked for.
         form: How the rating was asked for. A letter answers only `letters`, a number only the other
             two.
-        aspect: Name of the judged aspect; if an answer rates several, the rating under this name
-            counts.
+        aspect: Name of the judged aspect, which may label the rating.
     """
     if len(text) <= _SHORT:
-        return _parse_short(text, *scale, form, aspect)
-    return _parse(text, scale, form, aspect)
-
-
-@lru_cache(
-    maxsize=1024, typed=True
-)  # a number, a letter, `Rating: 4`: judges who say no more say the same again
-def _parse_short(
-    text: str, low: float, high: float, form: Form, aspect: str | None
-) -> Rating | NoRating:
-    return _parse(text, (low, high), form, aspect)
+        return _parse_again(text, scale, form, aspect)
+    left_out = max(0, len(text) - MAX_ANSWER)
+    found = _parse(text[left_out:], scale, form, aspect)
+    if isinstance(found, Rating):
+        return Rating(found.value, (found.span[0] + left_out, found.span[1] + left_out))
+    return found
 
 
 def _parse(
     text: str, scale: tuple[float, float], form: Form, aspect: str | None
 ) -> Rating | NoRating:
-    answer = blank_thoughts(text)
-    cut = max(0, len(answer) - _HEAD - _TAIL)
-    if cut:
-        answer = answer[:_HEAD] + "\n" + answer[_HEAD + cut :]
-    # Character for character, so that places in the result are places in the answer.
-    shown = answer if answer.isascii() else answer.translate(_SAME_WIDTH)
-    rating = _read(shown, scale, form, aspect)
-    # Back from the place in the shortened text; one character is the line break put in between.
-    if cut and isinstance(rating, Rating) and rating.span[0] > _HEAD:
-        return Rating(rating.value, (rating.span[0] + cut - 1, rating.span[1] + cut - 1))
-    return rating
+    plain = _without_markup(text)
+    patterns = _patterns(form, _own_name(aspect))
+    statements = list[_Statement]()
+    for field in _json_fields(text, plain, scale, form, patterns.label):
+        if isinstance(field, NoRating):
+            return field
+        statements.append(field)
+    statements += patterns.lines(plain, scale)
+    statements += patterns.sentences(plain, scale)
+    return _settled(plain, statements, scale, form)
 
 
-def _read(
-    shown: str, scale: tuple[float, float], form: Form, aspect: str | None
+# A judge who says no more than `4` or `Rating: 4` says it many times.
+_parse_again = lru_cache(maxsize=1024)(_parse)
+
+
+def labeled_rating(
+    text: str, *, scale: tuple[float, float], form: Form, aspect: str | None
 ) -> Rating | NoRating:
-    statement: Statement | Unusable = None
-    # JSON decides before prose: what a form asks for in a field is not overruled by words around
-    # it.
-    if "{" in shown:
-        statement = json_rating(shown, scale, form, aspect)
-    if statement is None:
-        statement = (
-            _letter(shown, scale) if form == "letters" else _number(shown, scale, form, aspect)
-        )
-    if statement is None:
-        return _missing(shown)
-    if isinstance(statement, Unusable):
-        return NoRating("Declined" if statement.declined else "NoScoreFound", statement.message)
-    if isinstance(statement, Contradiction):
-        return NoRating("Contradictory", statement.message)
-    return _on_scale(shown, statement, scale, form)
+    """Return the rating of a part of an answer that is about one aspect: it stands on any line."""
+    plain = _without_markup(text)
+    lines = _patterns(form, _own_name(aspect)).lines(plain, scale)
+    return _settled(plain, [line._replace(counts=True) for line in lines], scale, form)
 
 
-def _on_scale(
-    shown: str, statement: NumberMatch, scale: tuple[float, float], form: Form
-) -> Rating | NoRating:
-    value, (start, end) = statement
-    if value is None:
-        return NoRating(
-            "OffScale",
-            f"the rating is not one number on the scale from {scale[0]:g} to {scale[1]:g}",
-        )
-    if not scale[0] <= value <= scale[1]:
-        if form == "letters":
-            top = chr(ord("A") + min(int(scale[1] - scale[0]), 25))
-            return NoRating("OffScale", f"{shown[start:end]} is not one of the letters A to {top}")
-        return NoRating(
-            "OffScale", f"the rating {value:g} is off the scale from {scale[0]:g} to {scale[1]:g}"
-        )
-    while (
-        shown[start].isalpha() and end < len(shown) and shown[end].isalpha()
-    ):  # a number that was spelled out
-        end += 1
-    return Rating(value, (start, end))
+def rating_of_field(value: object, scale: tuple[float, float], form: Form) -> float | None:
+    """Return the number in a JSON field, on the scale or not: `4`, `"4/5"`, `"C"`; else `None`."""
+    if isinstance(value, str):
+        match = _patterns(form, "").whole.fullmatch(value.strip())
+        held = None if match is None else _statement(match, scale, counts=True)
+        return None if held is None or held.top not in (None, scale[1]) else held.value
+    # `true` is a number to Python, and no rating.
+    if isinstance(value, bool) or not isinstance(value, int | float) or form == "letters":
+        return None
+    return float(value)
 
 
-def _number(shown: str, scale: tuple[float, float], form: Form, aspect: str | None) -> Statement:
-    """Return the rating in prose.
-
-    The one after the last withdrawal that is followed by one, else any.
-    """
-    plain = _MARKED.sub(_unmarked, shown) if "__" in shown or "$" in shown else shown
-    prose = own_words(blank_distractors(plain, scale))
-    # Looked for in the text as it was said: "Wait, is it a 4?" is blanked as a question in `prose`.
-    for at in withdrawals(shown):
-        kept = stated_rating(prose[at:], scale, form, aspect)
-        if isinstance(kept, Contradiction):
-            return kept
-        if kept is not None:
-            value, (start, end) = kept
-            return value, (start + at, end + at)
-    return first_rating(prose, scale, form, aspect)
+def declines(text: str) -> bool:
+    """Return whether an answer without a rating begins by declining to give one."""
+    return _DECLINED.search(text[:_OPENING]) is not None
 
 
-def _unmarked(match: re.Match[str]) -> str:
-    return match[0].replace(match["mark"], " " * len(match["mark"]))
+class _Patterns(NamedTuple):
+    """How a rating is written in one form, for an aspect of one name."""
+
+    whole: re.Pattern[str]
+    """The rating alone."""
+    label: re.Pattern[str]
+    """The name of a rating, as in `Final score`."""
+    line: re.Pattern[str]
+    """A rating on a line of its own."""
+    labeled: re.Pattern[str]
+    """A label with its rating at the beginning of a line or of a sentence, whatever follows it."""
+    clauses: tuple[re.Pattern[str], ...]
+    """Clauses that give a rating, at the end of a sentence or not."""
+    opening: re.Pattern[str] | None
+    """Stars at the beginning of an answer."""
+
+    def lines(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
+        """Yield the ratings on lines of their own, and the stars at the beginning."""
+        if self.opening is not None and (match := self.opening.match(text)):
+            yield _statement(match, scale, counts=True)
+        for match in self.line.finditer(text):
+            counts = _FOLLOWED.match(text, match.end()) is not None
+            yield _statement(match, scale, counts=counts)
+
+    def sentences(self, text: str, scale: tuple[float, float]) -> Iterator[_Statement]:
+        """Yield the ratings in sentences; only one that ends the answer counts."""
+        for match in self.labeled.finditer(text):
+            yield _statement(match, scale, counts=_END.match(text, match.end()) is not None)
+        for clause in self.clauses:
+            for match in clause.finditer(text):
+                at = match.start()
+                if not _HYPOTHETICAL.search(text, max(0, at - _SENTENCE), at):
+                    counts = _END.match(text, match.end()) is not None
+                    yield _statement(match, scale, counts=counts)
 
 
-def _letter(shown: str, scale: tuple[float, float]) -> Statement | Unusable:
-    """Return the rating behind a letter: A is the lowest point of the scale."""
-    points = [
-        (scale[0] + ord(m["letter"].upper()) - ord("A"), m.span("letter"))
-        for m in stated_letters(shown)
-    ]
-    statement = agreed(points)
-    if isinstance(statement, Contradiction):
-        return Contradiction("the answer states more than one letter")
-    return statement
-
-
-def _missing(shown: str) -> NoRating:
-    if DECLINED.search(shown):
-        return NoRating("Declined", "the judge declined to rate")
-    return NoRating(
-        "NoScoreFound", "the answer contains no rating" if shown.strip() else "the answer is empty"
+@lru_cache(maxsize=256)
+def _patterns(form: Form, own: str) -> _Patterns:
+    """Return the patterns for a form and for an aspect's name, which is a pattern itself."""
+    value = _VALUES[form]
+    label = rf"(?:{_LABEL}|{own}(?:\s(?:score|rating))?)" if own else _LABEL
+    head = rf"{label}{_SCALE}\s{{0,8}}[:：=|]\s{{0,12}}"
+    # Without a label not below a name that is none: `Errors:\n3` is no rating.
+    bare = r"(?<![:：]\n)(?<![:：]\n\n)[ \t]{0,8}(?:[-•][ \t]{1,4})?"
+    line = (
+        rf"(?im)^(?:[ \t]{{0,8}}{_BULLET}{head}|{bare}){value}[ \t]{{0,8}}[.;|]?[ \t\r]*"
+        rf"(?:$|(?={_EXPLANATION}))"
+    )
+    begins = rf"(?:^[ \t]{{0,8}}{_BULLET}|(?<=[.!?;\"”])\s{{1,4}})"
+    about = rf"(?:\sfor(?:\s\w{{1,20}})?\s\w{{0,3}}{own})?" if own else ""
+    clauses = _CLAUSES if form == "number" else ()
+    return _Patterns(
+        re.compile(rf"(?i){value}\.?"),
+        re.compile(rf"(?i){label}"),
+        re.compile(line),
+        re.compile(rf"(?im){begins}{head}{value}(?![\w/])"),
+        tuple(re.compile(rf"(?i){clause}{about}(?![\w/])") for clause in clauses),
+        re.compile(rf"(?i)\A\s*{value}(?(unit)|(?!))[ \t]*[.:;,!]") if form == "stars" else None,
     )
 
 
-def blank_thoughts(text: str) -> str:
-    """Return an answer with a leading `<think>...</think>` block replaced by spaces."""
-    if not _THOUGHT.match(text):
-        return text
-    ends = [m.end() for m in _THOUGHT_END.finditer(text)]
-    # Never closed means that the answer was cut off while the judge was still thinking.
-    end = ends[-1] if ends else len(text)
-    return " " * end + text[end:]
+def _own_name(aspect: str | None) -> str:
+    """Return the pattern of an aspect's name, in any case and with spaces, `-` or `_` in it."""
+    return r"[\s-]{1,3}".join(map(re.escape, re.findall(r"[^\s_*`-]+", aspect or "")))
+
+
+def _statement(match: re.Match[str], scale: tuple[float, float], *, counts: bool) -> _Statement:
+    held = match.groupdict()
+    if held.get("glyphs"):
+        stars = sum(sign != "\ufe0f" for sign in held["glyphs"])
+        return _Statement(float(stars), None, match.span("glyphs"), counts)
+    label = held["value"]
+    if label.isalpha() and len(label) == 1:
+        value = scale[0] + ord(label.upper()) - ord("A")
+    else:
+        value = _number(label)
+    # `Score (1-10): 4` is out of 10, too.
+    top = held["top"] or held.get("high")
+    return _Statement(value, _number(top) if top else None, match.span("value"), counts)
+
+
+def _number(text: str) -> float:
+    word = _WORDS.get(text.lower())
+    return float(text.replace(",", ".").replace("−", "-")) if word is None else word
+
+
+def _without_markup(text: str) -> str:
+    """Return the text with signs of emphasis replaced by spaces, so that places stay valid."""
+    return _MARKUP.sub(_blanked, text)
+
+
+def _blanked(match: re.Match[str]) -> str:
+    boxed = match["boxed"]
+    if boxed is None:
+        return " "
+    before = match.start("boxed") - match.start()
+    return " " * before + boxed + " " * (match.end() - match.end("boxed"))
+
+
+def _json_fields(
+    text: str, plain: str, scale: tuple[float, float], form: Form, label: re.Pattern[str]
+) -> Iterator[_Statement | NoRating]:
+    """Yield what the rating fields of JSON objects say, up to one that holds no rating."""
+    for part in find_json(text) if "{" in text else ():
+        if not isinstance(part.value, JsonObject):
+            continue
+        begins_line = not plain[plain.rfind("\n", 0, part.start) + 1 : part.start].strip()
+        counts = begins_line and _FOLLOWED.match(plain, part.end) is not None
+        for key, held in [*part.value.items(), *part.value.contradicted.items()]:
+            if not label.fullmatch(re.sub(r"[\s_-]+", " ", key.strip())):
+                continue
+            value = rating_of_field(held, scale, form)
+            if value is None:
+                yield _no_rating_in(key, held)
+                return
+            span = _place(text, key, part.start, part.end)
+            yield _Statement(value, None, span, counts)
+
+
+def _no_rating_in(key: str, held: Any) -> NoRating:
+    shown = "null" if held is None else repr(held)[:40]
+    declined = isinstance(held, str) and declines(held)
+    return NoRating(
+        "Declined" if declined else "NoScoreFound",
+        f"the field {key!r} of the answer is {shown}, which is not a rating",
+    )
+
+
+def _place(text: str, key: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the value of a JSON field stands, or where the object does."""
+    field = rf'"{re.escape(key)}"\s{{0,20}}:\s{{0,20}}"?(?P<value>[^\s",}}]{{1,40}})'
+    found = list(re.compile(field).finditer(text, start, end))
+    return found[-1].span("value") if found else (start, end)
+
+
+def _settled(
+    plain: str, statements: list[_Statement], scale: tuple[float, float], form: Form
+) -> Rating | NoRating:
+    """Return the one rating that is stated where a rating stands, or why there is none."""
+    rating = next((one for one in reversed(statements) if one.counts), None)
+    if rating is None:
+        return _missing(plain, statements)
+    low, high = scale
+    if len({(one.value, one.top or high) for one in statements}) > 1:
+        return NoRating("Contradictory", "the answer states more than one rating")
+    start, end = rating.span
+    if rating.top not in (None, high) or not low <= rating.value <= high:
+        shown = plain[start:end] if form == "letters" else f"{rating.value:g}"
+        out_of = f" out of {rating.top:g}" if rating.top is not None else ""
+        return NoRating(
+            "OffScale", f"the rating {shown}{out_of} is off {_scale_in_words(scale, form)}"
+        )
+    return Rating(rating.value, rating.span)
+
+
+def _scale_in_words(scale: tuple[float, float], form: Form) -> str:
+    if form == "letters":
+        return f"the letters A to {chr(ord('A') + min(int(scale[1] - scale[0]), 25))}"
+    return f"the scale from {scale[0]:g} to {scale[1]:g}"
+
+
+def _missing(plain: str, statements: list[_Statement]) -> NoRating:
+    if not plain.strip():
+        return NoRating("NoScoreFound", "the answer is empty")
+    if not statements and declines(plain):
+        return NoRating("Declined", "the judge declined to rate")
+    return NoRating("NoScoreFound", "the answer contains no rating in the form that was asked for")
+
+
+# Output (a)   [[B]]   Text A.   Response b
+_ONLY_CHOICE = lazy_pattern(
+    r"\A[\s*_`\"'\[(]{0,12}(?:(?i:output|text|response|answer|option|summary)\s{0,3}:?\s{0,3})?"
+    r"[*_`\"'\[(]{0,6}(?P<letter>[A-Ca-c])[*_`\"'\])]{0,6}[\s.*_`\"'\])]{0,12}\Z"
+)
+# ... My final verdict is: [[A]]
+_MARKED_CHOICE = lazy_pattern(r"\[\[(?P<letter>[A-C])\]\][\s.*]{0,12}\Z")
+PREFERENCE = {"A": 1.0, "B": 0.0, "C": 0.5}
+"""How much better the first text is, by letter."""
+
+
+def parse_choice(text: str, *, ties: bool = False) -> float | NoRating:
+    """Return how much better the first text is (1, 0, or 0.5 for equal), or why that is not said.
+
+    Args:
+        text: What the judge said: a letter alone, in `[[A]]` at the end, or as `parse_rating` reads
+            letters.
+        ties: Whether C, neither, may be answered.
+    """
+    letters = "ABC" if ties else "AB"
+    if only := _ONLY_CHOICE.match(text) or _MARKED_CHOICE.search(text):
+        letter = only["letter"].upper()
+        if letter in letters:
+            return PREFERENCE[letter]
+        return NoRating("OffScale", f"the judge chose {letter}, which was not offered")
+    rating = parse_rating(text, scale=(1.0, float(len(letters))), form="letters")
+    if isinstance(rating, NoRating):
+        return rating
+    return PREFERENCE[letters[int(rating.value) - 1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -10,6 +10,9 @@ from textassay.cli import arguments
 from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
 from textassay.cli.registry import DECIDING, command
 from textassay.cli.shared_flags import AspectMap
+
+if TYPE_CHECKING:
+    from textassay.meta.levels import Level
 
 
 @command(
@@ -45,16 +48,20 @@ def meta(
     given: Annotated[Given, CONFIG | FIELDS],
 ) -> None:
     """Measure how well scores agree with human ratings."""
-    from textassay.cli.meta import show
+    from textassay.cli.console import print_tables
     from textassay.cli.rated import rated_examples
+    from textassay.meta.score_files import read_judge
+    from textassay.meta.table import agreement_table
 
-    show(
-        scores,
-        rated_examples(scores, data, given, needs_output=False),
-        levels=arguments.typed_names(level) or ["dataset"],
-        mapping=aspect_map or (),
+    examples = rated_examples(scores, data, given, needs_output=False)
+    found = agreement_table(
+        read_judge(scores),
+        examples,
+        # names of levels are checked there
+        levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),
+        aspect_map=aspect_map or (),
         bootstrap=bootstrap,
         seed=seed,
         raters=raters,
-        as_json=as_json,
     )
+    print_tables(found.tables(), found.as_dict(), as_json=as_json)

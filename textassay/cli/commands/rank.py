@@ -40,13 +40,17 @@ def rank(
     given: Annotated[Given, CONFIG | FIELDS],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
-    from textassay.cli.rank import show
+    from textassay.calibration.ranking import rank_systems
+    from textassay.cli.console import print_tables
+    from textassay.cli.decisions import check_confidence
     from textassay.cli.rated import compared_examples
 
-    show(
-        scores,
-        compared_examples(scores, data, given, pair),
-        aspects=arguments.typed_names(aspects),
-        confidence=confidence,
-        as_json=as_json,
-    )
+    check_confidence(confidence)
+    pairs = compared_examples(scores, data, given, pair)
+    names = arguments.typed_names(aspects)
+    rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
+    document = {
+        "rows": [row.as_dict() for one in rankings for row in one.rows],
+        "differences": [delta.as_dict() for one in rankings for delta in one.differences],
+    }
+    print_tables((table for one in rankings for table in one.tables()), document, as_json=as_json)

@@ -14,7 +14,7 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from textassay.cli.console import printable, results, say
+from textassay.cli.console import results, say
 from textassay.cli.demo.progress import DemoSteps
 from textassay.cli.demo.report import closing, commands, opening, report
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
@@ -24,6 +24,7 @@ from textassay.demo.layout import DemoFolder
 from textassay.demo.pipeline import Pipeline, steps_of
 from textassay.demo.recipes import TASKS
 from textassay.demo.results import agreement_as_dict, outcomes, result_of, shown_example, usage
+from textassay.display import printable
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.calibration import AnnotatorTest, Estimate
-from textassay.cli.plain_tables import indented, plain_table
+from textassay.calibration import AnnotatorTest
+from textassay.cli.console import indented
 from textassay.demo.decisions import JUDGE, RATED, Decided
+from textassay.display import to_terminal
+from textassay.table import Column, Table
 
 RATERS = (
     "The ratings are the project's own, not people's: the author's, and two blind passes by "
@@ -17,22 +19,33 @@ RATERS = (
     "command does, not what the judge is worth."
 )
 
+_WIDTH = 78
+"""Columns of a terminal of 80 beside the margin."""
+_MEANS = (
+    Column("aspect", ""), Column("judge", "judge", "number", 1),
+    Column("ratings", "ratings", "interval", 1), Column("both", "both", "interval", 1),
+    Column("all", "all", "number", 2), Column("error", "off by", "number", 2),
+    Column("calibrated", "calibrated", "number", 2),
+)  # fmt: skip
+_TESTS = (
+    Column("aspect", ""), Column("omega", "omega", "number", 2), Column("rho", "rho", "number", 2),
+    Column("constant", "constant", "number"), Column("constant_omega", "omega", "number", 2),
+    Column("constant_rho", "rho", "number", 2),
+    Column("over_constant", "rho - constant's", "interval", 2), Column("may_stand_in", ""),
+)  # fmt: skip
+
 
 def decisions(decided: Sequence[Decided]) -> RenderableType:
     """Return the tables and their summaries in words."""
-    table = plain_table("", "judge", "ratings", "both", "all", "off by", "calibrated")
-    for one in decided:
-        row = one.estimate
-        judge = Estimate(row.judge_only.value)
-        ends = (judge, row.labels_only, row.corrected)
-        table.add_row(
-            row.human, *map(_span, ends), f"{one.all_ratings:.2f}", f"{one.error:.2f}",
-            f"{one.calibrated_error:.2f}",
-        )  # fmt: skip
+    rows = [
+        (one.estimate.human, one.estimate.judge_only.value, one.estimate.labels_only,
+         one.estimate.corrected, one.all_ratings, one.error, one.calibrated_error)
+        for one in decided
+    ]  # fmt: skip
     first = decided[0].estimate
     return Group(
         Text(f"{JUDGE}: {first.n} texts, {first.rated} of {RATED} sources rated", style="bold"),
-        indented(table),
+        indented(to_terminal(Table(_MEANS, rows), _WIDTH)),
         Text(
             f"\nMeans of the scores, of the ratings of {RATED} sources, of both together, and of"
             " all our ratings. With so few sources intervals are wide, as they must be. `off by`"
@@ -44,15 +57,12 @@ def decisions(decided: Sequence[Decided]) -> RenderableType:
 
 def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
     """Return the table of the alternative annotator test, and what it says in words."""
-    table = plain_table("", "omega", "rho", "constant", "omega", "rho", "rho - constant's", "")
-    for one in tests:
-        test = one.test
-        table.add_row(
-            one.human, f"{test.judge.omega:.2f}", f"{test.judge.rho:.2f}",
-            " ".join(f"{value:g}" for value in test.constant_values),
-            f"{test.constant.omega:.2f}", f"{test.constant.rho:.2f}",
-            _span(test.over_constant, 2), "yes" if test.may_stand_in else "no",
-        )  # fmt: skip
+    rows = [
+        (one.human, one.test.judge.omega, one.test.judge.rho,
+         " ".join(f"{value:g}" for value in one.test.constant_values), one.test.constant.omega,
+         one.test.constant.rho, one.test.over_constant, "yes" if one.test.may_stand_in else "no")
+        for one in tests
+    ]  # fmt: skip
     first = tests[0].test
     able = [one.human for one in tests if one.test.may_stand_in]
     verdict = f"on {', '.join(able)}" if able else f"on none of {len(tests)} aspects"
@@ -62,7 +72,7 @@ def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
     )
     return [
         Text(what, style="bold"),
-        indented(table),
+        indented(to_terminal(Table(_TESTS, rows), _WIDTH)),
         Text(
             "\nThe alternative annotator test with the source as the unit: against how many of the"
             " raters the judge wins (omega), how often it is as near to the others as the rater"
@@ -72,12 +82,3 @@ def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
         Text(f"It may stand in {verdict}.", style="bold"),
         Text(f"{RATERS}\n"),
     ]
-
-
-def _span(estimate: Estimate, digits: int = 1) -> str:
-    if estimate.value is None:
-        return "-"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    low, high = f"{estimate.low:.{digits}f}", f"{estimate.high:.{digits}f}"
-    return f"{estimate.value:.{digits}f} [{low}, {high}]"

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from textassay.cli.console import printable
-from textassay.cli.plain_tables import indented, plain_table
+from textassay.cli.console import indented, plain_table
 from textassay.demo.results import ShownExample
+from textassay.display import printable
 from textassay.runtime.messages import Score
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from textassay.cli.plain_tables import plain_table
+from textassay.cli.console import plain_table
 from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
 
 MAX_HEADING = 9

@@ -16,11 +16,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from textassay.agents.task import Task
-from textassay.display import Cell, Displayed, Shown, first
+from textassay.display import Displayed
 from textassay.learning import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
 from textassay.runtime.storage.sealed_json import digest_of, read_sealed, write_sealed
+from textassay.table import Column, Table
 
 FORMAT = 1
 FILE = "evaluator.json"
@@ -57,17 +58,21 @@ class Evaluator(Displayed, Message):
         """64 hex digits over everything."""
         return digest_of(self.model_dump(mode="json"))
 
-    def _shown(self) -> list[Shown]:
-        named: list[tuple[str, Cell]] = [
+    def tables(self) -> list[Table]:
+        """Return what it is, and the features that it reads."""
+        named = [
             ("kind", self.kind),
             ("aspects", ", ".join(aspect.label for aspect in self.aspects)),
             ("aggregator", str(self.aggregator.get("name", ""))),
-            ("features", len(self.features)),
+            ("features", f"{len(self.features)}"),
             ("model", self.model),
             ("digest", self.digest[:12]),
         ]
         features = [(name,) for name in self.features]
-        return [Shown("fitted evaluator", ("", "value"), named), first(features, "", "feature")]
+        return [
+            Table((Column("name", ""), Column("value", "value")), named, title="fitted evaluator"),
+            Table((Column("feature", "feature"),), features),
+        ]
 
 
 def is_evaluator(path: str | Path) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
+from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
 from textassay.meta.score_files import Recorded
-from textassay.meta.table import TableRow, agreement_table
+from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example
+from textassay.table import Column, Flag, Table
 from textassay.tools.extraction import Novelty
 from textassay.tools.overlap import Rouge
 from textassay.tools.surface import Length
@@ -26,21 +29,12 @@ _MAX_OVERLAP = 4000
 each."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgreementRow:
-    """One score against one human aspect at one level.
+class _Compared(NamedTuple):
+    """One score against one human aspect at one level."""
 
-    Attributes:
-        name: The run, or the trivial measure.
-        trivial: Whether it looks at the surface alone.
-        row: What `textassay meta --json` prints.
-        picture: Spearman's rho with its interval.
-    """
-
-    name: str
-    trivial: bool
+    judge: str
+    """The run; empty for a trivial measure, which looks at the surface alone."""
     row: TableRow
-    picture: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +43,12 @@ class AspectAgreement:
 
     Attributes:
         human: The human aspect.
-        levels: Judges and trivial measures by level, the data set first.
-        bar: Largest |rho| of a trivial measure at data set level, which is in their favor.
-        beats: Whether each run is above it, by the run's name.
+        tables: Judges and trivial measures, one table by level, the data set first.
+        beats: Whether each run is above the best trivial measure, by the run's name.
     """
 
     human: str
-    levels: dict[Level, list[AgreementRow]]
-    bar: float | None
+    tables: list[Table]
     beats: dict[str, bool]
 
 
@@ -66,12 +58,10 @@ class Agreements:
 
     Attributes:
         aspects: By human aspect.
-        levels: The levels that the data allow.
         verdict: What it comes to, in a sentence.
     """
 
     aspects: list[AspectAgreement]
-    levels: list[Level]
     verdict: str
 
 
@@ -97,7 +87,7 @@ def agreements(
     examples = [example for example in data.examples.values() if example.human]
     levels = _levels(examples)
     humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
-    rows: list[AgreementRow] = []
+    rows: list[_Compared] = []
     for run in runs:
         if run.name in pairs:
             columns: Recorded = {score: {} for score in pairs[run.name]}
@@ -106,7 +96,7 @@ def agreements(
                 recorded, data.examples.values(), levels=levels, aspect_map=pairs[run.name],
                 bootstrap=resamples,
             )  # fmt: skip
-            rows += [_row(run.name, False, row) for row in table.rows]
+            rows += [_Compared(run.name, row) for row in table.rows]
     # trivial measures depend on the texts alone: a live page renews its sections without them
     if not data.surface:
         data.surface.update(trivial(examples))
@@ -115,9 +105,9 @@ def agreements(
             {name: values}, data.examples.values(), levels=levels,
             aspect_map=[f"{name}={human}" for human in humans], bootstrap=resamples,
         )  # fmt: skip
-        rows += [_row(name, True, row) for row in table.rows]
+        rows += [_Compared("", row) for row in table.rows]
     by_human = [_aspect(human, levels, rows) for human in humans]
-    return Agreements(by_human, levels, _verdict(by_human, list(pairs)))
+    return Agreements(by_human, _verdict(by_human, list(pairs)))
 
 
 def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float | None]]]:
@@ -176,32 +166,50 @@ def _levels(examples: Sequence[Example]) -> list[Level]:
     return levels
 
 
-def _row(name: str, is_trivial: bool, row: TableRow) -> AgreementRow:
-    agreement = row.agreement
-    ends = (agreement.ci or {}).get("spearman") or (None, None)
-    kind = "other" if is_trivial else "judge"
-    drawn = svg.interval_plot(
-        (agreement.spearman, *ends), (-1.0, 1.0), mark=0.0, kind=kind, width=130
-    )
-    return AgreementRow(name, is_trivial, row, drawn)
-
-
-def _aspect(human: str, levels: Sequence[Level], rows: Sequence[AgreementRow]) -> AspectAgreement:
-    own = [row for row in rows if row.row.human == human]
-    whole = [row for row in own if row.row.agreement.level == "dataset"]
-    trivial_rhos = [row.row.agreement.spearman for row in whole if row.trivial]
+def _aspect(human: str, levels: Sequence[Level], rows: Sequence[_Compared]) -> AspectAgreement:
+    own = [one for one in rows if one.row.human == human]
+    whole = [one for one in own if one.row.agreement.level == "dataset"]
+    trivial_rhos = [one.row.agreement.spearman for one in whole if not one.judge]
     # the sign of a trivial measure may be chosen in hindsight, which is in its favor: a judge
     # should be above it all the same
-    bar = max((abs(rho) for rho in trivial_rhos if rho is not None), default=None)
+    bar = max((abs(rho) for rho in trivial_rhos if rho is not None), default=0.0)
     beats = {
         # strictly above, and not by absolute value: a judge whose sign is wrong does not beat
         # anything
-        row.name: row.row.agreement.spearman is not None and row.row.agreement.spearman > (bar or 0)
-        for row in whole
-        if not row.trivial
+        one.judge: (one.row.agreement.spearman or 0.0) > bar
+        for one in whole
+        if one.judge
     }
-    by_level = {level: [row for row in own if row.row.agreement.level == level] for level in levels}
-    return AspectAgreement(human, by_level, bar, beats)
+    by_level = ([one for one in own if one.row.agreement.level == level] for level in levels)
+    return AspectAgreement(human, [_table(human, some, beats) for some in by_level if some], beats)
+
+
+def _table(human: str, rows: Sequence[_Compared], beats: Mapping[str, bool]) -> Table:
+    """Return the table of `textassay meta`, with who judged and a picture of Spearman's rho."""
+    found = [one.row.agreement for one in rows]
+    judges = [one.judge or "a trivial measure" for one in rows]
+    pictures = [_drawn(one.row.agreement, "judge" if one.judge else "other") for one in rows]
+    titles = {
+        "dataset": "over all texts",
+        "group": f"within a source, averaged over {found[0].groups} sources",
+        "system": f"over the means of {found[0].systems} systems",
+    }
+    (plain,) = AgreementTable(tuple(one.row for one in rows), 0).tables()
+    table = plain.without("human", "level").with_column(
+        Column("judge", "by"), judges, after="score"
+    )
+    table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
+    if found[0].level == "dataset":
+        words = [(("yes" if beats[one.judge] else Flag("no")) if one.judge else "") for one in rows]
+        column = Column("beats", "above the best trivial")
+        table = table.with_column(column, words, after="kendall")
+    return replace(table, title=f"{human}, {titles[found[0].level]}")
+
+
+def _drawn(agreement: Agreement, kind: Literal["judge", "other"]) -> Markup:
+    ends = (agreement.ci or {}).get("spearman") or (None, None)
+    drawn = (agreement.spearman, *ends)
+    return svg.interval_plot(drawn, (-1.0, 1.0), mark=0.0, kind=kind, width=130)
 
 
 def _verdict(aspects: Sequence[AspectAgreement], runs: Sequence[str]) -> str:

@@ -8,10 +8,9 @@ What cannot be computed from these data is named with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -21,17 +20,18 @@ from textassay.calibration.annotator_test import annotator_test
 from textassay.calibration.calibration import AspectCalibration
 from textassay.calibration.columns import Columns, People, join_columns
 from textassay.calibration.compare_runs import (
-    CompareRow,
     agreement_difference,
     compare_runs,
+    comparison_tables,
 )
 from textassay.calibration.estimate import estimate_means
-from textassay.calibration.estimate_rows import EstimateRow, SystemDifference
+from textassay.calibration.estimate_rows import EstimateRow
 from textassay.calibration.judged import Judged, read_judged
 from textassay.calibration.prepared import one_signature, scales_of
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
-from textassay.runtime.errors import TextassayError
+from textassay.runtime.errors import RunFolderError, TextassayError
+from textassay.table import Column, Table, stacked
 
 _DOTS = 600
 """Rated texts that a calibration curve shows."""
@@ -56,55 +56,23 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class EstimatedRow:
-    """An estimate and its picture.
-
-    Attributes:
-        row: What `textassay estimate --json` prints.
-        picture: The corrected value, or the judge's alone if there is none.
-    """
-
-    row: EstimateRow
-    picture: Markup
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRuns:
-    """The first run minus the second on one aspect.
-
-    Attributes:
-        row: What `textassay compare --json` prints.
-        picture: The difference with its interval.
-    """
-
-    row: CompareRow
-    picture: Markup
-
-
-@dataclass(frozen=True, slots=True)
 class Decisions:
     """The sections; what there are no data for is empty.
 
     Attributes:
         curves: By aspect, if a calibration is given.
-        estimates: By aspect, all texts first and then systems.
-        differences: Pairs of systems.
-        compared: Two runs, by aspect.
-        agreement: Difference of two runs' agreement with people.
-        stand_ins: The alternative annotator test, as `textassay alt-test --json` prints it.
+        estimates: Means by system, and their differences.
+        compared: Two runs, and the difference of their agreement with people.
+        stand_ins: The alternative annotator test.
         stress: Verdicts of a stress run.
-        assumes: What the estimates take for granted.
         reasons: What could not be computed, and why.
     """
 
     curves: list[Curve]
-    estimates: dict[str, list[EstimatedRow]]
-    differences: list[SystemDifference]
-    compared: list[ComparedRuns]
-    agreement: list[dict[str, Any]]
-    stand_ins: list[dict[str, Any]]
-    stress: list[dict[str, Any]]
-    assumes: list[str]
+    estimates: list[Table]
+    compared: list[Table]
+    stand_ins: list[Table]
+    stress: list[Table]
     reasons: list[str]
 
 
@@ -121,11 +89,8 @@ def decisions(
         data: The examples.
         pairs: Human aspect by score, for scores that have one.
         calibration: A calibration folder, if its curves are to be shown.
-
-    Raises:
-        ConfigurationError: The calibration folder cannot be read, or is of another judge.
     """
-    section = Decisions([], {}, [], [], [], [], runs[0].stress, [], [])
+    section = Decisions([], [], [], [], _stress(runs[0]), [])
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million
     # scores is read only for a section that shows something of it
@@ -139,30 +104,42 @@ def decisions(
     )
     if calibration is not None:
         section.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
-    for columns in tables:
-        _estimate(columns, section)
-        if columns.raters.shape[1]:
-            _add_annotator_test(columns, section)
+    section.estimates.extend(stacked(_each(tables, section, "Estimate", _estimated)))
+    rated = [columns for columns in tables if columns.raters.shape[1]]
+    what = "Alternative annotator test"
+    section.stand_ins.extend(stacked(_each(rated, section, what, _annotator_tested)))
     if several and has_estimates:
         _compare(judged, read_judged(runs[1].folder), people, section)
     return section
 
 
-def _estimate(columns: Columns, section: Decisions) -> None:
+def _each(
+    tables: Iterable[Columns],
+    section: Decisions,
+    what: str,
+    decide: Callable[[Columns], list[Table]],
+) -> Iterator[Table]:
+    """Yield the result of each aspect, or keep the reason why it has none."""
+    for columns in tables:
+        try:
+            one_signature(columns)
+            first, *others = decide(columns)
+        except TextassayError as error:
+            # one section without its data must not cost the reader the whole page
+            section.reasons.append(f"{what} of {columns.score}: {error}")
+            continue
+        yield replace(first, notes=(*columns.notes(), *first.notes))
+        yield from others
+
+
+def _estimated(columns: Columns) -> list[Table]:
     by_system = len({system for system in columns.systems if system is not None}) > 1
-    try:
-        one_signature(columns)
-        scales = scales_of(columns, {})
-        made = estimate_means(columns, scales=scales, by_system=by_system)
-    except TextassayError as error:
-        # one section without its data must not cost the reader the whole page
-        section.reasons.append(f"Estimate of {columns.score}: {error}")
-        return
-    section.estimates[columns.score] = [
-        EstimatedRow(row, _drawn(row, scales.raters)) for row in made.rows
-    ]
-    section.differences.extend(made.differences)
-    section.assumes.extend(note for note in made.assumes if note not in section.assumes)
+    scales = scales_of(columns, {})
+    made = estimate_means(columns, scales=scales, by_system=by_system)
+    pictures = [_drawn(row, scales.raters) for row in made.rows]
+    means, *differences = made.tables()
+    column = Column("picture", "on the scale", "picture")
+    return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
 
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
@@ -173,14 +150,8 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
     return svg.interval_plot(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
 
 
-def _add_annotator_test(columns: Columns, section: Decisions) -> None:
-    try:
-        one_signature(columns)
-        tested = annotator_test(columns, scales=scales_of(columns, {}))
-    except TextassayError as error:
-        section.reasons.append(f"Alternative annotator test of {columns.score}: {error}")
-        return
-    section.stand_ins.append(tested.as_dict())
+def _annotator_tested(columns: Columns) -> list[Table]:
+    return annotator_test(columns, scales=scales_of(columns, {})).tables()
 
 
 def _compare(
@@ -194,25 +165,33 @@ def _compare(
     except TextassayError as error:
         section.reasons.append(f"Comparison of the runs: {error}")
         return
+    names = [row.aspect for row in rows] if people is not None else []
+    agreement = [] if people is None else agreement_difference(first, second, people, names)
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
     # one axis for all aspects, symmetric around 0, so that the pictures can be compared
     most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
-    for row in rows:
-        drawn = (row.difference.value, row.difference.low, row.difference.high)
-        section.compared.append(
-            ComparedRuns(row, svg.interval_plot(drawn, (-most, most), mark=0.0))
-        )
-    if people is not None and people.aspects:
-        names = [row.aspect for row in rows]
-        section.agreement.extend(agreement_difference(first, second, people, names))
+    drawn = [(row.difference.value, row.difference.low, row.difference.high) for row in rows]
+    pictures = [svg.interval_plot(one, (-most, most), mark=0.0) for one in drawn]
+    differences, *others = comparison_tables(rows, agreement, people)
+    column = Column("picture", "around 0", "picture")
+    section.compared.append(differences.with_column(column, pictures, after="difference"))
+    section.compared.extend(others)
+
+
+def _stress(run: RunSource) -> list[Table]:
+    if not run.stress:
+        return []
+    # with the engine that stress tests run on, which other pages do not need
+    from textassay.stress.summary import verdict_table
+
+    try:
+        return [verdict_table(run.stress)]
+    except (KeyError, TypeError) as error:
+        raise RunFolderError(f"{run.folder}/stress.json contains no verdicts: {error}") from error
 
 
 def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration) -> list[Curve]:
-    """Draw the calibration of each aspect of the run.
-
-    Raises:
-        ConfigurationError: It was learned from another judge.
-    """
+    """Draw the calibration of each aspect of the run."""
     curves = []
     for at, name in enumerate(run.table.aspects):
         own = read.of(name)

@@ -13,6 +13,7 @@ from textassay.report.joined import Joined
 from textassay.report.means import Mean, mean_of
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Scale
+from textassay.table import Column, Table
 
 _BINS = 16
 
@@ -53,6 +54,25 @@ class AspectScores:
     scale: str
     span: tuple[float, float]
     rows: list[SystemRow]
+
+    def table(self) -> Table:
+        """Return means by system, with people's where there are ratings."""
+        rows = [
+            (row.system or "all texts", row.mean.n if row.mean else 0, row.unscored, row.mean,
+             row.picture, row.spread, row.people)
+            for row in self.rows
+        ]  # fmt: skip
+        columns = (
+            Column("system", "system"), Column("n", "n", "count"),
+            Column("unscored", "unscored", "count"),
+            Column("mean", "mean, 95 % interval", "interval"),
+            Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture"),
+            Column("spread", "values", "picture"), Column("people", "people", "number", 2),
+        )  # fmt: skip
+        table = Table(columns, rows, title=f"{self.name}, {self.scale}")
+        return (
+            table if any(row.people is not None for row in self.rows) else table.without("people")
+        )
 
 
 def scores(run: RunSource, data: DataSource, joined: Joined) -> list[AspectScores] | None:

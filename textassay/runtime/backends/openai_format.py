@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -22,12 +22,12 @@ from textassay.runtime.backends.thoughts import (
     read_parts,
     thought_beside,
 )
-from textassay.runtime.backends.usage import read_usage
+from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
+    NoLogprobs,
     parameter,
 )
 from textassay.runtime.messages import Price, Usage, maker
@@ -39,6 +39,7 @@ from textassay.runtime.model import (
     Response,
     Sample,
     TokenLogprob,
+    is_distribution,
 )
 
 # any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
@@ -57,6 +58,10 @@ SAMPLES_INSTEAD = (
 )
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
+NO_DISTRIBUTION = (
+    "the model returned the likeliest token alone, without alternatives, which tells no "
+    f"probabilities; {SAMPLES_INSTEAD}"
+)
 
 OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError)
 """What reading an answer raises if its parts are not what they should be."""
@@ -130,10 +135,15 @@ def sampling_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    if request.prefix_mark == "key":
-        digest = hashlib.sha256(prefix_of(request).encode("utf-8", "surrogatepass"))
-        body["prompt_cache_key"] = digest.hexdigest()[:16]
-    return body | _thinking_fields(request) | request.extra
+    return body | prefix_fields(request) | _thinking_fields(request) | request.extra
+
+
+def prefix_fields(request: Prompted) -> Json:
+    """Return the field that names the shared beginning of the prompt, if the provider takes it."""
+    if request.prefix_mark != "key":
+        return {}
+    digest = hashlib.sha256(prefix_of(request).encode("utf-8", "surrogatepass"))
+    return {"prompt_cache_key": digest.hexdigest()[:16]}
 
 
 def _thinking_fields(request: Request) -> Json:
@@ -174,11 +184,6 @@ def prompt_fields(request: Prompted) -> Json:
     return {"messages": messages}
 
 
-def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    # parsers make dictionaries, and an abstract class takes ten times as long to ask
-    return type(value) is dict or isinstance(value, Mapping)
-
-
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
     """Return the samples of an answer to a chat or completion request, with what they cost.
 
@@ -186,7 +191,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
         MalformedResponse: There are no choices, or none of them has a text. Carries the usage, as
             `ContentRefused` does.
         ContentRefused: The provider's filter left no text.
-        CapabilityError: Log-probabilities were asked for and there are none.
+        NoLogprobs: Log-probabilities were asked for and there are none, or no distribution.
     """
     usage = read_usage(payload, price)
     try:
@@ -197,7 +202,7 @@ def read_response(payload: Any, request: Request, price: Price | None) -> Respon
 
 
 def _read_response(payload: Any, request: Request, usage: Usage) -> Response:
-    choices = payload.get("choices") if _is_object(payload) else None
+    choices = payload.get("choices") if is_object(payload) else None
     if not choices or not isinstance(choices, list | Sequence):
         raise MalformedResponse("the answer has no choices")
     try:
@@ -252,7 +257,10 @@ def as_sample(
     # Without any thought, these are tokens that show no text, such as a part of a character.
     if answer.is_unfinished and (given is None or has_thought or usage.reasoning_tokens):
         return answer.sample(())
-    return answer.sample(read_logprobs(given, is_chat, answer.text, follow_thought=has_thought))
+    tokens = read_logprobs(given, is_chat, answer.text, follow_thought=has_thought)
+    if tokens and request.logprobs > 1 and not is_distribution(tokens):
+        raise NoLogprobs(NO_DISTRIBUTION)
+    return answer.sample(tokens)
 
 
 def _refusal_in(message: Mapping[str, Any]) -> Any:
@@ -284,7 +292,8 @@ def read_logprobs(
         follow_thought: Whether tokens of a thought may stand before those of the text.
 
     Raises:
-        CapabilityError: There are none, or those of the text cannot be told from a thought's.
+        NoLogprobs: There are none.
+        CapabilityError: Those of the text cannot be told from a thought's.
     """
     tokens = None
     if isinstance(given, Mapping):
@@ -294,7 +303,7 @@ def read_logprobs(
     if not tokens:
         if given is not None and not text:
             return ()
-        raise CapabilityError(NO_LOGPROBS)
+        raise NoLogprobs(NO_LOGPROBS)
     part = slice(None)
     if follow_thought:
         part = answer_tokens([t["token"] for t in tokens] if chat else tokens, text)

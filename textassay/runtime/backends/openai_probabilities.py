@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends.openai_format import (
+    NO_DISTRIBUTION,
     NO_LOGPROBS,
-    SAMPLES_INSTEAD,
     checked_logprob,
 )
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
     MalformedResponse,
+    NoLogprobs,
     Refusal,
     RequestRefused,
     option,
@@ -31,11 +32,6 @@ from textassay.runtime.model import (
     Response,
     TokenLogprob,
     is_distribution,
-)
-
-NO_DISTRIBUTION = (
-    "the model returned the likeliest token alone, without alternatives, which tells no "
-    f"probabilities; {SAMPLES_INSTEAD}"
 )
 
 AMBIGUOUS_PROBABILITY = 0.01
@@ -68,9 +64,9 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
         raise _unfinished(response)
     tokens = sample.logprobs
     if not tokens or not tokens[0].top:
-        raise CapabilityError(NO_LOGPROBS)
+        raise NoLogprobs(NO_LOGPROBS)
     if request.alternatives > 1 and not is_distribution(tokens):
-        raise CapabilityError(NO_DISTRIBUTION)
+        raise NoLogprobs(NO_DISTRIBUTION)
     first = tokens[0]
     top = (
         first.top

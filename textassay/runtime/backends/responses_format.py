@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, as_sample, malformed, merged
+from textassay.runtime.backends.openai_format import (
+    OTHER_FORMAT,
+    as_sample,
+    malformed,
+    merged,
+    prefix_fields,
+)
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
@@ -60,7 +66,7 @@ def request_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["text"] = {"format": {"type": "json_schema", **schema}}
-    return merged(body, request.extra)
+    return merged(body | prefix_fields(request), request.extra)
 
 
 def check(request: Request) -> None:

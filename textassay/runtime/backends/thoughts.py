@@ -50,8 +50,6 @@ _TAG = re.compile(
     rf"(?P<open><(?:{_NAMES})>|\[THINK\]|◁think▷)|</(?:{_NAMES})>|\[/THINK\]|◁/think▷",
     re.IGNORECASE,
 )
-_HINTS = ("hink", "HINK", "hought", "<|channel|>", "assistantfinal")
-"""One of these stands in every text that holds a tag, and is found faster."""
 # <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>4<|return|>
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]{0,40}(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
 _CHANNEL = re.compile(r"\A\s*(?:<\|start\|>assistant\s*)?<\|channel\|>\s*(?:analysis|commentary)\b")
@@ -70,7 +68,14 @@ def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None
         text: What the model wrote.
         prompt: What it was asked, whose tags the answer may quote.
     """
-    if not any(hint in text for hint in _HINTS):
+    # nearly every answer ends here, so this is no loop
+    if not (
+        "hink" in text
+        or "HINK" in text
+        or "hought" in text
+        or "<|channel|>" in text
+        or "assistantfinal" in text
+    ):
         return None, text
     thought, answer = _split_channels(text)
     if thought is not None:
@@ -171,15 +176,16 @@ class Answer(NamedTuple):
 
     def sample(self, logprobs: tuple[TokenLogprob, ...] | None = None) -> Sample:
         """Return it as a sample with the log-probabilities of its tokens."""
-        return _sample_of(
-            {
-                "text": self.text,
-                "finish_reason": self.finish,
-                "logprobs": logprobs,
-                "thought": self.thought,
-                "from_thought": self.from_thought,
-            }
-        )
+        fields: dict[str, Any] = {
+            "text": self.text,
+            "finish_reason": self.finish,
+            "logprobs": logprobs,
+        }
+        if self.thought is not None:
+            fields["thought"] = self.thought
+        if self.from_thought:
+            fields["from_thought"] = True
+        return _sample_of(fields)
 
 
 def read_answer(
@@ -348,7 +354,10 @@ _INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "cont
 
 def thought_beside(message: Mapping[str, Any]) -> str | None:
     """Return the thought in a field of its own beside a message's content, if there is one."""
-    return next(filter(None, (_thought_in(message.get(name)) for name in _FIELDS)), None)
+    for name in _FIELDS:
+        if (value := message.get(name)) and (thought := _thought_in(value)):
+            return thought
+    return None
 
 
 def _thought_in(value: Any, depth: int = 4) -> str:

@@ -7,7 +7,7 @@ Providers count these parts inside or beside the whole; where they give a total,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from textassay.runtime.messages import Price, Usage, cost_at, maker
 
@@ -17,18 +17,24 @@ MAX_TOKENS = 10_000_000
 _usage_of = maker(Usage)
 
 
-_Path = tuple[str, ...]
-
-
 class _Format(NamedTuple):
-    """Where one format has its counts: paths into it, of which the first that is there counts."""
+    """Where one format has its counts.
+
+    Of several names, the first that is there counts. `_inside` are names in the objects that the
+    format divides prompt and completion into.
+    """
 
     prompt: str
     completion: str
     total: str
-    reasoning: tuple[_Path, ...] = ()
-    cached: tuple[_Path, ...] = ()
-    written: tuple[_Path, ...] = ()
+    prompt_parts: str = ""
+    completion_parts: str = ""
+    reasoning_inside: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    cached_inside: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    written_inside: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
     beside: Literal["nothing", "cache", "reasoning"] = "nothing"
     """What is counted beside prompt and completion, if no total tells."""
 
@@ -39,34 +45,33 @@ _FORMATS = (
         prompt="prompt_tokens",
         completion="completion_tokens",
         total="total_tokens",
-        reasoning=(("completion_tokens_details", "reasoning_tokens"), ("reasoning_tokens",)),
+        prompt_parts="prompt_tokens_details",
+        completion_parts="completion_tokens_details",
+        reasoning_inside=("reasoning_tokens",),
+        reasoning=("reasoning_tokens",),
+        cached_inside=("cached_tokens",),
+        # DeepSeek, litellm, Hugging Face, Mistral
         cached=(
-            ("prompt_tokens_details", "cached_tokens"),
-            ("prompt_cache_hit_tokens",),  # DeepSeek
-            ("cache_read_input_tokens",),
-            ("cached_tokens",),
-            ("num_cached_tokens",),  # Mistral
+            "prompt_cache_hit_tokens",
+            "cache_read_input_tokens",
+            "cached_tokens",
+            "num_cached_tokens",
         ),
-        written=(
-            ("prompt_tokens_details", "cache_write_tokens"),
-            ("prompt_tokens_details", "cache_creation_tokens"),
-            ("cache_creation_input_tokens",),
-        ),
+        written_inside=("cache_write_tokens", "cache_creation_tokens"),
+        written=("cache_creation_input_tokens",),
     ),
     # Anthropic, whose input leaves out what is cached, and OpenAI's Responses, whose does not
     _Format(
         prompt="input_tokens",
         completion="output_tokens",
         total="total_tokens",
-        reasoning=(
-            ("output_tokens_details", "reasoning_tokens"),
-            ("output_tokens_details", "thinking_tokens"),
-        ),
-        cached=(("cache_read_input_tokens",), ("input_tokens_details", "cached_tokens")),
-        written=(
-            ("cache_creation_input_tokens",),
-            ("input_tokens_details", "cache_write_tokens"),
-        ),
+        prompt_parts="input_tokens_details",
+        completion_parts="output_tokens_details",
+        reasoning_inside=("reasoning_tokens", "thinking_tokens"),
+        cached_inside=("cached_tokens",),
+        cached=("cache_read_input_tokens",),
+        written_inside=("cache_write_tokens",),
+        written=("cache_creation_input_tokens",),
         beside="cache",
     ),
     # Gemini
@@ -74,8 +79,8 @@ _FORMATS = (
         prompt="promptTokenCount",
         completion="candidatesTokenCount",
         total="totalTokenCount",
-        reasoning=(("thoughtsTokenCount",),),
-        cached=(("cachedContentTokenCount",),),
+        reasoning=("thoughtsTokenCount",),
+        cached=("cachedContentTokenCount",),
         beside="reasoning",
     ),
 )
@@ -91,19 +96,25 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
         price: `None` if not known.
     """
     counts = _counts_in(payload)
-    form = next((form for form in _FORMATS if form.prompt in counts), None)
-    prompt = _count(counts.get(form.prompt)) if form else None
-    completion = _count(counts.get(form.completion)) if form else None
-    if form is None or prompt is None or completion is None:
+    for form in _FORMATS:
+        if form.prompt in counts:
+            break
+    else:
         return Usage(calls=1, cost=None)
-    reasoning, cached, written = (
-        _first(counts, paths) for paths in (form.reasoning, form.cached, form.written)
-    )
+    prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
+    if prompt is None or completion is None:
+        return Usage(calls=1, cost=None)
+    inside = counts.get(form.completion_parts)
+    reasoning = _first(inside, form.reasoning_inside) or _first(counts, form.reasoning)
+    inside = counts.get(form.prompt_parts)
+    cached = _first(inside, form.cached_inside) or _first(counts, form.cached)
+    written = _first(inside, form.written_inside) or _first(counts, form.written)
     total = _count(counts.get(form.total))
     if total:
         beside = total - prompt - completion
     else:
-        beside = {"nothing": 0, "cache": cached + written, "reasoning": reasoning}[form.beside]
+        beside = cached + written if form.beside == "cache" else 0
+        beside = reasoning if form.beside == "reasoning" else beside
     if beside > 0:
         if beside == cached + written != reasoning:
             prompt += beside
@@ -111,35 +122,41 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
             # Gemini's endpoint for OpenAI's format counts thoughts in nothing but the total.
             completion += beside
             reasoning = max(reasoning, beside)
-    fields = {
+    cached = min(cached, prompt)
+    fields: dict[str, Any] = {
         "calls": 1,
         "prompt_tokens": prompt,
         "completion_tokens": completion,
-        "reasoning_tokens": min(reasoning, completion),
-        "cached_prompt_tokens": min(cached, prompt),
-        "cache_write_tokens": min(written, prompt),
-        "cost": None if price is None else cost_at(price, prompt, completion, min(cached, prompt)),
+        "cost": None if price is None else cost_at(price, prompt, completion, cached),
     }
+    if reasoning:
+        fields["reasoning_tokens"] = min(reasoning, completion)
+    if cached or written:
+        fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
     return _usage_of(fields)
 
 
 def _counts_in(payload: Any) -> Mapping[str, Any]:
-    if isinstance(payload, Mapping):
+    if is_object(payload):
         for name in ("usage", "usageMetadata"):
             counts = payload.get(name)
-            if isinstance(counts, Mapping):
+            if is_object(counts):
                 return counts
     return {}
 
 
-def _first(counts: Mapping[str, Any], paths: Sequence[_Path]) -> int:
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a value is an object of JSON."""
+    # parsers make dictionaries, and an abstract class takes ten times as long to ask
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def _first(counts: Any, names: Sequence[str]) -> int:
     """Return the first count of these that is there and not 0."""
-    for path in paths:
-        value: Any = counts
-        for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        if value and (count := _count(value)):
-            return count
+    if counts and is_object(counts):
+        for name in names:
+            if (value := counts.get(name)) and (count := _count(value)):
+                return count
     return 0
 
 

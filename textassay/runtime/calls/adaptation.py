@@ -113,8 +113,8 @@ class Learned(Message):
     least: dict[str, int] = {}
     """Smallest numbers that it takes, by parameter."""
     cap_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    efforts: tuple[Effort, ...] = ()
-    """Levels of effort that it takes; empty if unknown."""
+    efforts: tuple[str, ...] = ()
+    """Levels of effort that it takes; empty if unknown. `default` stands for not naming one."""
 
 
 KNOWN: dict[bytes, Learned] = {}
@@ -146,6 +146,8 @@ class Adaptation:
         """Whether something was learned that is not stored yet."""
         self.lock = asyncio.Lock()
         """Held by the request that finds out whether the model takes a parameter."""
+        self.answers_at_once = False
+        """Whether an answer without a thought has come, and none with one."""
         self._omitted: set[str] = set()
         self._tried: set[tuple[object, ...]] = set()
         self._features: set[tuple[str, object]] = set()
@@ -245,7 +247,9 @@ class Adaptation:
         learned, update = self.learned, cast("dict[str, Any]", {})
         if request.effort is not None or request.thinking_tokens is not None:
             update |= self._thinking(request)
-        thinks = learned.thinks and request.effort != "none"
+        thinks = request.effort != "none" and (
+            learned.thinks or request.effort is not None or request.thinking_tokens is not None
+        )
         if thinks or learned.allowance or least:
             update |= self._with_allowance(request, least, most)
         if (
@@ -277,11 +281,9 @@ class Adaptation:
         update: dict[str, Any] = {}
         efforts = self.learned.efforts
         if request.effort is not None and efforts and request.effort not in efforts:
-            wished = EFFORTS.index(request.effort)
-            # of two that are equally near, the higher one
-            update["effort"] = min(
-                efforts, key=lambda e: (abs(EFFORTS.index(e) - wished), -EFFORTS.index(e))
-            )
+            if "default" in efforts:
+                return {"effort": None, "thinking_fields": ()}
+            update["effort"] = _nearest(request.effort, efforts)
         names = self._thinking_fields(request)
         left = tuple(name for name in names if name not in self.learned.unsent)
         if not left:
@@ -357,7 +359,12 @@ class Adaptation:
     ) -> dict[str, Any]:
         most, least, within = self.learned.most, self.learned.least, cast("dict[str, Any]", {})
         logprobs = "logprobs" if isinstance(request, Request) else "alternatives"
-        for name, wire in (("max_tokens", "max_tokens"), ("n", "n"), (logprobs, "top_logprobs")):
+        for name, wire in (
+            ("max_tokens", "max_tokens"),
+            ("thinking_tokens", "thinking_tokens"),
+            ("n", "n"),
+            (logprobs, "top_logprobs"),
+        ):
             value = update.get(name, getattr(request, name, None))
             if value is None:
                 continue
@@ -393,6 +400,7 @@ class Adaptation:
             self._features.update(_features(request))
         if not self.learned.thinks and _shows_thought(response):
             self._learn(thinks=True)
+        self.answers_at_once = not self.learned.thinks
 
     def widen(self, request: AnyRequest) -> bool:
         """Learn that a thought took all tokens; return whether the next request has more."""
@@ -430,7 +438,8 @@ class Adaptation:
         if refusal.kind == "range" and refusal.limit is not None:
             return self._limit(name, int(refusal.limit), request)
         if refusal.kind == "effort" and request.effort is not None:
-            efforts = tuple(e for e in EFFORTS if e in refusal.values and e != request.effort)
+            levels = (*EFFORTS, "default")
+            efforts = tuple(e for e in levels if e in refusal.values and e != request.effort)
             if efforts:
                 self._learn(efforts=efforts)
                 self._tell(f"takes no effort {request.effort}, but {', '.join(efforts)}")
@@ -496,9 +505,15 @@ class Adaptation:
             found.append("json:words")
         if self.sampling.effort is not None and self.learned.efforts:
             request = Request(prompt="-", effort=self.sampling.effort)
-            sent = self._thinking(request).get("effort")
-            found += [f"sent-effort:{sent}"] if sent else []
+            update = self._thinking(request)
+            found += [f"sent-effort:{update['effort'] or 'default'}"] if "effort" in update else []
         return tuple(found)
+
+
+def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
+    """Return the level of effort that is nearest to a wish; of two, the higher one."""
+    ranks: dict[str, int] = {effort: rank for rank, effort in enumerate(EFFORTS)}
+    return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
 
 
 _PARAMETERS = {
@@ -507,6 +522,10 @@ _PARAMETERS = {
     "max_output_tokens": "max_tokens",
     "stop_sequences": "stop",
     "candidate_count": "n",
+    "text.format": "json_schema",
+    "output_config.format": "json_schema",
+    "thinking.budget_tokens": "thinking_tokens",
+    "thinking_budget": "thinking_tokens",
 }
 """Names of our fields by those of the API."""
 

@@ -10,6 +10,7 @@ from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
     ContextTooLong,
+    NoLogprobs,
     RequestRefused,
     parameter,
     quoted,
@@ -58,8 +59,8 @@ class AdaptingModel(Wrapper):
         """The wrapped model's, less what it has refused."""
         own, learned = self.wrapped.capabilities, self.adaptation.learned
         update: dict[str, Any] = {}
-        if learned.thinks:
-            update["thinks"] = True
+        if learned.thinks or self.adaptation.answers_at_once:
+            update["thinks"] = learned.thinks
         if "logprobs" in learned.unsent or "top_logprobs" in learned.unsent:
             update |= {"logprobs": False, "choices": False}
         return own.model_copy(update=update) if update else own
@@ -139,7 +140,7 @@ class _Attempts(Generic[Q]):
             answer = await call(sent)
         except AnswerUnfinished as error:
             self._widen(sent, error.usage, error)
-        except RequestRefused as error:
+        except (RequestRefused, NoLogprobs) as error:
             self._learn(sent, error)
         else:
             if not (isinstance(answer, Response) and answer.is_unfinished):
@@ -159,7 +160,7 @@ class _Attempts(Generic[Q]):
         if not self._adaptation.widen(sent):
             raise _unfinished(self._model.name, sent, self._spent) from cause
 
-    def _learn(self, sent: Q, error: RequestRefused) -> None:
+    def _learn(self, sent: Q, error: RequestRefused | NoLogprobs) -> None:
         """Learn from a refusal; raises it if nothing can be learned."""
         if isinstance(error, ContextTooLong) and sent.thought_allowance > LEAST_ALLOWANCE:
             self._most_allowance = sent.thought_allowance // 4
@@ -167,7 +168,7 @@ class _Attempts(Generic[Q]):
         if error.refusal is None or self._repairs == MAX_REPAIRS:
             raise error
         if error.refusal.kind == "room":
-            self._widen(sent, error.usage, error)
+            self._widen(sent, getattr(error, "usage", None), error)
             return
         self._repairs += 1
         # What another request has learned meanwhile may be all that this one needs.

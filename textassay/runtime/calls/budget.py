@@ -101,10 +101,10 @@ class Budget:
         if self.max_cost is not None:
             self.max_cost, self._may_grow, self._on_shortage = 0.0, True, on_shortage
 
-    def take_part(self, count: int) -> None:
-        """Keep to one of `count` equal parts of the cap; called before anything is spent."""
+    def divide(self, parts: int) -> None:
+        """Keep to one of several equal parts of the cap; called before anything is spent."""
         if self.max_cost is not None:
-            self.max_cost /= count
+            self.max_cost /= parts
 
     @property
     def needed(self) -> float:

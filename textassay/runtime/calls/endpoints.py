@@ -62,17 +62,16 @@ class EndpointState:
             weight: Its part of the requests, relative to the others.
         """
         self.number, self.limiter, self.weight = number, limiter, weight
-        self.answered = 0
-        """Requests that it answered."""
         self.credit = 0.0
         """Credit of the smooth weighted round robin."""
         self._failed_in_a_row = 0
         self._is_reported = False
-        self._rested_until = float("-inf")
+        self.rested_until = float("-inf")
+        """The event loop's time from which it is asked again."""
 
     def is_cooling_down(self, now: float) -> bool:
         """Whether it has failed and is not asked now."""
-        return now < self._rested_until
+        return now < self.rested_until
 
     @property
     def is_free(self) -> bool:
@@ -91,14 +90,8 @@ class EndpointState:
         state = self.limiter.state
         return (state.in_flight + state.waiting) / self.weight
 
-    @property
-    def ends_rest_at(self) -> float:
-        """The event loop's time from which it is asked again."""
-        return self._rested_until
-
     def succeeded(self) -> None:
-        """Count an answer."""
-        self.answered += 1
+        """Learn that it answered."""
         self._failed_in_a_row = 0
         if self._is_reported:
             self._is_reported = False
@@ -111,7 +104,7 @@ class EndpointState:
         self._failed_in_a_row += 1
         # The exponent is bounded, since a float overflows after a thousand failures in a row.
         rest = min(MAX_REST, FIRST_REST * 2.0 ** min(self._failed_in_a_row - 1, 30))
-        self._rested_until = now + rest
+        self.rested_until = now + rest
         # Once per outage, and not for one error among many answers, after which it rests all the
         # same.
         is_down = self._failed_in_a_row > 1 or isinstance(error, _CERTAIN)
@@ -186,7 +179,7 @@ class EndpointsModel(Wrapper):
     def _chosen(self, left: Sequence[EndpointState], now: float) -> EndpointState:
         available = [endpoint for endpoint in left if not endpoint.is_cooling_down(now)]
         if not available:
-            return min(left, key=lambda endpoint: endpoint.ends_rest_at)
+            return min(left, key=lambda endpoint: endpoint.rested_until)
         free = [endpoint for endpoint in available if endpoint.is_free]
         if not free:
             return min(available, key=lambda endpoint: (endpoint.paused_for, endpoint.load))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from textassay.runtime.calls.forecast import TokenForecast
-from textassay.runtime.calls.rate_limiter import Limiter, LimiterState, Permit
+from textassay.runtime.calls.limiter import Limiter, LimiterState, Permit
 from textassay.runtime.errors import RateLimited, ServerFailed, TimedOut
 from textassay.runtime.model import A, Model, Q, Wrapper
 
@@ -62,10 +62,8 @@ class LimitedModel(Wrapper):
             return answer
 
     def _back_off(self, error: RateLimited | ServerFailed, grant: Permit) -> None:
-        if isinstance(error, RateLimited):
-            self.limiter.rate_limited(grant)
-        elif error.status in OVERLOADED:
-            self.limiter.overloaded(grant)
+        if isinstance(error, RateLimited) or error.status in OVERLOADED:
+            self.limiter.rejected(grant)
         # All callers share the server's quota, so what one of them is asked to wait holds for
         # everybody.
         if error.retry_after is not None:

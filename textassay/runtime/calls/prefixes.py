@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.model import A, AnyRequest, Model, Q, Wrapper
+from textassay.runtime.model import A, AnyRequest, Model, Prompted, Q, Wrapper
 
 MIN_TOKENS = 1024
 """Shortest prefix that most providers keep, in tokens."""
@@ -48,7 +48,7 @@ class PrefixModel(Wrapper):
             answered.set()
 
 
-def prefix_of(request: AnyRequest) -> str:
+def prefix_of(request: Prompted) -> str:
     """Return the text that further requests begin with."""
     *before, last = request.messages
     shared = (*(message.content for message in before), last.content[: request.shared_prefix])

@@ -19,13 +19,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from textassay.display import Displayed, Shown, first
+from textassay.display import Displayed
 from textassay.runtime.errors import GraphError
 from textassay.runtime.graph.concurrency import Start, with_branches
 from textassay.runtime.graph.node import Agent, Node, each, fixed
 from textassay.runtime.graph.step import Step
 from textassay.runtime.graph.types import Signature, classes_of, type_name
 from textassay.runtime.graph.wiring import INPUT, Edge, Wiring
+from textassay.table import Column, Table
 
 __all__ = ["Agent", "Graph", "Node", "each", "fixed"]
 
@@ -87,7 +88,8 @@ class Graph(Displayed):
             f" nodes: {nodes}>"
         )
 
-    def _shown(self) -> list[Shown]:
+    def tables(self) -> list[Table]:
+        """Return every wire between nodes."""
         rows = [
             (
                 edge.source,
@@ -98,7 +100,8 @@ class Graph(Displayed):
             for edge in self._wiring.edges
         ]
         title = f"graph {self.name}: {type_name(self.input)} to {type_name(self.signature.result)}"
-        return [first(rows, title, "from", "to", "parameter", "field")]
+        headings = ("from", "to", "parameter", "field")
+        return [Table(tuple(Column(one, one) for one in headings), rows, title=title)]
 
     def _repr_markdown_(self) -> str:
         return f"```mermaid\n{self.to_mermaid()}```\n"

@@ -14,8 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual
-from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.calls.rate_limiter import Limiter, Permit
+from textassay.runtime.calls.limiter import WINDOW, Limiter, Permit
 from textassay.runtime.errors import ConfigurationError, ServerFailed
 
 
@@ -171,7 +170,6 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
                 if call.cancelled_after is not None:
                     asyncio.get_running_loop().call_later(call.cancelled_after, task.cancel)
         assert (limit.state.in_flight, limit.state.waiting) == (0, 0)
-        assert limit._timer is None
 
     dice = random.Random(len(plan))
     run_virtual(main(), lateness=lambda: dice.uniform(0, late))
@@ -183,7 +181,7 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
 @pytest.mark.parametrize(
     ("rpm", "lateness"), [(3000, 0.0), (3000, 0.005), (3000, 0.02), (60, 0.005), (20_000, 0.005)]
 )
-def test_ninety_seven_percent_of_the_limit_are_reached_and_never_more(
+def test_ninety_eight_percent_of_the_limit_are_reached_and_never_more(
     rpm: int, lateness: float
 ) -> None:
     """Two hundred workers over three minutes, with timers that come late."""
@@ -193,7 +191,7 @@ def test_ninety_seven_percent_of_the_limit_are_reached_and_never_more(
         keep_busy(limiter(rpm), seconds=seconds, workers=200, latency=lambda: dice.uniform(0, 0.2)),
         lateness=lambda: dice.expovariate(1 / lateness) if lateness else 0.0,
     )
-    assert len(grants) >= 0.97 * rpm * seconds / 60
+    assert len(grants) >= 0.98 * rpm * seconds / 60
     assert most_in(grants, 60.0) <= rpm
 
 
@@ -387,8 +385,6 @@ def test_one_release_wakes_one_waiter() -> None:
             async with limit.admit():
                 inside += 1
                 most = max(most, inside)
-                woken = sum(future.done() for future in limit._waiting)
-                assert woken == 0
                 await asyncio.sleep(0.001)
                 inside -= 1
 
@@ -466,14 +462,14 @@ def test_parts_of_a_limit_add_up_to_it(count: int) -> None:
     """Of requests, tokens and calls in flight; a part is given up and taken back at any time."""
     limiters = [Limiter(rpm=600, tpm=6000, concurrency=20) for _ in range(count)]
     for number, limiter in enumerate(limiters):
-        limiter.take_part(number, count)
+        limiter.divide(number, count)
     assert sum(limiter.concurrency for limiter in limiters) == 20
     assert sum(limiter.rpm or 0 for limiter in limiters) == pytest.approx(600)
     assert sum(limiter.tpm or 0 for limiter in limiters) == pytest.approx(6000)
-    limiters[0].take_part(0, 1)
+    limiters[0].divide(0, 1)
     assert (limiters[0].rpm, limiters[0].tpm, limiters[0].concurrency) == (600, 6000, 20)
     with pytest.raises(ConfigurationError, match="cannot be divided into 21 parts"):
-        limiters[0].take_part(0, 21)
+        limiters[0].divide(0, 21)
 
 
 def test_a_smaller_part_holds_at_once() -> None:
@@ -489,7 +485,7 @@ def test_a_smaller_part_holds_at_once() -> None:
 
         tasks = [asyncio.create_task(ask()) for _ in range(30)]
         await asyncio.sleep(0.1)
-        limiter.take_part(0, 10)
+        limiter.divide(0, 10)
         await asyncio.gather(*tasks)
         return times
 

@@ -24,9 +24,15 @@ from tests.runtime.processes import start
 from tests.virtual_time import run_virtual
 from tests.waiting import eventually
 from textassay import connect
-from textassay.runtime.calls.bucket import WINDOW
-from textassay.runtime.calls.redis_quota import BLOCK, RedisQuota, Share
-from textassay.runtime.calls.shared_limits import BEAT, SharedLimiter, usable_for
+from textassay.runtime.calls.limiter import WINDOW
+from textassay.runtime.calls.redis_limits import (
+    BEAT,
+    BLOCK,
+    RedisQuota,
+    Reply,
+    SharedLimiter,
+    usable_for,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.redis_client import RedisUnavailable
@@ -41,8 +47,7 @@ ASKING = """
 import asyncio, itertools, json, sys, time
 from contextlib import suppress
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.calls.redis_quota import RedisQuota
-from textassay.runtime.calls.shared_limits import SharedLimiter
+from textassay.runtime.calls.redis_limits import RedisQuota, SharedLimiter
 from textassay.runtime.errors import ModelError
 from textassay.runtime.model import ChatMessage, Request
 
@@ -232,9 +237,7 @@ async def test_times_that_processes_reserve_follow_each_other_without_a_gap(
     try:
         times: list[float] = []
         for quota in cycle(quotas):
-            share = await quota.exchange(
-                [TOKENS] * 20, busy=0, requested=20, correction=0.0, pause=0.0
-            )
+            share = await quota.exchange([TOKENS] * 20)
             for start in share.starts:
                 # not before its turn, and later only if nothing was reserved any more
                 turn = times[-1] + interval if times else share.now
@@ -257,11 +260,11 @@ async def test_a_restart_that_nobody_noticed_is_no_burst(redis: RedisServer, kin
     limits = {"rpm": 3000, "tpm": None, "concurrency": 8}
     quotas = [RedisQuota(url, "quota", **limits) for _ in range(PROCESSES)]
 
-    async def answered(quota: RedisQuota) -> Share:
+    async def answered(quota: RedisQuota) -> Reply:
         while True:
             # a connection whose end the event loop has not seen yet fails once
             with suppress(RedisUnavailable):
-                return await quota.exchange([1], busy=0, requested=1, correction=0.0, pause=0.0)
+                return await quota.exchange([1])
 
     try:
         for quota in quotas:
@@ -284,9 +287,7 @@ class Reserving:
         self.shared, self.interval, self.distance = shared, 1 / rate, distance
         self.url = "nowhere"
 
-    async def exchange(
-        self, tokens=(), *, busy, requested, correction, pause, block=BLOCK, is_back=False
-    ):
+    async def exchange(self, tokens=(), *, block=BLOCK, **state):
         await asyncio.sleep(self.distance)
         now = asyncio.get_running_loop().time()
         starts: list[float] = []
@@ -297,7 +298,7 @@ class Reserving:
             self.shared["free_at"] = start + self.interval
             starts.append(start - now)
         await asyncio.sleep(self.distance)
-        return Share(now, 100, PROCESSES, 100, 0.0, 0.0, tuple(starts))
+        return Reply(now, 100, PROCESSES, 0.0, 0.0, tuple(starts))
 
     async def leave(self) -> None:
         """Nothing is kept of a process."""
@@ -361,19 +362,23 @@ def test_late_requests_are_no_burst(rate: float, processes: int, late: list[floa
 
 
 @pytest.mark.asyncio
-async def test_a_pause_and_calls_in_flight_are_shared(redis: RedisServer) -> None:
+async def test_calls_in_flight_are_divided_among_the_processes_that_live(
+    redis: RedisServer,
+) -> None:
     async with limiters(redis.url, 2, concurrency=5) as (one, other):
-        entered = [await one.admit().__aenter__() for _ in range(3)]
+        await eventually(lambda: sorted((one.limit, other.limit)) == [2, 3])
         finished = asyncio.Event()
-        waiting = asyncio.create_task(hold(other, 5, finished))
-        await eventually(lambda: other.state.in_flight == 2)
-        await asyncio.sleep(2 * BEAT)  # in which it is told its share again
-        assert one.state.in_flight + other.state.in_flight == 5
-        for permit in entered:
-            await permit.__aexit__(None, None, None)
-        await eventually(lambda: other.state.in_flight == 5)
+        tasks = [asyncio.create_task(hold(each, 5, finished)) for each in (one, other)]
+        await eventually(lambda: one.state.in_flight + other.state.in_flight == 5)
         finished.set()
-        await waiting
+        await asyncio.gather(*tasks)
+        await one.aclose()
+        await eventually(lambda: other.limit == 5)
+
+
+@pytest.mark.asyncio
+async def test_a_pause_is_shared(redis: RedisServer) -> None:
+    async with limiters(redis.url, 2) as (one, other):
         loop = asyncio.get_running_loop()
         began = loop.time()
         one.pause(0.6)
@@ -455,7 +460,7 @@ async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: Re
     answered = asyncio.Event()
 
     class Distant(RedisQuota):
-        async def exchange(self, *args: Any, **more: Any) -> Share:
+        async def exchange(self, *args: Any, **more: Any) -> Reply:
             share = await super().exchange(*args, **more)
             await answered.wait()
             return share
@@ -473,9 +478,7 @@ async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: Re
         one, other = found
         finished, released = asyncio.Event(), asyncio.Event()
         waiting = asyncio.create_task(hold(other, 2, finished))
-        await asyncio.sleep(
-            3 * BEAT
-        )  # Redis has told `one` by now that half of them are the other's
+        await asyncio.sleep(3 * BEAT)  # by now, half of the calls of `one` are the other's
         holding = asyncio.create_task(hold(one, 4, released))
         await eventually(lambda: one.state.in_flight == 4)
         await asyncio.sleep(2 * BEAT)
@@ -486,42 +489,6 @@ async def test_a_share_is_given_up_only_once_the_process_keeps_to_less(redis: Re
         await eventually(lambda: other.state.in_flight == 2)
         finished.set()
         await waiting
-
-
-@pytest.mark.asyncio
-async def test_the_least_concurrency_that_a_process_was_given_holds_for_all(
-    redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with (
-        limiters(redis.url, 1, concurrency=10) as (one,),
-        limiters(redis.url, 1, concurrency=3) as (other,),
-    ):
-        finished = asyncio.Event()
-        tasks = [asyncio.create_task(hold(each, 1, finished)) for each in (one, other)]
-        await eventually(lambda: one.state.in_flight == other.state.in_flight == 1)
-        tasks.append(asyncio.create_task(hold(one, 9, finished)))
-        await eventually(lambda: one.state.in_flight == 2)
-        await asyncio.sleep(2 * BEAT)  # in which it is told its share again
-        assert one.state.in_flight + other.state.in_flight == 3
-        finished.set()
-        await asyncio.gather(*tasks)
-    told = [each for each in caplog.messages if "with a concurrency of 3" in each]
-    assert len(told) == 1
-
-
-@pytest.mark.asyncio
-async def test_who_had_nothing_to_do_when_redis_went_away_works_on(redis: RedisServer) -> None:
-    """Its calls were lent to the other."""
-    async with limiters(redis.url, 2, concurrency=8) as (one, other):
-        finished = asyncio.Event()
-        holding = asyncio.create_task(hold(one, 8, finished))
-        await eventually(lambda: other.limit == 0)
-        redis.stop()
-        await eventually(lambda: not other.is_shared)
-        async with other.admit():
-            assert other.limit == 4
-        finished.set()
-        await holding
 
 
 @pytest.mark.asyncio
@@ -546,8 +513,8 @@ async def test_tokens_that_nobody_waits_for_any_more_are_given_back(
 ) -> None:
     async with limiters(redis.url, 2, tpm=60_000) as (one, other):
         began = asyncio.get_running_loop().time()
-        async with one.admit(500) as permit:
-            permit.settle(500)
+        async with one.admit(2000) as permit:  # two seconds' worth: whoever is next waits
+            permit.settle(2000)
         waiting = asyncio.create_task(hold_tokens(one, 40_000))
         await asyncio.sleep(2 * BEAT)  # in which they are reserved
         waiting.cancel()

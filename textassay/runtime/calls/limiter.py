@@ -1,0 +1,488 @@
+"""Admission: who may send a request now.
+
+One object per endpoint, key and model, shared by everybody who asks: one queue, an even pace of
+requests and of tokens, and a limit on calls in flight (`concurrency.py`). Knows the event loop's
+clock and timers; knows requests only as a number of tokens, and models not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from textassay.runtime.calls.concurrency import AdaptiveConcurrency
+from textassay.runtime.errors import ConfigurationError
+
+WINDOW = 60.5
+"""Seconds over which a limit per minute is kept: a request may overtake an earlier one on its way
+by half a second and still be within the minute."""
+
+CATCH_UP = 0.1
+"""Seconds of lateness (slow timers, a busy event loop) that are made good, if the server allows."""
+
+CELL = 0.01
+"""Seconds of admissions that are counted together, so that memory does not grow with the rate."""
+
+FADING = 0.98
+"""Weight that each settlement leaves to those before it, in the share of reserved tokens that are
+used."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterState:
+    """State of a limiter, for progress displays."""
+
+    in_flight: int
+    """Requests admitted and not ended."""
+    limit: int
+    """Requests that may be in flight now."""
+    concurrency: int
+    """The cap on `limit`."""
+    waiting: int
+    """Requests that wait for admission."""
+    paused_for: float
+    """Seconds until anything is admitted again; 0 if nothing is paused."""
+    requests_last_minute: int
+    """Requests admitted in the last minute."""
+    tokens_last_minute: int
+    """Their tokens: reserved, or actual if they are known already."""
+
+    def __add__(self, other: LimiterState) -> LimiterState:
+        """Return the state of both limiters together, paused as long as either."""
+        return LimiterState(
+            in_flight=self.in_flight + other.in_flight,
+            limit=self.limit + other.limit,
+            concurrency=self.concurrency + other.concurrency,
+            waiting=self.waiting + other.waiting,
+            paused_for=max(self.paused_for, other.paused_for),
+            requests_last_minute=self.requests_last_minute + other.requests_last_minute,
+            tokens_last_minute=self.tokens_last_minute + other.tokens_last_minute,
+        )
+
+
+class Pace:
+    """Spaces amounts evenly: the generic cell rate algorithm, with weights.
+
+    An amount may go once the one before it is paid off. After a rest there is no credit, or a quiet
+    minute would be followed by a burst. Only an amount that waited, and went late, is credited for
+    that: up to `catch_up` seconds, but no more than a server forgives whose own bucket holds what
+    one second allows.
+    """
+
+    __slots__ = ("_catch_up", "free_at", "seconds_each")
+
+    def __init__(self, per_minute: float, *, catch_up: float = CATCH_UP) -> None:
+        """Set the units (requests or tokens) per minute."""
+        self.set_rate(per_minute)
+        self._catch_up = catch_up
+        self.free_at = -math.inf
+        """The time from which the next amount may go."""
+
+    def set_rate(self, per_minute: float) -> None:
+        """Set the units per minute for what is taken from now on."""
+        self.seconds_each = WINDOW / per_minute
+
+    def take(self, now: float, amount: float, *, waited: bool) -> None:
+        """Send `amount` now."""
+        took = amount * self.seconds_each
+        credit = min(self._catch_up, max(0.0, 1.0 - took)) if waited else 0.0
+        self.free_at = max(self.free_at, now - credit) + took
+
+    def correct(self, amount: float) -> None:
+        """Add to what was taken (or subtract, if negative), once the true amount is known."""
+        self.free_at += amount * self.seconds_each
+
+
+class Cell:
+    """Admissions within `CELL` seconds of each other."""
+
+    __slots__ = ("is_live", "last", "opened", "requests", "tokens")
+
+    def __init__(self, now: float) -> None:
+        self.opened = self.last = now
+        self.requests = self.tokens = 0
+        self.is_live = True
+        """Whether the window still counts this cell."""
+
+
+class Window:
+    """Counts requests and tokens in a sliding minute."""
+
+    __slots__ = ("_cells", "requests", "tokens")
+
+    def __init__(self) -> None:
+        self.requests = self.tokens = 0
+        self._cells: deque[Cell] = deque()
+
+    def fits_at(self, now: float, tokens: int, limit: float) -> float:
+        """Return when to ask again whether `tokens` fit; `-math.inf` if they fit now.
+
+        An amount above the limit fits if there are no other tokens: it could never go otherwise,
+        and is left to the server to refuse.
+        """
+        self.forget(now)
+        if not self.tokens or self.tokens + tokens <= limit:
+            return -math.inf
+        # Whether the oldest cell frees enough is asked again then: it is rare, since the pace keeps
+        # the window below its limit.
+        return self._cells[0].last + WINDOW
+
+    def forget(self, now: float) -> None:
+        """Drop what is older than the window."""
+        cells = self._cells
+        while cells and cells[0].last + WINDOW <= now:
+            cell = cells.popleft()
+            cell.is_live = False
+            self.requests -= cell.requests
+            self.tokens -= cell.tokens
+
+    def add(self, now: float, tokens: int) -> Cell:
+        """Count one request with `tokens`, and return the cell it is counted in."""
+        cell = self._cells[-1] if self._cells else None
+        if cell is None or now - cell.opened >= CELL:
+            cell = Cell(now)
+            self._cells.append(cell)
+        cell.last = now
+        self.correct(cell, 1, tokens)
+        return cell
+
+    def correct(self, cell: Cell, requests: int, tokens: int) -> None:
+        """Add to the counts of a cell (or subtract, if negative), unless it has left the window."""
+        if cell.is_live:
+            cell.requests += requests
+            cell.tokens += tokens
+            self.requests += requests
+            self.tokens += tokens
+
+
+class Permit:
+    """One admission: waits when entered, gives back when left.
+
+    `async with limiter.admit(tokens) as permit:`.
+    """
+
+    __slots__ = ("cell", "is_settled", "limiter", "paced", "sent", "tokens")
+
+    cell: Cell
+    sent: float
+    """The event loop's time of the admission."""
+
+    def __init__(self, limiter: Limiter, tokens: int) -> None:
+        """Ask for admission with `tokens`; use `Limiter.admit`."""
+        self.limiter = limiter
+        self.tokens = tokens
+        """Tokens that count against the limit: reserved, or true once settled."""
+        self.paced = 0.0
+        """Tokens that the pace was charged with."""
+        self.is_settled = False
+
+    async def __aenter__(self) -> Self:
+        await self.limiter._enter(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.limiter._leave(self, error)
+
+    def settle(self, actual_tokens: int) -> None:
+        """Replace the reserved tokens with those really used; may be called again.
+
+        Raises:
+            ValueError: The number is negative.
+        """
+        self.limiter._settle(self, actual_tokens)
+
+
+class Limiter:
+    """Admits requests in the order in which they come, within all limits at once.
+
+    - **Requests and tokens per minute**: no window of 60 s ever holds more than the limit, and
+      admissions are spread evenly, so that a server with a bucket of one second's amount has
+      nothing to refuse. Tokens are reserved on admission and corrected by `Permit.settle`: the
+      window counts all that is reserved, the pace the share of it that settled requests have used,
+      and both are made right as soon as the true number is known.
+    - **Calls in flight**: at most `concurrency`, and fewer while the server can handle fewer
+      (see `AdaptiveConcurrency`).
+    - **Order**: first come, first served. A large request holds up those behind it rather than be
+      overtaken for ever. One above the whole token limit is admitted alone, once a minute's window
+      holds no tokens.
+    - **Giving back**: leaving the block, however that comes, frees the place in flight. A request
+      canceled while it waits leaves no trace. One that fails was sent, so it still counts as a
+      request, but its tokens are given back unless `settle` was called. One that succeeds without
+      `settle` counts with its reservation.
+
+    Belongs to one event loop at a time and is not to be used from other threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        rpm: float | None,
+        tpm: float | None,
+        concurrency: int,
+        adaptive: bool = True,
+        timeout: float | None = None,
+    ) -> None:
+        """Set the limits.
+
+        Args:
+            rpm: Requests per minute; `None` for no limit.
+            tpm: Tokens per minute, prompt and completion together; `None` for no limit.
+            concurrency: Most requests in flight.
+            adaptive: Whether fewer are kept in flight while the server can handle fewer.
+            timeout: Seconds after which a request is abandoned; `None` for no timeout.
+
+        Raises:
+            ConfigurationError: A limit is not a positive number.
+        """
+        for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
+        self.rpm, self.tpm, self.concurrency = rpm, tpm, int(concurrency)
+        self._undivided = (rpm, tpm, int(concurrency))
+        self._request_pace = None if rpm is None else Pace(_whole(rpm))
+        self._token_pace = None if tpm is None else Pace(tpm)
+        self._window = Window()
+        self._tokens_used = self._tokens_reserved = 0.0
+        self._adaptive = (
+            AdaptiveConcurrency(self.concurrency, timeout=timeout) if adaptive else None
+        )
+        self._in_flight = 0
+        self._paused_until = -math.inf
+        self._waiting: OrderedDict[asyncio.Future[None], Permit] = OrderedDict()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def divide(self, part: int, parts: int) -> None:
+        """Keep to one of several equal parts of the limits, from the next request on.
+
+        For processes that together keep to the limits that were set; may be called again.
+
+        Args:
+            part: Which part, from 0: the parts of a concurrency that does not divide differ by one
+                call.
+            parts: The number of parts; 1 for all of the limits.
+
+        Raises:
+            ConfigurationError: There are more parts than calls in flight to divide.
+        """
+        rpm, tpm, concurrency = self._undivided
+        calls = concurrency * (part + 1) // parts - concurrency * part // parts
+        if calls < 1:
+            raise ConfigurationError(
+                f"{concurrency} concurrent calls cannot be divided into {parts} parts"
+            )
+        self.concurrency = calls
+        self.rpm = None if rpm is None else rpm / parts
+        self.tpm = None if tpm is None else tpm / parts
+        if self._request_pace is not None and self.rpm is not None:
+            self._request_pace.set_rate(_whole(self.rpm))
+        if self._token_pace is not None and self.tpm is not None:
+            self._token_pace.set_rate(self.tpm)
+        if self._adaptive is not None:
+            self._adaptive.cap = calls
+        if self._waiting:
+            self._wake()
+
+    def admit(self, tokens: int = 0) -> Permit:
+        """Return an async context manager that waits until a request with `tokens` may go.
+
+        Raises:
+            ValueError: `tokens` is negative.
+        """
+        if tokens < 0:
+            raise ValueError(f"a request cannot have {tokens} tokens")
+        return Permit(self, tokens)
+
+    def pause(self, seconds: float) -> None:
+        """Admit nothing for some seconds; a longer pause that is under way stays.
+
+        Raises:
+            ValueError: `seconds` is not a number from 0 up.
+        """
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"cannot pause for {seconds!r} seconds")
+        self._loop = asyncio.get_running_loop()
+        self._paused_until = max(self._paused_until, self._loop.time() + seconds)
+        self._wake()
+
+    def rejected(self, permit: Permit) -> None:
+        """Learn that the server turned a request away because of load (429, 503)."""
+        if self._adaptive is not None:
+            self._adaptive.rejected(permit.sent, self._now())
+
+    def timed_out(self, permit: Permit) -> None:
+        """Learn that a request was abandoned."""
+        if self._adaptive is not None:
+            self._adaptive.timed_out(permit.sent, self._now())
+
+    @property
+    def limit(self) -> int:
+        """Requests that may be in flight now."""
+        return self.concurrency if self._adaptive is None else self._adaptive.limit
+
+    @property
+    def state(self) -> LimiterState:
+        """The limiter's current state."""
+        now = -math.inf if self._loop is None else self._loop.time()
+        self._window.forget(now)
+        return LimiterState(
+            in_flight=self._in_flight,
+            limit=self.limit,
+            concurrency=self.concurrency,
+            waiting=len(self._waiting),
+            paused_for=self._paused_until - now if self._paused_until > now else 0.0,
+            requests_last_minute=self._window.requests,
+            tokens_last_minute=self._window.tokens,
+        )
+
+    async def _enter(self, permit: Permit) -> None:
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._waiting:
+                raise RuntimeError(
+                    "this limiter is in use in another event loop; connect once in each loop"
+                )
+            self._loop = loop
+        # An empty queue is the common case: admit without a future and a turn of the loop.
+        if not self._waiting:
+            now = loop.time()
+            if self._ready_at(permit.tokens, now) <= now:
+                self._take(permit, now, waited=False)
+                return
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting[future] = permit
+        # Only the head of the queue determines the timer; who joins behind it changes nothing.
+        if len(self._waiting) == 1:
+            self._wake()
+        try:
+            await future
+        except BaseException:
+            # Admitted and canceled in the same turn of the loop: `__aexit__` will not run.
+            if future.done() and not future.cancelled():
+                self._undo(permit)
+            self._waiting.pop(future, None)
+            self._wake()
+            raise
+
+    @property
+    def _used_share(self) -> float:
+        """The share of reserved tokens that are used: 1 until something is known."""
+        return self._tokens_used / self._tokens_reserved if self._tokens_reserved else 1.0
+
+    def _ready_at(self, tokens: int, now: float) -> float:
+        """Return when to try again: a time up to `now` if the request may go now.
+
+        It is infinite if a call in flight must end first.
+        """
+        # No time to wait for: the next request that leaves wakes the queue.
+        if self._in_flight >= self.limit:
+            return math.inf
+        at = self._paused_until
+        if self._request_pace is not None:
+            at = max(at, self._request_pace.free_at)
+        if self._token_pace is not None and tokens:
+            at = max(at, self._token_pace.free_at)
+        if self.tpm is not None:
+            at = max(at, self._window.fits_at(now, tokens, self.tpm))
+        return at
+
+    def _take(self, permit: Permit, now: float, *, waited: bool) -> None:
+        self._in_flight += 1
+        permit.sent = now
+        permit.cell = self._window.add(now, permit.tokens)
+        if self._request_pace is not None:
+            self._request_pace.take(now, 1, waited=waited)
+        if self._token_pace is not None and permit.tokens:
+            # The pace only has to be right on average, so it takes what such requests really use.
+            # The window must never be exceeded, so it holds the whole reservation.
+            permit.paced = permit.tokens * self._used_share
+            self._token_pace.take(now, permit.paced, waited=waited)
+
+    def _undo(self, permit: Permit) -> None:
+        """Take back an admission whose task was canceled before it could send anything."""
+        self._correct(permit, 0)
+        self._window.correct(permit.cell, -1, 0)
+        if self._request_pace is not None:
+            self._request_pace.correct(-1)
+        self._in_flight -= 1
+
+    def _leave(self, permit: Permit, error: BaseException | None) -> None:
+        self._in_flight -= 1
+        if error is not None and not permit.is_settled:
+            self._correct(permit, 0)
+        if error is None and self._adaptive is not None:
+            self._adaptive.answered(permit.sent, self._now())
+        if self._waiting:
+            self._wake()
+
+    def _settle(self, permit: Permit, tokens: int) -> None:
+        if tokens < 0:
+            raise ValueError(f"a request cannot have used {tokens} tokens")
+        # Only the first settlement is measured against the reservation; `_correct` replaces that.
+        if not permit.is_settled:
+            self._tokens_used = FADING * self._tokens_used + tokens
+            self._tokens_reserved = FADING * self._tokens_reserved + permit.tokens
+        permit.is_settled = True
+        self._correct(permit, tokens)
+        # Without a limit on tokens, nobody waits for any.
+        if self._waiting and self.tpm is not None:
+            self._wake()
+
+    def _correct(self, permit: Permit, tokens: int) -> None:
+        """Put the true tokens in place of those reserved."""
+        self._window.correct(permit.cell, 0, tokens - permit.tokens)
+        permit.tokens = tokens
+        if self._token_pace is not None:
+            self._token_pace.correct(tokens - permit.paced)
+            permit.paced = float(tokens)
+
+    def _now(self) -> float:
+        if self._loop is None:
+            raise AssertionError("nothing was admitted yet")
+        return self._loop.time()
+
+    def _wake(self) -> None:
+        """Admit from the head of the queue whatever may go, and set the timer for the next."""
+        at = math.inf
+        while self._waiting:
+            now = self._now()
+            future, permit = next(iter(self._waiting.items()))
+            if not future.done():
+                at = self._ready_at(permit.tokens, now)
+                # First come, first served: whoever is behind waits, even if it were small enough to
+                # go.
+                if at > now:
+                    break
+                self._take(permit, now, waited=True)
+                future.set_result(None)
+            del self._waiting[future]
+            at = math.inf
+        self._set_timer(at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            # Canceled timers stay in the loop's heap until they are due, so one that fits is kept.
+            if self._timer.when() == at:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if at < math.inf and self._loop is not None:
+            self._timer = self._loop.call_at(at, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._wake()
+
+
+def _whole(rpm: float) -> float:
+    """Return the limit that an even pace keeps to: a minute holds a whole number of requests."""
+    return max(math.floor(rpm), min(rpm, 1.0))
