@@ -57,9 +57,13 @@ class Exchange:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = {"id": self.id, "model": self.model, "prompt": list(self.prompt)}
-        answers = None if self.answers is None else list(self.answers)
-        content |= {"answers": answers, "logprobs": self.logprobs}
+        content = {
+            "id": self.id,
+            "model": self.model,
+            "prompt": list(self.prompt),
+            "answers": None if self.answers is None else list(self.answers),
+            "logprobs": self.logprobs,
+        }
         return {**content, "thoughts": list(self.thoughts)} if self.thoughts else content
 
 
