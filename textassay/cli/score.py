@@ -21,6 +21,7 @@ from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
 from textassay.methods.library import tasks
 from textassay.methods.method import ReadsProbabilities, probabilities_of
+from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
     ConfigurationError,
     UnknownName,
@@ -344,10 +345,12 @@ def calibrating(
             raise ConfigurationError(
                 f"{folder} calibrates {known}, and the run judges {', '.join(judged)}"
             )
-        signatures = method.signatures if isinstance(method, ReadsProbabilities) else ()
+        signatures = [method.signature]
+        signatures += method.signatures if isinstance(method, ReadsProbabilities) else ()
         for name in judged:
             own = read.of(name)
-            is_one = own is not None and own.signature in signatures
+            # each score is checked for itself: only the first answers show what a model refuses
+            is_one = own is not None and signature_of_method(own.signature) in signatures
             read.check(name, method.signature, allow_change=is_one)
         return read.applied
 

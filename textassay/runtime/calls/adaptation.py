@@ -516,6 +516,14 @@ def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
     return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
 
 
+_DIFFERENCE = re.compile(r"\|(?:[^|]+ )?(?:unsent:[\w,]+|json:words|sent-effort:\w+)(?=\||$)")
+
+
+def signature_of_method(signature: str) -> str:
+    """Return a score's signature without what it says of how the model differs from the method."""
+    return _DIFFERENCE.sub("", signature)
+
+
 _PARAMETERS = {
     "response_format": "json_schema",
     "messages": "system",
