@@ -44,8 +44,11 @@ def score(server: ThinkingServer, data: Path, method: str, out: Path, *flags: ob
 @pytest.mark.parametrize("method", METHODS)
 def test_every_text_is_scored(server, tmp_path, anthropic_key, method):
     """No flag is needed, thoughts are never read for a verdict, and they are counted."""
-    pair = {"output_b": "It rained."} if method == "pairwise" else {}
-    data = write_examples(tmp_path / "data.jsonl", 3, **pair)
+    needed = {
+        "pairwise": {"output_b": "It rained."},
+        "decomp-eval": {"references": ["It rained all day."]},  # for relevance
+    }
+    data = write_examples(tmp_path / "data.jsonl", 3, **needed.get(method, {}))
     done = score(server, data, method, tmp_path / "run")
     assert done.code == 0, (done.out, done.err)
     rows = rows_of(tmp_path / "run")
