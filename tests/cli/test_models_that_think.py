@@ -44,8 +44,11 @@ def score(server: ThinkingServer, data: Path, method: str, out: Path, *flags: ob
 @pytest.mark.parametrize("method", METHODS)
 def test_every_text_is_scored(server, tmp_path, anthropic_key, method):
     """No flag is needed, thoughts are never read for a verdict, and they are counted."""
-    pair = {"output_b": "It rained."} if method == "pairwise" else {}
-    data = write_examples(tmp_path / "data.jsonl", 3, **pair)
+    needed = {
+        "pairwise": {"output_b": "It rained."},
+        "decomp-eval": {"references": ["It rained all day."]},  # for relevance
+    }
+    data = write_examples(tmp_path / "data.jsonl", 3, **needed.get(method, {}))
     done = score(server, data, method, tmp_path / "run")
     assert done.code == 0, (done.out, done.err)
     rows = rows_of(tmp_path / "run")
@@ -94,7 +97,7 @@ def test_the_doctor_says_what_it_is_like(server, anthropic_key):
     assert verdicts["prompt"] == verdicts["continuation"] == verdicts["caching"] == "no"
     refuses_logprobs = is_anthropic or "logprobs" in family.refuses
     assert verdicts["logprobs"] == ("no" if refuses_logprobs else "yes")
-    assert ("samples instead" in rows["methods"]["detail"]) is refuses_logprobs
+    assert ("sample answers instead" in rows["methods"]["detail"]) is refuses_logprobs
     for name in {"temperature", "top_p", "stop", "seed"} & family.refuses.keys():
         if not is_anthropic:  # litellm tells what it takes before anything is sent
             assert f"takes no {name}" in rows["parameters"]["detail"]
@@ -186,3 +189,18 @@ def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
     )  # fmt: skip
     assert done.code == 0, (done.out, done.err)
     assert all(words in done.out for words in said), done.out
+
+
+def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
+    """Indented below each answer; in the order of the answers in JSON."""
+    data = write_examples(tmp_path / "data.jsonl", 1)
+    with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
+        flags = ("--aspects", "coherence")
+        done = score(server, data, "llm-score", tmp_path / "run", *flags)
+    assert done.code == 0, (done.out, done.err)
+    text = textassay("show", tmp_path / "run", "--prompts").out
+    assert "    --- thought before it ---\n    Is it a 2" in text
+    assert "more characters]" in text
+    (row,) = json.loads(textassay("show", tmp_path / "run", "--prompts", "--json").out)["rows"]
+    assert len(row["thoughts"]) == len(row["answers"]) == 1
+    assert row["thoughts"][0].startswith(thinking_server.WORDS)

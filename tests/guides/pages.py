@@ -37,6 +37,7 @@ NAMES = {
     "MODEL": "direct/judge", "BIG": "direct/judge", "SMALL": "direct/judge",
     # through litellm a call takes ten times as long; blocks in Python ask through it
     "openai/gpt-4.1-mini": "direct/judge",
+    "openai/gpt-6-luna": "direct/judge",
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
 LARGE = ("agreement.md", "decisions.md", "fit.md", "report.md")
@@ -255,6 +256,18 @@ def _telemetry(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     reader.scope["telemetry"].uninstrument()
 
 
+def _thinking(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The server of the page's file is the one of the tests."""
+    reader.names["http://127.0.0.1:8000/v1"] = reader.url
+
+    def check(text: str, found: dict[str, Any]) -> None:
+        (reader.folder / "judge.toml").write_text(text, encoding="utf-8")
+        _score(reader, "data.jsonl", "--config", "judge.toml", *COMMON)
+
+    _toml(reader, check)
+    yield
+
+
 def _tools(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     import re
 
@@ -290,5 +303,5 @@ PREPARE = {
     "annotate.md": _annotate, "data.md": _data, "decisions.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
-    "telemetry.md": _telemetry, "tools.md": _tools, "trees.md": _trees,
+    "telemetry.md": _telemetry, "thinking.md": _thinking, "tools.md": _tools, "trees.md": _trees,
 }  # fmt: skip

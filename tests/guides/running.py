@@ -21,7 +21,7 @@ from textassay.cli.app import app
 from textassay.runtime.messages import Example
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-ASKS = ("score", "stress", "fit", "plan", "tree", "resume")
+ASKS = ("score", "doctor", "stress", "fit", "plan", "tree", "resume")
 """Commands that ask a model, which here is at an address of its own."""
 LONG = (
     "demo", "annotate", "view", "--processes", "--cluster", "rubric", "cascade", "--escalate",

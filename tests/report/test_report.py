@@ -156,3 +156,18 @@ def test_the_tree_and_the_plan_are_shown(tmp_path):
     assert len(plan["steps"]) > 1
     for step in plan["steps"]:
         assert html.escape(step) in page
+
+
+def test_a_thought_is_folded_and_escaped(tmp_path):
+    """Beside the evidence that it led to; a terminal says how long it is."""
+    data = small_data(tmp_path / "data.jsonl", 1)
+    thought = "<script>alert(1)</script> Is it a 2?" + "!" * 4000
+    told = ({"text": "is it clear?", "answer": "yes", "p_yes": 0.8, "thought": thought},)
+    folder = write_run(tmp_path / "run", [score("x0", evidence=told)], data)
+    write_report([folder], tmp_path / "page.html", human=data)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    shown = page[page.index("<details><summary>Thought</summary>") :]
+    shown = shown[: shown.index("</details>")]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; Is it a 2?" in shown
+    assert len(shown) < 3300
+    assert "(thought before: 4,036 characters)" in textassay("show", folder, "x0").out

@@ -63,7 +63,7 @@ def _suited_methods(findings: Sequence[Finding]) -> Finding:
         return Finding(ability="methods", verdict="no", detail=detail)
     detail = "all" if found["continuation"] == "yes" else "all but gptscore"
     if found["logprobs"] != "yes":
-        detail += "; those that read probabilities take the shares of samples instead"
+        detail += "; those that read log-probabilities sample answers instead"
     return Finding(ability="methods", verdict="yes", detail=detail)
 
 

@@ -6,7 +6,9 @@ import json
 import sys
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import indent
 
 import typer
 
@@ -14,7 +16,11 @@ from textassay.cli.console import say
 from textassay.cli.score import ScoreCommand
 from textassay.display import printable
 from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
+from textassay.report.texts import clipped
 from textassay.runtime.errors import StorageError
+
+MAX_THOUGHT = 1000
+"""Characters of a thought that are printed; JSON has all that was kept."""
 
 
 async def show_exchanges(
@@ -81,8 +87,11 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
                 typer.echo(
                     printable(f"--- {exchange.model}, {turn['role']} ---\n{turn['content']}")
                 )
-            for answer in exchange.answers or ():
+            for answer, thought in zip_longest(exchange.answers or (), exchange.thoughts):
                 typer.echo(printable(f"--- answer ---\n{answer}"))
+                if thought:
+                    folded = indent(clipped(thought, MAX_THOUGHT), "    ")
+                    typer.echo(printable(f"    --- thought before it ---\n{folded}"))
             for choice, logprob in (exchange.logprobs or {}).items():
                 shown = "-" if logprob is None else f"{logprob:.4f}"
                 typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))

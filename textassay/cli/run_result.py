@@ -50,35 +50,38 @@ def print_estimate(
             found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
-    thoughts, bound = usage.reasoning_tokens, "at most, if the model does not think"
-    if thoughts:
-        # any model may think more, so this is no bound
-        bound = "(estimate)"
-    cost = "unknown (give --price IN,OUT)" if usage.cost is None else f"${usage.cost:.4f} {bound}"
-    completion = f"{usage.completion_tokens} (upper bound, if the model does not think)"
-    if thoughts:
-        completion = (
-            f"{usage.completion_tokens} (assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per"
-            f" answer, {thoughts} in all; how much a model thinks is not known before)"
-        )
+    thoughts = usage.reasoning_tokens
+    cost = "unknown (give --price IN,OUT)" if usage.cost is None else _estimated_cost(usage)
+    completion = "estimate" if thoughts else "upper bound, if the model does not think"
     table = plain_table("", "")
     for name, value in (
         ("examples", f"{examples}"),
         ("calls", f"{usage.calls}"),
         ("answers in the cache", f"{usage.cached_calls}"),
         ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
-        ("completion tokens", completion),
+        ("completion tokens", f"{usage.completion_tokens} ({completion})"),
         ("cost", cost),
         *(() if waves is None else [("waves of batches", f"{waves}, of up to 24 hours each")]),
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if thoughts:
+        results().print(
+            f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; how"
+            " much a model thinks is not known before it has answered"
+        )
     if by_samples is not None:
-        priced = "" if by_samples.cost is None else f", ${by_samples.cost:.4f} at most"
+        priced = "" if by_samples.cost is None else f", {_estimated_cost(by_samples)}"
         results().print(
             f"without log-probabilities: up to {by_samples.calls} calls,"
             f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{priced}"
         )
+
+
+def _estimated_cost(usage: Usage) -> str:
+    # any model may think more than is assumed, so with thoughts there is no bound
+    bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
+    return f"${usage.cost:.4f} {bound}"
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:

@@ -186,7 +186,8 @@ def _lines(lines: Sequence[Line]) -> RenderableType:
     table = plain_table("", "", "", left=0)
     table.columns[1].justify = table.columns[2].justify = "left"
     for line in lines:
-        text = " ".join(part for part in (line.text, line.note) if part)
+        thought = f"(thought before: {len(line.thought):,} characters)" if line.thought else ""
+        text = " ".join(part for part in (line.text, line.note, thought) if part)
         table.add_row(
             Text(printable(visible(line.figure))), Text(_bar(line), style="cyan"),
             Text(printable(clipped(text, _OUTPUT))),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -49,15 +49,22 @@ class Exchange:
     """Messages of the chat, or one plain prompt under the role `prompt`."""
     answers: tuple[str, ...] | None
     """Answers of the model, one per sample; `None` if the cache holds none."""
+    thoughts: tuple[str | None, ...] = ()
+    """What the model thought before each answer, if any was kept."""
     logprobs: dict[str, float | None] | None = None
     """Log-probability of each given choice, or of the given continuation, if those were asked
     for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = {"id": self.id, "model": self.model, "prompt": list(self.prompt)}
-        answers = None if self.answers is None else list(self.answers)
-        return {**content, "answers": answers, "logprobs": self.logprobs}
+        content = {
+            "id": self.id,
+            "model": self.model,
+            "prompt": list(self.prompt),
+            "answers": None if self.answers is None else list(self.answers),
+            "logprobs": self.logprobs,
+        }
+        return {**content, "thoughts": list(self.thoughts)} if self.thoughts else content
 
 
 class Recorder(Wrapper):
@@ -167,7 +174,7 @@ async def _walked(
             aspects = tuple(session.method.aspects)
             await session.method.graph.run(Assignment(example=example, aspects=aspects))
             for one in exchanges:
-                yield Exchange(example.id, one.model, one.prompt, one.answers, one.logprobs)
+                yield replace(one, id=example.id)
     if left:
         raise UnknownName("example", min(left), [])
 
@@ -201,8 +208,10 @@ def _exchange(model: str, request: Prompted, response: Any) -> Exchange:
     if response is None:
         return Exchange("", model, prompt, None)
     if isinstance(request, ChoicesRequest):
-        return Exchange("", model, prompt, (), dict(response.logprobs))
+        return Exchange("", model, prompt, (), logprobs=dict(response.logprobs))
     if isinstance(request, ContinuationRequest):
         total = sum(token.logprob for token in response.tokens)
-        return Exchange("", model, prompt, (), {request.continuation: total})
-    return Exchange("", model, prompt, tuple(sample.text for sample in response.samples))
+        return Exchange("", model, prompt, (), logprobs={request.continuation: total})
+    answers = tuple(sample.text for sample in response.samples)
+    thoughts = tuple(sample.thought for sample in response.samples)
+    return Exchange("", model, prompt, answers, thoughts if any(thoughts) else ())

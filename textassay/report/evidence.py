@@ -9,7 +9,7 @@ way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from textassay.runtime.messages import Score
@@ -26,7 +26,7 @@ TITLES: dict[Kind, str] = {
 _SHOWN = frozenset(
     {"text", "value", "outcome", "scale", "id", "definition", "explanation", "problem", "mapped"}
     | {"contribution", "probability", "answer", "p_yes", "mass", "ratings", "logprob", "tokens"}
-    | {"unlikeliest", "direction"}
+    | {"unlikeliest", "direction", "thought"}
 )
 """Fields that are drawn in some form; any other is named beside its value."""
 
@@ -42,6 +42,7 @@ class Line:
         start: Where its bar begins, as a share of the width; `None` without a bar.
         end: Where its bar ends.
         note: Anything else that it says.
+        thought: What the judge thought before it answered, which is shown folded.
     """
 
     kind: Kind
@@ -50,13 +51,17 @@ class Line:
     start: float | None = None
     end: float | None = None
     note: str = ""
+    thought: str = ""
 
 
 def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, those of a kind together and otherwise in order."""
     widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in score.evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
-    lines = [_line(piece, widest) for piece in score.evidence]
+    lines = [
+        replace(_line(piece, widest), thought=str(piece.get("thought") or ""))
+        for piece in score.evidence
+    ]
     order = list(TITLES)
     # stable: lines of a kind keep the order in which the method wrote them
     return sorted(lines, key=lambda line: order.index(line.kind))

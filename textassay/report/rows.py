@@ -234,10 +234,12 @@ def _packed(line: Line, limit: int) -> list[Any]:
     A label's share in thousandths, whose figure the page writes.
     """
     text = clipped(line.text, limit)
-    if line.kind == "label" and not line.note:
+    if line.kind == "label" and not (line.note or line.thought):
         return [line.kind, text, round(1000 * (line.end or 0.0))]
     ends = [None if end is None else round(end, 3) for end in (line.start, line.end)]
     packed = [line.kind, text, visible(line.figure), *ends, clipped(line.note, limit)]
+    if line.thought:
+        return [*packed, clipped(line.thought, limit)]
     return packed if line.note else packed[:-1]
 
 

@@ -246,11 +246,12 @@
       if (!own.length) continue;
       const list = element("ul", "evidence");
       for (const line of own) {
-        const [, text, number, start, end, note] = line.length === 3 ? [kind, line[1], figure(line[2] / 1000), 0, line[2] / 1000] : line;
+        const [, text, number, start, end, note, thought] = line.length === 3 ? [kind, line[1], figure(line[2] / 1000), 0, line[2] / 1000] : line;
         const item = element("li"), what = element("span", "what");
         what.append(element("bdi", "", text));
         if (note) what.append(" ", element("bdi", "soft", note));
         item.append(what, start === null ? element("span") : share(start, end), element("span", "n", number));
+        if (thought) item.append(folded("Thought", thought));
         list.append(item);
       }
       made.push(element("h4", "", title), list);

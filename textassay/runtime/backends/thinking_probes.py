@@ -57,9 +57,12 @@ async def _parameters(model: AdaptingModel, form: Form) -> Finding:
         request = request.model_copy(update={"messages": (system, *request.messages)})
     await model.generate(request)
     # those of the other probes, too: log-probabilities, schemas, several samples
-    notes = model.adaptation.notes
-    detail = "; ".join(notes) or "refuses no temperature, top_p, seed, stop or system message"
-    return Finding(ability="parameters", verdict="no" if notes else "yes", detail=detail)
+    learned = model.adaptation.learned
+    refused = [f"takes no {name}" for name in learned.unsent]
+    refused += [f"takes {name} up to {limit}" for name, limit in learned.most.items()]
+    refused += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
+    detail = "; ".join(refused) or "refuses no temperature, top_p, seed, stop or system message"
+    return Finding(ability="parameters", verdict="no" if refused else "yes", detail=detail)
 
 
 async def _effort(model: AdaptingModel, form: Form) -> Finding:
