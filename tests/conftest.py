@@ -14,6 +14,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, settings
 
 from examples.mock_server import MockServer, Options, serve
+from textassay.runtime.calls.adaptation import KNOWN
 
 LOOPBACK = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "", None}
 
@@ -47,6 +48,12 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
 sys.addaudithook(keep_off_the_network)
+
+
+@pytest.fixture(autouse=True)
+def forget_models() -> None:
+    """Have no test begin with what another has learned of a server that had the same port."""
+    KNOWN.clear()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -158,8 +158,9 @@ def test_models_that_cannot_be_used_are_named(data, run, flags, message):
 
 
 def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run):
-    """The error names the way out, and there is no silent fallback."""
-    shown = refused(data, run, "--model", "anthropic/claude-haiku-4-5", method="g-eval")
+    """Where they are asked for: the error names the way out."""
+    flags = ("--model", "anthropic/claude-haiku-4-5", "--set", "reading=logprob")
+    shown = refused(data, run, *flags, method="g-eval")
     assert "sends no log-probabilities" in shown
     assert "--n 20" in shown
 

