@@ -191,7 +191,9 @@ async def test_decomp_eval_judges_each_sentence_by_itself_where_it_averages(judg
         assert (FIRST in prompt) != (SECOND in prompt)
         assert prompt.startswith("Answer the following yes/no question.\nparagraph: ")
     assert found.questions.count("Is this a fluent paragraph?") == 2
-    assert found.all_hold(max_tokens=1, temperature=0.0, logprobs=True)
+    assert found.all_hold(temperature=0.0, logprobs=True)
+    # the first one of a server that is not known has tokens for a thought
+    assert [body["max_tokens"] for body in found.bodies] == [1 + 4096, 1, 1, 1]
     [score] = found.scores
     assert score.scale == (0, 1)
     chain = await judged("decomp-eval", "summarization", "fluency", over_sentences="chain")

@@ -188,6 +188,8 @@ class ChoicesResponse(Message):
     logprobs: dict[str, float | None]
     """Natural log of the summed probability of a label's surface forms; `None` if the model did
     not report any."""
+    follows_thought: bool = False
+    """Whether the model thought before."""
     usage: Usage = NO_USAGE
     model: str | None = None
     truncated_tokens: int = Field(default=0, ge=0)

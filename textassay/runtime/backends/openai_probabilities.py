@@ -85,7 +85,10 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     summed = {
         label: _log_sum(by_label[label]) if label in by_label else None for label in request.choices
     }
-    return ChoicesResponse(logprobs=summed, usage=response.usage, model=response.model)
+    fields: dict[str, Any] = {"usage": response.usage, "model": response.model}
+    if response.samples[0].thought is not None:
+        fields["follows_thought"] = True
+    return ChoicesResponse(logprobs=summed, **fields)
 
 
 def _unfinished(response: Response) -> RequestRefused:

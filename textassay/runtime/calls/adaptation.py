@@ -30,6 +30,7 @@ from textassay.runtime.model import (
     AnyResponse,
     ChatMessage,
     ChoicesRequest,
+    ChoicesResponse,
     ContinuationRequest,
     Effort,
     Json,
@@ -624,6 +625,8 @@ def _features(request: AnyRequest) -> set[tuple[str, object]]:
 
 
 def _shows_thought(response: AnyResponse) -> bool:
-    return bool(response.usage.reasoning_tokens) or (
-        isinstance(response, Response) and any(sample.thought for sample in response.samples)
-    )
+    if isinstance(response, Response):
+        shown = any(sample.thought for sample in response.samples)
+    else:
+        shown = isinstance(response, ChoicesResponse) and response.follows_thought
+    return shown or bool(response.usage.reasoning_tokens)

@@ -20,6 +20,7 @@ from textassay.runtime.model import (
     A,
     AnyRequest,
     Capabilities,
+    ChoicesRequest,
     Model,
     Q,
     Request,
@@ -121,6 +122,10 @@ class _Attempts(Generic[Q]):
 
     async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
         """Do what `ask` does with a model of which it is not known whether it thinks."""
+        if isinstance(sent, ChoicesRequest) and sent.messages and not sent.thought_allowance:
+            # The one token that tells choices may be the first of a thought.
+            self._least_allowance = ALLOWANCES[0]
+            sent = self.next()
         answer = await self.ask(sent.model_copy(update={"probing": True}), call)
         if isinstance(answer, Response) and answer.is_cut and not sent.thought_allowance:
             # Some servers show a thought that is cut off as if it were the answer.
