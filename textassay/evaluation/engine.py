@@ -236,6 +236,8 @@ class EvaluationEngine:
 
     def _signature_suffix(self) -> str:
         """Return how what was sent differs from what the method's signature says."""
+        if not any(model.adaptation.differences for model in self._models):
+            return ""
         several = len({model.name for model in self._models}) > 1
         differences = {
             f"{model.name} {difference}" if several else difference: None

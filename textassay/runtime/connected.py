@@ -211,6 +211,12 @@ class ConnectedModel(AsyncResource, Wrapper):
             adaptation=self.adaptation,
         )
 
+    def _splits_thoughts(self, backend: Model) -> bool:
+        """Whether a backend takes thoughts off its answers, as those do that ask servers."""
+        if self._is_local:
+            return False
+        return backend.identity.get("backend") in ("openai-compatible", "litellm")
+
     def _new_adaptation(self) -> Adaptation:
         sampling = Sampling(
             **{name: getattr(self.settings, name) for name in Sampling.model_fields}
@@ -227,7 +233,8 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return a backend with masking, a time limit, and storage of its answers."""
         if identity is not None:
             backend = WithIdentity(backend, identity)
-        backend = SplitThoughts(backend, keep=settings.keep_thoughts)
+        if not (settings.keep_thoughts and self._splits_thoughts(backend)):
+            backend = SplitThoughts(backend, keep=settings.keep_thoughts)
         secrets = () if self._is_local else secrets_of(settings)
         # a local model's queue is its own: what waits there is not stuck
         masked = MaskedModel(backend, secrets) if secrets else backend

@@ -504,6 +504,8 @@ class Adaptation:
     @property
     def differences(self) -> tuple[str, ...]:
         """How what is sent differs from what method and settings want, for signatures."""
+        if not (self._omitted or self.learned.unsent or self.learned.efforts):
+            return ()
         found = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
         if "json_schema" in self.learned.unsent:
             found.append("json:words")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
@@ -25,6 +26,7 @@ from textassay.runtime.storage.cache_folder import (
     RAW,
     Reader,
     StoreInfo,
+    acquire,
     checksum,
     databases,
     held,
@@ -157,12 +159,20 @@ class BytesDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache has no types
         raise unusable(file, f"it contains {what}, which textassay never writes")
 
 
+LOCK_HELD_SECONDS = 0.05
+"""Longest time for which one process keeps others from writing: taking the lock costs about as much
+as committing a few answers, so that it is kept while commits follow each other."""
+LOCK_IDLE_SECONDS = 0.01
+"""Quiet time after which the lock is given back."""
+
+
 class _Writer:
     """Writes `(key, value)` pairs to a folder's database; all but `get` runs on one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / DATABASE
         self._lock = lock_of(folder)
+        self._locked_since = 0.0
 
     def open(self) -> None:
         """Create the database or open it, which writes diskcache's settings.
@@ -191,9 +201,16 @@ class _Writer:
                 raise FileNotFoundError(
                     errno.ENOENT, "was replaced by another file", str(self._file)
                 )
-            with held(self._lock), self._cache.transact():
-                for key, value in batch:
-                    self._cache.set(key, value, tag=checksum(key, value))
+            self._take_lock()
+            try:
+                with self._cache.transact():
+                    for key, value in batch:
+                        self._cache.set(key, value, tag=checksum(key, value))
+            except BaseException:
+                self._release_lock()
+                raise
+            if time.monotonic() - self._locked_since > LOCK_HELD_SECONDS:
+                self._release_lock()
 
     def get(self, key: str) -> bytes | None:
         """Return the committed value of `key`; diskcache connects each thread by itself.
@@ -213,10 +230,22 @@ class _Writer:
         return value  # type: ignore[no-any-return]  # BytesDisk reads bytes alone
 
     def idle(self) -> None:
-        """Do nothing; every batch is committed when it is written."""
+        """Let other processes write; every batch is committed when it is written."""
+        self._release_lock()
+
+    def _take_lock(self) -> None:
+        """Take the folder's lock, or keep it for commits that follow each other quickly."""
+        if not self._lock.is_locked:
+            acquire(self._lock)
+            self._locked_since = time.monotonic()
+
+    def _release_lock(self) -> None:
+        if self._lock.is_locked:
+            self._lock.release()
 
     def close(self) -> None:
         """Close the connection of the calling thread; the last one moves the log into the file."""
+        self._release_lock()
         if self._file.exists():
             with held(self._lock):
                 self._cache.close()
@@ -259,7 +288,11 @@ class DiskStore(AsyncResource):
                 for file in databases(self.folder)
                 if file.parent != self.folder
             ]
-            self._commits = AnswerCommits(self._writer, name=f"the cache folder {self.folder}")
+            self._commits = AnswerCommits(
+                self._writer,
+                name=f"the cache folder {self.folder}",
+                idle_seconds=LOCK_IDLE_SECONDS,
+            )
             self._readers = stack.pop_all()
 
     def get(self, key: str) -> bytes | None:

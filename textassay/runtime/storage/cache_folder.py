@@ -183,6 +183,15 @@ def held(lock: filelock.BaseFileLock) -> Iterator[None]:
     Raises:
         StorageError: Another process held it for too long, or the folder cannot be written to.
     """
+    acquire(lock)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def acquire(lock: filelock.BaseFileLock) -> None:
+    """Take the lock of a folder; errors as of `held`."""
     folder = Path(lock.lock_file).parent
     try:
         lock.acquire(timeout=_LOCK_SECONDS, poll_interval=_POLL_SECONDS)
@@ -192,10 +201,6 @@ def held(lock: filelock.BaseFileLock) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise StorageError(f"the cache folder {folder} cannot be written to: {error}") from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def databases(folder: Path) -> list[Path]:

@@ -77,7 +77,7 @@ class BatchWriter(Protocol[T_contra]):
     def idle(self) -> None:
         """Do what may wait for a quiet moment.
 
-        Called when nothing was handed in for `idle_seconds`.
+        Called once when nothing was handed in for `idle_seconds`.
         """
         ...
 
@@ -212,12 +212,14 @@ class GroupCommit(Generic[T]):
             opened.set_exception(error)
             return
         opened.set_result(None)
-        linger = closing = False
+        linger = closing = is_idle = False
         while not closing:
-            turns, closing = self._wait()
+            turns, closing = self._wait(None if is_idle else self._idle_seconds)
             if not turns:
                 self._attempt(self._writer.idle)
+                is_idle = True
                 continue
+            is_idle = False
             # Turns that follow each other quickly are worth one commit: its cost hardly depends on
             # the number of values. A lone value never waits for others.
             if linger and not closing and len(self._queue) < MAX_BATCH:
@@ -235,13 +237,13 @@ class GroupCommit(Generic[T]):
         self._notified.discard(loop)
         self._wakeups.put(False)
 
-    def _wait(self) -> tuple[int, bool]:
+    def _wait(self, seconds: float | None) -> tuple[int, bool]:
         """Wait for a wakeup; return how many came and whether to close.
 
-        The count is 0 after a quiet time.
+        The count is 0 after a quiet time of so many seconds.
         """
         try:
-            closing = self._wakeups.get(timeout=self._idle_seconds)
+            closing = self._wakeups.get(timeout=seconds)
         except queue.Empty:
             return 0, False
         more, closing_as_well = self._drain_wakeups()
@@ -311,10 +313,16 @@ class AnswerCommits:
             a store looks here first.
     """
 
-    def __init__(self, writer: BatchWriter[tuple[str, bytes]], *, name: str) -> None:
+    def __init__(
+        self,
+        writer: BatchWriter[tuple[str, bytes]],
+        *,
+        name: str,
+        idle_seconds: float | None = None,
+    ) -> None:
         """Start the writing thread; arguments and errors as of `GroupCommit`."""
         self.pending: dict[str, bytes] = {}
-        self._commits = GroupCommit(writer, name=name)
+        self._commits = GroupCommit(writer, name=name, idle_seconds=idle_seconds)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return after the commit, which a canceled `put` waits for as well.
