@@ -80,6 +80,9 @@ def test_few_requests_are_refused_or_cut_and_the_same_run_costs_nothing(
         row["signature"] for run in ("first", "second") for row in rows_of(tmp_path / run)
     }
     assert len(signatures) == 1
+    (sent,) = json.loads((tmp_path / "second" / "manifest.json").read_text())["sent"].values()
+    assert sent["thinks"]
+    assert ("temperature" in sent.get("unsent", ())) == ("unsent:temperature" in signatures.pop())
 
 
 def test_the_doctor_says_what_it_is_like(server, anthropic_key):

@@ -137,6 +137,8 @@ class Session:
         """
         if self.folder is None:
             return
+        sent = {model.name: model.adaptation.described for model in self.connected}
+        self.folder.add_to_manifest({"sent": sent} if any(sent.values()) else {})
         self.folder.write_summary()
         for name, text in getattr(self.method, "artifacts", dict)().items():
             self.folder.keep(name, text)

@@ -502,6 +502,15 @@ class Adaptation:
         return facts
 
     @property
+    def described(self) -> dict[str, Any]:
+        """What is sent otherwise than method and settings want it, for manifests; empty if all is.
+
+        Unlike `differences`, with what does not change an answer, such as tokens for thoughts.
+        """
+        learned = self.learned.model_dump(exclude={"kind"}, exclude_defaults=True, mode="json")
+        return learned | ({"omitted": sorted(self._omitted)} if self._omitted else {})
+
+    @property
     def differences(self) -> tuple[str, ...]:
         """How what is sent differs from what method and settings want, for signatures."""
         if not (self._omitted or self.learned.unsent or self.learned.efforts):

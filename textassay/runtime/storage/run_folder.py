@@ -152,7 +152,15 @@ class RunFolder(AsyncResource):
         Raises:
             RunFolderError: The folder cannot be written to.
         """
-        complete = {"format": FORMAT, **manifest}
+        self._write_manifest({"format": FORMAT, **manifest})
+        self._open_journal()
+
+    def add_to_manifest(self, entries: Mapping[str, Any]) -> None:
+        """Write what only the run itself has shown; errors as of `write_manifest`."""
+        if any(self.manifest.get(name) != value for name, value in entries.items()):
+            self._write_manifest({**self.manifest, **entries})
+
+    def _write_manifest(self, complete: dict[str, Any]) -> None:
         try:
             write_json(self.path / MANIFEST, complete)
         except OSError as error:
@@ -162,7 +170,6 @@ class RunFolder(AsyncResource):
                 f"the manifest of {self.path} would contain something that is not JSON: {error}"
             ) from error
         self.manifest = complete
-        self._open_journal()
 
     async def append(self, scores: Iterable[Score]) -> None:
         """Append scores next to each other; return once a killed process could not lose them.
