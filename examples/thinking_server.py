@@ -96,6 +96,8 @@ class ThinkingServer(MockServer):
         self.family, self.thought = FAMILIES[family], thought
         self.cut = 0
         """Answers that had too few tokens."""
+        self.efforts: tuple[str, ...] = ()
+        """Levels of effort that are taken; all if empty."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
@@ -118,6 +120,13 @@ class ThinkingServer(MockServer):
                 if name == "max_tokens":
                     text += " Use `max_completion_tokens` instead."
                 return web.json_response(self.family.error(name, text), status=400)
+        effort = body.get("reasoning_effort")
+        if self.efforts and effort is not None and effort not in self.efforts:
+            self.counters.refused += 1
+            levels = ", ".join(f"'{level}'" for level in self.efforts)
+            text = f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this"
+            text += f" model. Supported values are: {levels}."
+            return web.json_response(self.family.error("reasoning_effort", text), status=400)
         repeat = self.counters.bodies[hash(str(body))]
         self.counters.bodies[hash(str(body))] += 1
         if self.options.latency_ms:

@@ -207,3 +207,15 @@ def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
     (row,) = json.loads(textassay("show", tmp_path / "run", "--prompts", "--json").out)["rows"]
     assert len(row["thoughts"]) == len(row["answers"]) == 1
     assert row["thoughts"][0].startswith(thinking_server.WORDS)
+
+
+def test_the_level_of_effort_that_is_sent_instead_is_told(openai, tmp_path):
+    """On standard error and in the signature."""
+    data = write_examples(tmp_path / "data.jsonl", 2)
+    openai.efforts = ("low", "medium", "high")
+    done = score(openai, data, "llm-score", tmp_path / "run", "--effort", "max")
+    openai.efforts = ()
+    assert done.code == 0, (done.out, done.err)
+    assert "warning: direct/x takes no effort max, but low, medium, high; high is sent" in done.err
+    (signature,) = {row["signature"] for row in rows_of(tmp_path / "run")}
+    assert "|sent-effort:high" in signature

@@ -46,6 +46,7 @@ OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
 _SHOWN_WARNINGS = (
+    "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.outage",
@@ -54,9 +55,9 @@ _SHOWN_WARNINGS = (
     "textassay.runtime.batches.unread",
     "textassay.evaluation.roles",
 )
-"""Loggers whose warnings must reach the user of the command: a lost Redis, a lost endpoint, a
-provider that fails or has no room, a file that no batch can be made of, settings of a role that is
-not asked."""
+"""Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost
+Redis, a lost endpoint, a provider that fails or has no room, a file that no batch can be made of,
+settings of a role that is not asked."""
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ async def test_refused_log_probabilities_show_in_the_capabilities() -> None:
 )
 @pytest.mark.asyncio
 async def test_the_nearest_level_of_effort_is_sent_and_told(
-    wished: Effort, levels: tuple[Effort, ...], sent: str
+    wished: Effort, levels: tuple[Effort, ...], sent: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(
         lambda request: (
@@ -244,7 +244,8 @@ async def test_the_nearest_level_of_effort_is_sent_and_told(
     await model.generate(asked())
     assert [request.effort for request in server.sent] == [wished, sent]
     assert model.adaptation.differences == (f"sent-effort:{sent}",)
-    assert any(wished in note for note in model.adaptation.notes)
+    assert f"takes no effort {wished}, but" in caplog.text
+    assert f"{sent} is sent" in caplog.text
 
 
 @pytest.mark.asyncio

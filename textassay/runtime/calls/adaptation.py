@@ -140,8 +140,6 @@ class Adaptation:
         self._model, self._in_batches = model, in_batches
         self.sampling = sampling or Sampling()
         self._set_fields = self.sampling.fields
-        self.notes: list[str] = []
-        """What the model does not take, in words, in the order in which it was learned."""
         self.unsaved = False
         """Whether something was learned that is not stored yet."""
         self.lock = asyncio.Lock()
@@ -446,7 +444,14 @@ class Adaptation:
             efforts = tuple(e for e in levels if e in refusal.values and e != request.effort)
             if efforts:
                 self._learn(efforts=efforts)
-                self._tell(f"takes no effort {request.effort}, but {', '.join(efforts)}")
+                sent = "default" if "default" in efforts else _nearest(request.effort, efforts)
+                _log.warning(
+                    "%s takes no effort %s, but %s; %s is sent",
+                    self.name,
+                    request.effort,
+                    ", ".join(efforts),
+                    sent,
+                )
                 return True
         if refusal.kind == "role":
             return self._leave_out("system", request)
@@ -487,7 +492,6 @@ class Adaptation:
         return True
 
     def _tell(self, what: str) -> None:
-        self.notes.append(what)
         _log.info("%s %s", self.name, what)
 
     # What scores say ----------------------------------------------------------------------------
