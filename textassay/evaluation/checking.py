@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.messages import Failure, Score
-from textassay.runtime.storage.json_text import decode
-from textassay.runtime.storage.run_files import score_row
+from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.run_files import as_json
 
 NODE = "scores"
 """What a failure names as the place where it came up."""
@@ -47,9 +47,15 @@ def checked(
             f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
             f"{yielded.id!r} on {yielded.aspect!r}",
         )
-    # written and read back: what `resume` will read is what is kept and counted
+    fields = {**vars(yielded), **timing}
+    # what a score is made of may be a copy, too, that was never checked
+    for name in ("usage", "error"):
+        if isinstance(part := fields.get(name), BaseModel):
+            fields[name] = vars(part)
     try:
-        return Score.model_validate({**decode(score_row(yielded)), **timing})
+        if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
+            fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
+        return Score.model_validate(fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "score"

@@ -236,12 +236,13 @@ class EvaluationEngine:
 
     def _signature_suffix(self) -> str:
         """Return how what was sent differs from what the method's signature says."""
-        if not any(model.adaptation.differences for model in self._models):
+        different = [model for model in self._models if model.adaptation.differences]
+        if not different:
             return ""
         several = len({model.name for model in self._models}) > 1
         differences = {
             f"{model.name} {difference}" if several else difference: None
-            for model in self._models
+            for model in different
             for difference in model.adaptation.differences
         }
         return "".join(f"|{difference}" for difference in differences)

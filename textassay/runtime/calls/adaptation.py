@@ -146,8 +146,12 @@ class Adaptation:
         """Held by the request that finds out whether the model takes a parameter."""
         self.answers_at_once = False
         """Whether an answer without a thought has come, and none with one."""
+        self._differences: tuple[str, ...] | None = None
         self._omitted: set[str] = set()
         self._tried: set[tuple[object, ...]] = set()
+        self._takes_all: bool | None = None
+        """Whether requests are sent as they are unless they say how to think; `None` if that is to
+        be worked out."""
         self._features: set[tuple[str, object]] = set()
 
     @cached_property
@@ -199,6 +203,8 @@ class Adaptation:
 
     def _learn(self, **update: Any) -> None:
         self.learned = self.learned.model_copy(update=update)
+        self._takes_all = None
+        self._differences = None
         # A model of this process, or of a script, is another one with each object.
         if self._is_remote:
             KNOWN[self._key] = self.learned
@@ -220,10 +226,23 @@ class Adaptation:
         """
         if isinstance(request, ContinuationRequest):
             return request
+        if self._takes_all is None:
+            self._takes_all = not (self._set_fields or self._in_batches or self._shuns_temperature)
+            self._takes_all &= self.learned == Learned()
+        # Most requests: what follows takes longer than the look into a cache of answers.
+        if (
+            self._takes_all
+            and request.effort is request.thinking_tokens is None
+            and not (request.shared_prefix or least)
+            and request.cap_field == "max_tokens"
+        ):
+            return request
         update = self._set(request)
         merged: Q = request.model_copy(update=update) if update else request
         update = self._repaired(merged, least, most)
-        self._omitted |= update.keys() & OPTIONAL.keys()
+        if not self._omitted.issuperset(omitted := update.keys() & OPTIONAL.keys()):
+            self._omitted |= omitted
+            self._differences = None
         return merged.model_copy(update=update) if update else merged
 
     def _set(self, request: Request | ChoicesRequest) -> dict[str, Any]:
@@ -392,12 +411,13 @@ class Adaptation:
             return True
         return False
 
-    def note_answer(self, request: AnyRequest, response: AnyResponse) -> None:
-        """Learn from an answer what the model takes and whether it thinks."""
-        key = _shape(request)
-        if key not in self._tried:
-            self._tried.add(key)
-            self._features.update(_features(request))
+    def note_taken(self, request: AnyRequest) -> None:
+        """Learn that the model takes each parameter of a request."""
+        self._tried.add(_shape(request))
+        self._features.update(_features(request))
+
+    def note_answer(self, response: AnyResponse) -> None:
+        """Learn from an answer whether the model thinks."""
         if not self.learned.thinks and _shows_thought(response):
             self._learn(thinks=True)
         # what was cut, such as the one token that tells choices, may be the beginning of a thought
@@ -517,8 +537,11 @@ class Adaptation:
     @property
     def differences(self) -> tuple[str, ...]:
         """How what is sent differs from what method and settings want, for signatures."""
-        if not (self._omitted or self.learned.unsent or self.learned.efforts):
-            return ()
+        if self._differences is None:  # looked at for every score
+            self._differences = tuple(self._find_differences())
+        return self._differences
+
+    def _find_differences(self) -> list[str]:
         found = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
         if "json_schema" in self.learned.unsent:
             found.append("json:words")
@@ -526,7 +549,7 @@ class Adaptation:
             request = Request(prompt="-", effort=self.sampling.effort)
             update = self._thinking(request)
             found += [f"sent-effort:{update['effort'] or 'default'}"] if "effort" in update else []
-        return tuple(found)
+        return found
 
 
 def _nearest(wished: Effort, efforts: Sequence[str]) -> str:

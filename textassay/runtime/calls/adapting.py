@@ -135,7 +135,8 @@ class _Attempts(Generic[Q]):
         if answer is not None:
             # also where it was given tokens for a thought that it turned out not to need
             for request in (sent, self._adaptation.fit(self._request)):
-                self._adaptation.note_answer(request, answer)
+                self._adaptation.note_taken(request)
+            self._adaptation.note_answer(answer)
             await self._model.save()
         return answer
 
@@ -150,8 +151,9 @@ class _Attempts(Generic[Q]):
         else:
             if not (isinstance(answer, Response) and answer.is_unfinished):
                 if not sent.probing:
-                    self._adaptation.note_answer(sent, answer)
-                    await self._model.save()
+                    self._adaptation.note_answer(answer)
+                    if self._adaptation.unsaved:
+                        await self._model.save()
                 if self._spent is NO_USAGE:
                     return answer
                 return answer.model_copy(update={"usage": self._spent + answer.usage})

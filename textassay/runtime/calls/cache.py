@@ -39,10 +39,11 @@ from textassay.runtime.storage.json_text import decode, encode
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
 
-_NOT_SENT = (
-    "dry_run_answer", "required", "thought_allowance", "probing", "thinking_fields", "cap_field",
-    "shared_prefix", "prefix_mark",
-)  # fmt: skip
+_UNKEYED = frozenset({
+    "messages", "truncatable", "dry_run_answer", "required", "thought_allowance", "probing",
+    "thinking_fields", "cap_field", "shared_prefix", "prefix_mark",
+})  # fmt: skip
+"""Fields of requests that are no part of a key, or not as they are."""
 _ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
 """Fields that requests did not have when key format 1 was fixed: part of a key only if set."""
 _ADDED_TO_SCORING: dict[str, Any] = {
@@ -94,14 +95,13 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         identity = identity_bytes(identity)
     # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or
     # adding one, would make every answer that was paid for unknown.
-    fields = vars(request).copy()
-    truncatable = fields.pop("truncatable")
-    for name in _NOT_SENT:
-        fields.pop(name, None)
     is_sampled = isinstance(request, Request)
-    for name, default in _ADDED.items() if is_sampled else _ADDED_TO_SCORING.items():
-        if fields.get(name, default) == default:
-            fields.pop(name, None)
+    added = _ADDED if is_sampled else _ADDED_TO_SCORING
+    fields = {
+        name: value
+        for name, value in vars(request).items()
+        if name not in _UNKEYED and not (name in added and value == added[name])
+    }
     if is_sampled and request.thought_allowance:
         # An answer that came to its end is the same however much longer its thought might have
         # been, and others are not kept.
@@ -116,9 +116,9 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         else "continuation"
     )
     fields["messages"] = [(message.role, message.content) for message in request.messages]
-    if truncatable is not None:
+    if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
-        fields["shorten"] = _places(request, truncatable)
+        fields["shorten"] = _places(request, request.truncatable)
     # the identity's JSON is complete and ends at its brace, so that no other pair of texts joins to
     # the same bytes
     return hashlib.sha256(identity + _canonical(fields, "the request")).hexdigest()
