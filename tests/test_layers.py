@@ -213,7 +213,7 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
     assert {name for place, name in made if place == "runtime/connected.py"} == wrappers
     assert {one for one in made if one[0] != "runtime/connected.py"} == {
         ("runtime/batches/model.py", "BudgetedModel"),
-        ("runtime/batches/queue.py", "MaskedModel"),
+        ("runtime/batches/model.py", "MaskedModel"),
         ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which it calls
     }
 

@@ -7,7 +7,7 @@ that down is known by its results: custom ids are digests of requests, so equal 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any
@@ -17,33 +17,32 @@ import orjson
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
-from textassay.runtime.batches.http import BatchHttp, id_of
-from textassay.runtime.batches.provider import (
+from textassay.runtime.batches.dialect import (
+    CLOCK_SECONDS,
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
     TOKEN_PROBABILITIES,
     UNREADABLE,
     BatchResult,
     BatchStatus,
     Limits,
-    Prepared,
+    PreparedBatch,
     Undecided,
+    check_request,
     json_array,
 )
+from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
     RequestRefused,
-    parameter,
 )
 from textassay.runtime.model import FinishReason, Request, Response
 
 DEFAULT_MAX_TOKENS = 4096
 """Longest answer if a request sets none: the API wants a number, and litellm sends this one."""
 
-CLOCK_SECONDS = 600.0
-PAGE = 100
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -63,10 +62,9 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-class AnthropicBatches:
+class AnthropicDialect:
     """The batch API of Anthropic."""
 
-    name = "anthropic"
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed"}
     limits = Limits(100_000, 250_000_000)
@@ -76,16 +74,8 @@ class AnthropicBatches:
         self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
-        """Return one group for all; refuse what the API has no fields for."""
-        lacking = {
-            f"several samples ({parameter('n', '1')})": request.n > 1,
-            "log-probabilities": request.logprobs is not None,
-            "a seed": request.seed is not None,
-            "plain prompts": request.prompt is not None,
-        }
-        for what, requested in lacking.items():
-            if requested:
-                raise CapabilityError(f"Anthropic's API does not take {what}")
+        """Return one group for all."""
+        check_request(request, "Anthropic", self.lacks)
         return "messages"
 
     def encode(self, key: str, request: Request) -> bytes:
@@ -123,13 +113,16 @@ class AnthropicBatches:
             params["thinking"] = thinking
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+    async def upload(self, batch: PreparedBatch) -> None:
+        """Do nothing: requests are in the body of the submission."""
+
+    async def submit(self, batch: PreparedBatch) -> str:
         """Start the batch."""
         lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
         body = b'{"requests":' + json_array(lines) + b"}"
         return id_of(await self._http.ask("POST", "/messages/batches", body))
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: PreparedBatch) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
         async for listed in self._made_since(batch.since - CLOCK_SECONDS):
@@ -164,7 +157,7 @@ class AnthropicBatches:
                 return
             after = f"&after_id={id_of(entries[-1])}"
 
-    async def _is_of(self, batch: Prepared, batch_id: str, status: BatchStatus) -> bool:
+    async def _is_of(self, batch: PreparedBatch, batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
             async for row in rows:
                 # One line decides: keys are digests of requests, so a foreign batch cannot hold one

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.runtime.batches.provider import Prepared
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.model import ChoicesRequest, Request
 from textassay.runtime.storage.files import open_regular, sync_folder
@@ -85,6 +84,11 @@ class BatchBook:
         """The journal."""
         return self.run / BATCHES
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The provider's ids of all batches that have one."""
+        return frozenset(e.id for e in self.entries.values() if e.id is not None)
+
     def open_entries(self, model: str) -> list[BatchEntry]:
         """Return a model's batches that are not collected yet, oldest first."""
         return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
@@ -136,21 +140,6 @@ class BatchBook:
         kinds = {"Request": Request, "ChoicesRequest": ChoicesRequest}
         for row in read_rows(self._requests(tag)):
             yield KeyedRequest(row["key"], kinds[row["kind"]](**row["request"]))
-
-    def prepared(self, entry: BatchEntry, keys: Iterable[str]) -> Prepared:
-        """Return a batch as its provider takes it."""
-        return Prepared(
-            tag=entry.tag,
-            group=entry.group,
-            file=self.input(entry.tag),
-            count=entry.requests,
-            keys=frozenset(keys),
-            since=entry.since,
-            # Batches with an id in the journal are others: `find` looks for one whose id was never
-            # noted.
-            known=entry.known | {e.id for e in self.entries.values() if e.id is not None},
-            uploaded=entry.uploaded,
-        )
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,18 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
-from textassay.runtime.batches.openai_rows import result_of
-from textassay.runtime.batches.provider import (
+from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     UNREADABLE,
     BatchResult,
     BatchStatus,
     Limits,
-    Prepared,
+    PreparedBatch,
     ResultsGone,
+    check_request,
 )
-from textassay.runtime.errors import (
-    CapabilityError,
-    ConfigurationError,
-    ConnectionFailed,
-    ModelError,
-    parameter,
-)
+from textassay.runtime.batches.openai import request_body, request_line, result_in
+from textassay.runtime.errors import ConfigurationError, ConnectionFailed, ModelError, parameter
 from textassay.runtime.model import Request, Response
 
 INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
@@ -44,10 +39,9 @@ CHAT = "/v1/chat/completions"
 LINES_AT_ONCE = 500
 
 
-class FileBatches:
+class FilesDialect:
     """A folder that requests are written to and answers are read from."""
 
-    name = "files"
     discount = 1.0  # whoever runs the file sells nothing
     lacks = GIVEN_TEXT
     limits = Limits(50_000, 200_000_000)
@@ -69,25 +63,18 @@ class FileBatches:
         self._folder, self._model = folder, model
 
     def group(self, request: Request) -> str:
-        """Return the endpoint.
-
-        Raises:
-            CapabilityError: The request is no chat, which `run-batch` alone answers.
-        """
-        if not request.messages:
-            raise CapabilityError("vLLM's run-batch answers chats only, not plain prompts")
+        """Return the endpoint."""
+        check_request(request, "vLLM's run-batch", self.lacks)
         return CHAT
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
-        body = {
-            "model": self._model,
-            **openai_format.prompt_fields(request),
-            **openai_format.sampling_fields(request),
-        }
-        return orjson.dumps({"custom_id": key, "method": "POST", "url": CHAT, "body": body})
+        return request_line(key, CHAT, request_body(self._model, request))
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+    async def upload(self, batch: PreparedBatch) -> None:
+        """Do nothing: the file and the batch are one."""
+
+    async def submit(self, batch: PreparedBatch) -> str:
         """Put the requests into the folder; their name there is that of the batch."""
 
         def copy() -> None:
@@ -103,7 +90,7 @@ class FileBatches:
         await self._on_disk(copy)
         return batch.tag
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: PreparedBatch) -> str | None:
         """Return the name of the batch if its requests are there."""
         there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
         return batch.tag if there else None
@@ -161,4 +148,4 @@ def _result(line: bytes, where: str) -> BatchResult:
         row = orjson.loads(line)
     except orjson.JSONDecodeError:
         return UNREADABLE
-    return result_of(row, refused, where=where)
+    return result_in(row, refused, where=where)

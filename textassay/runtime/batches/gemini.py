@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -16,26 +16,26 @@ import orjson
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
-from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import (
+from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
     TOKEN_PROBABILITIES,
     BatchResult,
     BatchStatus,
     Limits,
-    Prepared,
+    PreparedBatch,
+    check_request,
     json_array,
 )
+from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Effort, FinishReason, Request, Response
 
-PAGE = 100
 MAX_CANDIDATES = 8
 """Samples of one request at most, by the documentation of Vertex AI."""
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
@@ -64,10 +64,9 @@ _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
 """The nearest levels for efforts that are none."""
 
 
-class GeminiBatches:
+class GeminiDialect:
     """The batch API of Gemini."""
 
-    name = "gemini"
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES
     limits = Limits(50_000, 19_000_000)
@@ -77,11 +76,8 @@ class GeminiBatches:
         self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
-        """Return one group for all; refuse what is not supported here."""
-        if request.logprobs is not None:
-            raise CapabilityError("log-probabilities are not read from batches of Gemini")
-        if request.prompt is not None:
-            raise CapabilityError("Gemini takes no plain prompts")
+        """Return one group for all."""
+        check_request(request, "Gemini", self.lacks)
         return "generateContent"
 
     def encode(self, key: str, request: Request) -> bytes:
@@ -131,7 +127,10 @@ class GeminiBatches:
             return {"thinkingBudget": _BUDGETS[request.effort]}
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+    async def upload(self, batch: PreparedBatch) -> None:
+        """Do nothing: requests are in the body of the submission."""
+
+    async def submit(self, batch: PreparedBatch) -> str:
         """Start the batch."""
         lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
         name = orjson.dumps(batch.tag)
@@ -142,7 +141,7 @@ class GeminiBatches:
         path = f"/models/{self._model}:batchGenerateContent"
         return _name_of(await self._http.ask("POST", path, body))
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: PreparedBatch) -> str | None:
         """Look through all batches for our display name."""
         token = ""
         while True:

@@ -19,7 +19,7 @@ from aiohttp import hdrs
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
-from textassay.runtime.batches.provider import ResultsGone
+from textassay.runtime.batches.dialect import ResultsGone
 from textassay.runtime.errors import (
     AnswerTooLong,
     MalformedResponse,

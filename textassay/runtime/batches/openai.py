@@ -1,32 +1,38 @@
-"""Batches of OpenAI-compatible servers.
+"""Batches of OpenAI, Azure, Groq, Together AI and servers of their kind.
 
-A file of requests, a batch of it, a file of answers and one of errors.
-
-`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI and Azure
-have them. Both files are read whatever the status: a batch that expired has answers as well.
+A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
+`POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
+status: a batch that expired has answers as well. Where the servers differ is data, `SERVERS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
-from textassay.runtime.backends import openai_format, responses_format
-from textassay.runtime.batches.http import BatchHttp, id_of
-from textassay.runtime.batches.openai_rows import result_of
-from textassay.runtime.batches.provider import (
+from textassay.runtime.backends import http_errors, openai_format, responses_format
+from textassay.runtime.batches.dialect import (
+    CLOCK_SECONDS,
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
+    TOKEN_PROBABILITIES,
+    UNREADABLE,
     BatchResult,
     BatchStatus,
     FileUnread,
     Limits,
-    Prepared,
+    PreparedBatch,
+    check_request,
 )
+from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.errors import (
     MalformedResponse,
+    ModelError,
     ModelNotFound,
     parameter,
     quoted,
@@ -35,33 +41,86 @@ from textassay.runtime.model import Request, Response
 
 TAG = "textassay_batch"
 """Key of our metadata by which a batch is found again."""
-
-PAGE = 100
-CLOCK_SECONDS = 600.0
-"""Difference between the provider's clock and ours that is reckoned with."""
-
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _TOO_MUCH_ENQUEUED = "token_limit_exceeded"
 """Code with which OpenAI and Azure refuse a batch, once they have looked at its file, until others
 have ended."""
 _UNREAD = frozenset({"pending", "running", "notrunning"})
 """Statuses of an uploaded file of which Azure makes no batch yet."""
+_UNRUN = frozenset({"batch_expired", "batch_cancelled"})
 
 
-class OpenAIBatches:
+_LIMITS = Limits(50_000, 200_000_000)
+
+
+@dataclass(frozen=True)
+class OpenAIServer:
+    """What is particular to a server of OpenAI's kind."""
+
+    name: str = "OpenAI"
+    limits: Limits = _LIMITS
+    discount: float = HALF_PRICE
+    lacks: frozenset[str] = GIVEN_TEXT
+    takes_prompts: bool = True
+    version: str = "/v1"
+    """Start of the endpoints' paths, as they are written in batches."""
+    upload_path: str = "/files"
+    upload_fields: Mapping[str, str] = field(default_factory=lambda: {"purpose": "batch"})
+    names_file: bool = False
+    """Whether an upload has a field for the file's name."""
+    checks_file: bool = False
+    """Whether a batch is refused until the server has read its file."""
+    has_metadata: bool = True
+    """Whether a batch has metadata; without, it is found again by its file."""
+    names_endpoint: bool = True
+    """Whether each line names the endpoint."""
+    first_page: str = f"?limit={PAGE}"
+    """Query of the first page of the list of batches."""
+    stopped_are_unrun: bool = False
+    """Whether all requests that fail in a batch that was stopped were not run, nor charged for."""
+
+
+SERVERS = {
+    "azure": OpenAIServer(
+        "Azure", limits=Limits(100_000, 200_000_000), version="", checks_file=True
+    ),
+    # https://console.groq.com/docs/batch; the guide allows 200 MB, the API reference 100. Which
+    # codes the requests carry that a stopped batch has not run is not documented.
+    "groq": OpenAIServer(
+        "Groq",
+        limits=Limits(50_000, 100_000_000),
+        lacks=GIVEN_TEXT | TOKEN_PROBABILITIES | {"n"},
+        takes_prompts=False,
+        first_page="",
+        stopped_are_unrun=True,
+    ),
+    # https://docs.together.ai/reference; only some models are cheaper in batches
+    # (https://docs.together.ai/docs/inference/batch/overview), so the full price is counted.
+    "together_ai": OpenAIServer(
+        "Together",
+        limits=Limits(50_000, 100_000_000),
+        discount=1.0,
+        takes_prompts=False,
+        upload_path="/files/upload",
+        upload_fields={"purpose": "batch-api", "file_type": "jsonl"},
+        names_file=True,
+        has_metadata=False,
+        names_endpoint=False,
+        first_page="",
+    ),
+}
+"""Servers that differ from OpenAI's."""
+
+
+class OpenAIDialect:
     """The batch API of a server of OpenAI's kind."""
-
-    name = "openai"
-    discount = HALF_PRICE
-    lacks = GIVEN_TEXT
 
     def __init__(
         self,
         http: BatchHttp,
         model: str,
+        server: OpenAIServer,
         *,
-        limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
-        version: str = "/v1",
         window: str = "24h",
         responses: bool = False,
     ) -> None:
@@ -70,98 +129,79 @@ class OpenAIBatches:
         Args:
             http: The server.
             model: The model's name there.
-            limits: What one batch may hold.
-            version: Start of the endpoints' paths, as they are written in batches; Azure has none.
+            server: What is particular to it.
             window: Time in which a batch is run before it expires.
             responses: Whether requests are those of the Responses API.
         """
-        self._responses = responses
-        self._http, self._model = http, model
-        self._version, self._window = version, window
-        self.limits = limits
+        self._http, self._model, self._server = http, model, server
+        self._window, self._responses = window, responses
+        self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request) -> str:
         """Return the endpoint: one to a batch."""
+        server = self._server
         if self._responses:
             responses_format.check(request)
-            return self._version + responses_format.PATH
-        return f"{self._version}/{'chat/completions' if request.messages else 'completions'}"
+            return server.version + responses_format.PATH
+        check_request(request, server.name, self.lacks, takes_prompts=server.takes_prompts)
+        return f"{server.version}/{'chat/completions' if request.messages else 'completions'}"
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
-        fields = (
-            responses_format.request_fields(request)
-            if self._responses
-            else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
-        )
-        body = {"model": self._model, **fields}
-        return orjson.dumps(
-            {"custom_id": key, "method": "POST", "url": self.group(request), "body": body}
-        )
+        if self._responses:
+            fields = responses_format.request_fields(request)
+            body = {"model": self._model, **fields}
+        else:
+            body = request_body(self._model, request)
+        url = self.group(request) if self._server.names_endpoint else None
+        return request_line(key, url, body)
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
-        """Upload the file, unless it is there, and start the batch."""
-        answer: Any = None
-        file = batch.uploaded
-        if file is None:
-            answer = await self._upload(batch)
-            file = id_of(answer)
-            # Noted before the batch is started: after a crash in between, the file is not uploaded
-            # again, and a batch that was started all the same is found by it.
-            await uploaded(file)
-        await self._check_read(file, answer)
-        body = {
-            "input_file_id": file,
-            "endpoint": batch.group,
-            "completion_window": self._window,
-            "metadata": {TAG: batch.tag},
-        }
-        return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
-
-    async def _upload(self, batch: Prepared) -> Any:
+    async def upload(self, batch: PreparedBatch) -> str:
+        """Upload the file."""
+        fields = dict(self._server.upload_fields)
+        if self._server.names_file:
+            fields["file_name"] = batch.file.name
         try:
-            return await self._http.upload("/files", batch.file, {"purpose": "batch"})
+            answer = await self._http.upload(self._server.upload_path, batch.file, fields)
         except ModelNotFound as error:
             raise ModelNotFound(
                 f"{quoted(error)}; if this server has no batch API, leave out "
                 f"{parameter('batch', 'True', typed='')}"
             ) from error
+        return id_of(answer)
 
-    async def _check_read(self, file: str, answer: Any) -> None:
-        """Check that the server has read an uploaded file; only Azure refuses batches before that.
+    async def submit(self, batch: PreparedBatch) -> str:
+        """Start a batch of the uploaded file."""
+        if self._server.checks_file:
+            file = await self._http.ask("GET", f"/files/{batch.uploaded}")
+            status = file.get("status") if isinstance(file, Mapping) else None
+            if str(status).lower() in _UNREAD:
+                raise FileUnread(
+                    f"the provider has not read the uploaded file {batch.uploaded} ({status})"
+                )
+        body: dict[str, Any] = {
+            "input_file_id": batch.uploaded,
+            "endpoint": batch.group,
+            "completion_window": self._window,
+        }
+        if self._server.has_metadata:
+            body["metadata"] = {TAG: batch.tag}
+        return id_of(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
 
-        Args:
-            file: The server's name of it.
-            answer: What the server said of it last; `None` if it was uploaded earlier.
-
-        Raises:
-            FileUnread: It has not.
-        """
-        if answer is None and not self._version:
-            answer = await self._http.ask("GET", f"/files/{file}")
-        status = answer.get("status") if isinstance(answer, Mapping) else None
-        if str(status).lower() in _UNREAD:
-            raise FileUnread(f"the provider has not read the uploaded file {file} ({status})")
-
-    async def find(self, batch: Prepared) -> str | None:
-        """Look through the batches made since, newest first, for our tag or our file."""
-        after = ""
-        while True:
-            page = await self._http.ask("GET", f"/batches?limit={PAGE}{after}")
-            listed = listed_in(page)
-            if (own := own_of(listed, batch)) is not None:
+    async def find(self, batch: PreparedBatch) -> str | None:
+        """Look through the list of batches for our tag or our file."""
+        query: str | None = self._server.first_page
+        while query is not None:
+            page = await self._http.ask("GET", f"/batches{query}")
+            listed = _listed_in(page)
+            if (own := _own_in(listed, batch)) is not None:
                 return own
-            # Newest first, so what is older than our batch ends the search: an account may have
-            # thousands.
-            oldest = listed[-1].get("created_at") if listed else None
-            done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
-            if done or not page.get("has_more"):
-                return None
-            after = f"&after={id_of(listed[-1])}"
+            query = _next_page(page, listed, batch.since - CLOCK_SECONDS)
+        return None
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        answer = await self._http.ask("GET", f"/batches/{batch_id}")
+        answer = _batch_in(await self._http.ask("GET", f"/batches/{batch_id}"))
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
@@ -169,11 +209,12 @@ class OpenAIBatches:
         files = tuple(
             answer[name] for name in ("output_file_id", "error_file_id") if answer.get(name)
         )
-        errors = _errors_in(answer) if word == "failed" else []
+        has_failed = word.lower() == "failed"
+        errors = _errors_in(answer) if has_failed else []
         return BatchStatus(
-            ended=word in _ENDED,
+            ended=word.lower() in _ENDED,
             word=word,
-            failure=_reasons(errors) if word == "failed" else None,
+            failure=_reasons(answer, errors) if has_failed and (errors or not files) else None,
             is_postponed=any(error.get("code") == _TOO_MUCH_ENQUEUED for error in errors),
             places=files,
         )
@@ -182,9 +223,11 @@ class OpenAIBatches:
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
         """Yield the lines of both files."""
+        is_unrun = self._server.stopped_are_unrun and status.was_stopped
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):
-                yield result_of(line, self._http.row_error)
+                row = result_in(line, self._http.row_error)
+                yield replace(row, unrun=True) if is_unrun and row.error is not None else row
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
@@ -197,13 +240,74 @@ class OpenAIBatches:
         await self._http.aclose()
 
 
-def listed_in(page: Any) -> list[Mapping[str, Any]]:
-    """Return the batches on a page of the provider's list."""
-    rows = page.get("data") if isinstance(page, Mapping) else None
-    return [entry for entry in rows if isinstance(entry, Mapping)] if rows else []
+def request_body(model: str, request: Request) -> dict[str, Any]:
+    """Return the body of a chat or a plain prompt."""
+    return {
+        "model": model,
+        **openai_format.prompt_fields(request),
+        **openai_format.sampling_fields(request),
+    }
 
 
-def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
+def request_line(key: str, url: str | None, body: Mapping[str, Any]) -> bytes:
+    """Return a line of a file of requests; without `url`, the batch alone names the endpoint."""
+    endpoint = {} if url is None else {"method": "POST", "url": url}
+    return orjson.dumps({"custom_id": key, **endpoint, "body": body})
+
+
+def result_in(
+    line: Any, refused: Callable[[int, Any], ModelError], *, where: str = "the batch"
+) -> BatchResult:
+    """Return what a line of results says, which may be anything that JSON can hold.
+
+    Args:
+        line: The parsed line, of a server or of `vllm run-batch`.
+        refused: Returns the error that an HTTP status and a body stand for.
+        where: What the line is from, for messages.
+    """
+    if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
+        return UNREADABLE
+    key, answer, error = line["custom_id"], line.get("response"), line.get("error")
+    # newer versions of vLLM wrap the same error once more
+    details = error.get("error", error) if isinstance(error, Mapping) else error
+    if isinstance(answer, Mapping):
+        status = _row_status(answer)
+        if status == 200:
+            return BatchResult(key, payload=answer.get("body"))
+        return BatchResult(key, error=refused(status, error or answer.get("body")))
+    fields = details if isinstance(details, Mapping) else {"message": details}
+    code = fields.get("code")
+    reason = fields.get("message") or code or "it does not say why"
+    message = f"{where} did not answer this request: {reason}"
+    return BatchResult(
+        key,
+        error=http_errors.request_refused(message, 400, orjson.dumps({"error": details})),
+        # Only these were certainly not run: anything else may have been billed and is not asked
+        # twice.
+        unrun=isinstance(code, str) and code in _UNRUN,
+    )
+
+
+def _row_status(answer: Mapping[str, Any]) -> int:
+    """Return the status of one answer; without a usable one, its body decides."""
+    try:
+        return int(answer.get("status_code") or 200)
+    except (TypeError, ValueError):
+        return 200
+
+
+def _batch_in(answer: Any) -> Any:
+    """Return the batch itself, which Together wraps in some answers."""
+    return answer.get("job", answer) if isinstance(answer, Mapping) else answer
+
+
+def _listed_in(page: Any) -> list[Mapping[str, Any]]:
+    """Return the batches on a page of the list; Together's is a bare list."""
+    rows = page.get("data") if isinstance(page, Mapping) else page
+    return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []
+
+
+def _own_in(listed: Iterable[Mapping[str, Any]], batch: PreparedBatch) -> str | None:
     """Return the id of the listed batch that has our tag or was made of our file.
 
     Passes by those that are known: such as one that was refused since too much was enqueued, and
@@ -219,15 +323,31 @@ def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
     return None
 
 
+def _next_page(page: Any, listed: Sequence[Mapping[str, Any]], since: float) -> str | None:
+    """Return the query of the next page of batches; `None` if ours cannot be on it."""
+    if not isinstance(page, Mapping):
+        return None
+    # Groq's pages come in no documented order
+    paging = page.get("paging")
+    if isinstance(paging, Mapping) and (cursor := paging.get("next_cursor")):
+        return f"?cursor={quote(str(cursor), safe='')}"
+    # OpenAI's newest first, so what is older than our batch ends the search: an account may have
+    # thousands
+    oldest = listed[-1].get("created_at") if listed else None
+    if not page.get("has_more") or not isinstance(oldest, int | float) or oldest < since:
+        return None
+    return f"?limit={PAGE}&after={id_of(listed[-1])}"
+
+
 def _errors_in(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the errors of a whole batch."""
-    # OpenAI wraps the list in an object, Groq does not.
+    # OpenAI wraps the list in an object, Groq does not
     errors = answer.get("errors")
     listed = errors.get("data") if isinstance(errors, Mapping) else errors
     return [e for e in listed if isinstance(e, Mapping)] if isinstance(listed, list) else []
 
 
-def _reasons(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return why a whole batch was refused."""
+def _reasons(answer: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return why a whole batch was refused; Together says it in one text."""
     reasons = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
-    return reasons or "the provider does not say why"
+    return str(reasons or answer.get("error") or "the provider does not say why")

@@ -9,14 +9,12 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import Endpoint, read_address, split_address
-from textassay.runtime.batches.anthropic import AnthropicBatches
-from textassay.runtime.batches.files import FileBatches
-from textassay.runtime.batches.gemini import GeminiBatches
-from textassay.runtime.batches.groq import GroqBatches
+from textassay.runtime.batches.anthropic import AnthropicDialect
+from textassay.runtime.batches.dialect import Dialect
+from textassay.runtime.batches.files import FilesDialect
+from textassay.runtime.batches.gemini import GeminiDialect
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.openai import OpenAIBatches
-from textassay.runtime.batches.provider import BatchProvider, Limits
-from textassay.runtime.batches.together import TogetherBatches
+from textassay.runtime.batches.openai import SERVERS, OpenAIDialect, OpenAIServer
 from textassay.runtime.errors import ConfigurationError, parameter
 
 ADDRESSES = {
@@ -40,12 +38,6 @@ KEYS = {
     "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
 """Variables that hold the key, as litellm reads them for single calls: the first that is set."""
-LIMITS = {
-    # The guide allows 200 MB, the API reference 100.
-    "groq": Limits(50_000, 100_000_000),
-    "azure": Limits(100_000, 200_000_000),
-    "together_ai": Limits(50_000, 100_000_000),
-}
 BASES = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
     "azure": ("AZURE_API_BASE",),
@@ -57,11 +49,10 @@ BASES = {
 """Variables that litellm reads the address from if none is given: the first that is set."""
 GEMINI_BYTES = 2**30
 """Longest answer of Gemini, where all answers of a batch come in one."""
-OPENAI_LIMITS = Limits(50_000, 200_000_000)
 KNOWN = ("direct", "responses", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
 
-def open_provider(
+def open_dialect(
     name: str,
     *,
     api_base: str | None,
@@ -69,7 +60,7 @@ def open_provider(
     endpoint: Endpoint,
     files: Path | None = None,
     window: str = "24h",
-) -> BatchProvider:
+) -> Dialect:
     """Return the batch API of a model.
 
     Args:
@@ -86,7 +77,7 @@ def open_provider(
     """
     provider, _, model = name.partition("/")
     if files is not None and model:
-        return FileBatches(files, model)
+        return FilesDialect(files, model)
     if provider not in KNOWN or not model:
         raise ConfigurationError(
             f"no batch API is known for {name!r}; {parameter('batch', 'True', typed='')} takes "
@@ -115,20 +106,11 @@ def open_provider(
         endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, GEMINI_BYTES))
     http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
     if provider == "anthropic":
-        return AnthropicBatches(http, model)
+        return AnthropicDialect(http, model)
     if provider == "gemini":
-        return GeminiBatches(http, model)
-    if provider == "together_ai":
-        return TogetherBatches(http, model, limits=LIMITS[provider])
-    if provider == "groq":
-        return GroqBatches(http, model, limits=LIMITS[provider], window=window)
-    return OpenAIBatches(
-        http,
-        model,
-        limits=LIMITS.get(provider, OPENAI_LIMITS),
-        version="" if provider == "azure" else "/v1",
-        responses=provider == "responses",
-    )
+        return GeminiDialect(http, model)
+    server = SERVERS.get(provider, OpenAIServer())
+    return OpenAIDialect(http, model, server, window=window, responses=provider == "responses")
 
 
 def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:

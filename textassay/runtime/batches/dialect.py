@@ -1,14 +1,23 @@
-"""The protocol of batch providers, and the types that it exchanges."""
+"""What a provider's batch API is to the rest: the protocol of dialects, and what it exchanges."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from textassay.runtime.errors import ModelError
+from textassay.runtime.errors import CapabilityError, ModelError, parameter
 from textassay.runtime.model import Request, Response
+
+HALF_PRICE = 0.5
+GIVEN_TEXT = frozenset({"continuation"})
+"""What no batch API returns: the likelihood of a given text."""
+TOKEN_PROBABILITIES = frozenset({"logprobs", "choices"})
+CLOCK_SECONDS = 600.0
+"""Difference between a provider's clock and ours that is reckoned with."""
+PAGE = 100
+"""Batches on one page of a provider's list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +26,25 @@ class Limits:
 
     requests: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """A batch that is written down and may have been submitted."""
+
+    tag: str
+    """Name of the batch, chosen by us and unique."""
+    group: str
+    file: Path
+    """Its lines, as the provider takes them."""
+    count: int
+    keys: Collection[str]
+    since: float
+    """When it was prepared, in seconds since the epoch."""
+    known: frozenset[str] = frozenset()
+    """Batches of the provider that are others for certain."""
+    uploaded: str | None = None
+    """The provider's name of the uploaded file, if the upload is known to have happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +59,14 @@ class BatchStatus:
     is_postponed: bool = False
     """Whether it was refused because too much is enqueued; the same may be submitted later."""
     places: tuple[str, ...] = ()
-    """Where its results lie, as the provider names files or addresses."""
+    """Where its results are, as the provider names files or addresses."""
     answer: Mapping[str, Any] | None = None
     """The provider's answer, if it contains the results itself."""
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it ended before all of it was run."""
+        return any(word in self.word.lower() for word in ("expired", "cancel"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +86,12 @@ class BatchResult:
 UNREADABLE = BatchResult("")
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A batch that is written down and may have been submitted."""
+class Dialect(Protocol):
+    """A provider's batch API for one model.
 
-    tag: str
-    """Name of the batch, chosen by us and unique."""
-    group: str
-    file: Path
-    """Its lines, as the provider takes them."""
-    count: int
-    keys: frozenset[str]
-    since: float
-    """When it was prepared, in seconds since the epoch."""
-    known: frozenset[str] = frozenset()
-    """Batches of the provider that are others for certain."""
-    uploaded: str | None = None
-    """The provider's name of the uploaded file, if the upload is known to have happened."""
+    Every method that asks the provider raises a `ModelError` if that could not be asked or refused.
+    """
 
-
-HALF_PRICE = 0.5
-
-
-GIVEN_TEXT = frozenset({"continuation"})
-"""What no batch API returns: the likelihood of a given text."""
-TOKEN_PROBABILITIES = frozenset({"logprobs", "choices"})
-
-
-class BatchProvider(Protocol):
-    """A provider's batch API for one model."""
-
-    name: str
     limits: Limits
     discount: float
     """Price of a request in a batch, as a share of its price alone."""
@@ -102,35 +110,31 @@ class BatchProvider(Protocol):
         """Return the request as one line of JSON, without a line break; `key` is its custom id."""
         ...
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
-        """Start a batch and return the provider's id of it.
+    async def upload(self, batch: PreparedBatch) -> str | None:
+        """Upload the batch's file and return its name; `None` if batches here have no file."""
+        ...
 
-        Args:
-            batch: What to start.
-            uploaded: Called with the provider's name of the file once that is there.
+    async def submit(self, batch: PreparedBatch) -> str:
+        """Start a batch, whose file is uploaded, and return the provider's id of it.
 
         Raises:
             RateLimited: Too much is enqueued; the same may be submitted later.
             FileUnread: The uploaded file is not read yet; the same may be submitted later.
-            ModelError: It was not started.
         """
         ...
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: PreparedBatch) -> str | None:
         """Return the id of a batch whose submission may not have been recorded, or `None`.
+
+        Asks the provider in any case, so that an answer tells that it can be reached.
 
         Raises:
             Undecided: Only a batch that is still running tells.
-            ModelError: The provider could not be asked.
         """
         ...
 
     async def status(self, batch_id: str) -> BatchStatus:
-        """Return how far a batch is.
-
-        Raises:
-            ModelError: The provider could not be asked.
-        """
+        """Return how far a batch is."""
         ...
 
     def results(
@@ -145,7 +149,6 @@ class BatchProvider(Protocol):
 
         Raises:
             ResultsGone: The provider has deleted them.
-            ModelError: The provider could not be asked.
         """
         ...
 
@@ -175,6 +178,25 @@ class Undecided(ModelError):
 
 class ResultsGone(ModelError):
     """The provider has deleted the results of a batch."""
+
+
+def check_request(
+    request: Request, provider: str, lacks: Collection[str], *, takes_prompts: bool = False
+) -> None:
+    """Refuse a request that batches of a provider do not take.
+
+    Raises:
+        CapabilityError: It asks for what they lack; names it.
+    """
+    lacking = {
+        f"several samples ({parameter('n', '1')})": "n" in lacks and request.n > 1,
+        "log-probabilities": "logprobs" in lacks and request.logprobs is not None,
+        "a seed": "seed" in lacks and request.seed is not None,
+        "plain prompts": not takes_prompts and request.prompt is not None,
+    }
+    for feature, is_requested in lacking.items():
+        if is_requested:
+            raise CapabilityError(f"batches of {provider} do not take {feature}")
 
 
 def json_array(lines: Iterable[bytes]) -> bytes:
