@@ -6,7 +6,6 @@ that down is known by its results: custom ids are digests of requests, so equal 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
@@ -30,9 +29,8 @@ from textassay.runtime.batches.dialect import (
     PreparedBatch,
     Undecided,
     check_request,
-    json_array,
 )
-from textassay.runtime.batches.http import BatchHttp, id_of
+from textassay.runtime.batches.http import HttpDialect, id_of, read_array
 from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
@@ -62,16 +60,12 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-class AnthropicDialect:
+class AnthropicDialect(HttpDialect):
     """The batch API of Anthropic."""
 
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed"}
     limits = Limits(100_000, 250_000_000)
-
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        """Store server and model."""
-        self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
         """Return one group for all."""
@@ -113,13 +107,9 @@ class AnthropicDialect:
             params["thinking"] = thinking
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
-    async def upload(self, batch: PreparedBatch) -> None:
-        """Do nothing: requests are in the body of the submission."""
-
     async def submit(self, batch: PreparedBatch) -> str:
         """Start the batch."""
-        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
-        body = b'{"requests":' + json_array(lines) + b"}"
+        body = b'{"requests":' + await read_array(batch.file) + b"}"
         return id_of(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: PreparedBatch) -> str | None:
@@ -231,10 +221,6 @@ class AnthropicDialect:
         except (ContentRefused, MalformedResponse) as error:
             error.usage = usage
             raise
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
 
 def _thinking_of(request: Request) -> dict[str, Any] | None:

@@ -159,7 +159,11 @@ class _Results:
 
 
 class Batch:
-    """One batch of a model; whoever calls `advance` until it is collected asks what remains."""
+    """One batch of a model, which `advance` carries to its end step by step.
+
+    Once it is collected, every request has an answer or an error, or is among those that remain
+    for another batch.
+    """
 
     def __init__(
         self,
@@ -168,15 +172,6 @@ class Batch:
         calls: Iterable[Call],
         lines: Sequence[bytes] | None = None,
     ) -> None:
-        """Store what to do.
-
-        Args:
-            context: What it shares with other batches.
-            entry: Its state.
-            calls: Its requests and those who wait for them.
-            lines: The requests as the provider takes them; `None` for a batch that is written down
-                already.
-        """
         self.entry = entry
         self.calls = {call.item.key: call for call in calls}
         self.is_waiting = False
@@ -189,7 +184,7 @@ class Batch:
         """Whether the remaining requests are to be two batches."""
         self._context, self._book, self._dialect = context, context.book, context.dialect
         self._polling = Polling(context.policy, context.provider)
-        self._lines = lines
+        self._lines = lines  # as the provider takes them; `None` once they are written down
         self._is_resumed = self._may_be_started = lines is None
         self._status: BatchStatus | None = None  # once it has ended
         self._was_unreadable = False
@@ -212,12 +207,7 @@ class Batch:
     async def advance(self, *, is_other_running: bool) -> float:
         """Take the next step; return the seconds to wait before the one after it.
 
-        Args:
-            is_other_running: Whether another batch of the run is running, whose end makes room.
-
-        Raises:
-            ModelError: The batch cannot be followed, or the provider refuses it.
-            StorageError: The disk is full.
+        The end of another batch that is running makes room for this one.
         """
         if self._lines is not None:
             await self._prepare(self._lines)
@@ -325,11 +315,7 @@ class Batch:
         return True
 
     async def _wait_for_capacity(self, error: RateLimited, is_other_running: bool) -> float:
-        """Wait for room for the batch, or divide it: it may be larger than the account allows.
-
-        Raises:
-            RateLimited: There is none for too long, and the batch is small or may be started.
-        """
+        """Wait for room for the batch, or divide it: it may be larger than the account allows."""
         # who only submits does not wait until others have ended, which may take a day
         waits = is_other_running and not (self._context.submit_only or self._may_be_started)
         try:
@@ -348,11 +334,7 @@ class Batch:
         return 0.0
 
     async def _look(self, batch_id: str) -> float:
-        """Take a look at the submitted batch.
-
-        Raises:
-            RateLimited: It was refused since too much is enqueued.
-        """
+        """Take a look at the submitted batch."""
         try:
             status = await self._in_time(self._dialect.status(batch_id), 1)
         except ModelNotFound as error:
@@ -442,38 +424,30 @@ class Batch:
         while pending:
             some = list(islice(pending, AT_ONCE))
             # Together, so that the store commits them in one transaction.
-            await gather(self._keep_one(key, pending.pop(key), results) for key in some)
+            await gather(self._keep(key, pending.pop(key), results) for key in some)
 
-    async def _keep_one(self, key: str, payload: Any, results: _Results) -> None:
-        try:
-            await self._keep(self.calls[key], payload)
-        except (ModelError, CapabilityError) as error:
-            results.failed[key] = (
-                error if isinstance(error, ModelError) else RequestRefused(str(error))
-            )
-        else:
-            results.answered.add(key)
-            results.failed.pop(key, None)
-
-    async def _keep(self, call: Call, payload: Any) -> None:
-        """Keep an answer and wake who waits for it.
-
-        Raises:
-            ModelError: The answer cannot be used.
-            StorageError: The store cannot be written to.
-        """
-        request = call.item.request
+    async def _keep(self, key: str, payload: Any, results: _Results) -> None:
+        """Keep an answer and wake who waits for it, or note why it cannot be used."""
+        request = self.calls[key].item.request
         plain = plain_request(request)
 
-        async def parsed(_: Request) -> Response:
+        async def read(_: Request) -> Response:
             return self._dialect.read(payload, plain)
 
-        answer: AnyResponse = await self._context.mask.around(plain, parsed)
-        if isinstance(request, ChoicesRequest):
-            answer = read_choices(cast(Response, answer), request)
-        # Kept before the waiter is woken: it may end the process as soon as it has the answer.
-        await self._context.store.put(call.item.key, encode_answer(answer))
-        call.answer(answer)
+        try:
+            answer: AnyResponse = await self._context.mask.around(plain, read)
+            if isinstance(request, ChoicesRequest):
+                answer = read_choices(cast(Response, answer), request)
+        except CapabilityError as error:
+            results.failed[key] = RequestRefused(str(error))
+        except ModelError as error:
+            results.failed[key] = error
+        else:
+            # Kept before the waiter is woken: it may end the process as soon as it has the answer.
+            await self._context.store.put(key, encode_answer(answer))
+            self.calls[key].answer(answer)
+            results.answered.add(key)
+            results.failed.pop(key, None)
 
     async def _close(self, *, answered: int = 0, failed: int = 0) -> None:
         """Note that nothing more is to be expected of the batch, and forget its requests."""

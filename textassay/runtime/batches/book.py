@@ -64,12 +64,7 @@ class BatchBook:
     entries: dict[str, BatchEntry] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the journal.
-
-        Raises:
-            DataError: It is damaged.
-            StorageError: It cannot be written to.
-        """
+        """Read the journal."""
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
         self._journal = Journal(self.path, sync_seconds=0)
@@ -96,11 +91,7 @@ class BatchBook:
     async def prepare(
         self, entry: BatchEntry, requests: Iterable[KeyedRequest], lines: Iterable[bytes]
     ) -> None:
-        """Write a batch down, before anything of it is sent.
-
-        Raises:
-            StorageError: The disk is full.
-        """
+        """Write a batch down, before anything of it is sent."""
         rows = (
             encode(
                 {"key": a.key, "kind": type(a.request).__name__, "request": a.request.model_dump()}
@@ -122,21 +113,13 @@ class BatchBook:
         )
 
     async def note(self, tag: str, state: State, **facts: Any) -> None:
-        """Journal a state; return once it is on the disk.
-
-        Raises:
-            StorageError: The disk is full.
-        """
+        """Journal a state; return once it is on the disk."""
         row = {"tag": tag, "state": state, "at": round(time.time(), 3), **facts}
         await self._journal.append(encode(row))
         _take(self.entries, row)
 
     def requests(self, tag: str) -> Iterator[KeyedRequest]:
-        """Iterate over the requests of a batch.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
+        """Iterate over the requests of a batch."""
         kinds = {"Request": Request, "ChoicesRequest": ChoicesRequest}
         for row in read_rows(self._requests(tag)):
             yield KeyedRequest(row["key"], kinds[row["kind"]](**row["request"]))
@@ -171,11 +154,7 @@ class BatchBook:
 
 
 def read_entries(run: Path) -> dict[str, BatchEntry]:
-    """Return the batches of a run by their tags; none if it has no journal of them.
-
-    Raises:
-        DataError: The journal is damaged.
-    """
+    """Return the batches of a run by their tags; none if it has no journal of them."""
     entries: dict[str, BatchEntry] = {}
     path = run / BATCHES
     if path.exists():

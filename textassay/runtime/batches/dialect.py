@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,7 +89,7 @@ UNREADABLE = BatchResult("")
 class Dialect(Protocol):
     """A provider's batch API for one model.
 
-    Every method that asks the provider raises a `ModelError` if that could not be asked or refused.
+    What asks the provider raises a `ModelError` if that could not be asked, or refused.
     """
 
     limits: Limits
@@ -140,12 +140,7 @@ class Dialect(Protocol):
     def results(
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
-        """Yield the lines of an ended batch, in any order.
-
-        Args:
-            batch_id: The provider's id of the batch.
-            status: How it ended.
-            keys: Custom ids of its requests, in the order in which they were submitted.
+        """Yield the lines of an ended batch in any order; `keys` is the order of its requests.
 
         Raises:
             ResultsGone: The provider has deleted them.
@@ -153,11 +148,7 @@ class Dialect(Protocol):
         ...
 
     def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds.
-
-        Raises:
-            ModelError: It holds none that can be used.
-        """
+        """Return the answer that a line holds; a `ModelError` if it cannot be used."""
         ...
 
     async def aclose(self) -> None:
@@ -183,11 +174,7 @@ class ResultsGone(ModelError):
 def check_request(
     request: Request, provider: str, lacks: Collection[str], *, takes_prompts: bool = False
 ) -> None:
-    """Refuse a request that batches of a provider do not take.
-
-    Raises:
-        CapabilityError: It asks for what they lack; names it.
-    """
+    """Refuse a request that asks for what batches of a provider lack."""
     lacking = {
         f"several samples ({parameter('n', '1')})": "n" in lacks and request.n > 1,
         "log-probabilities": "logprobs" in lacks and request.logprobs is not None,
@@ -197,8 +184,3 @@ def check_request(
     for feature, is_requested in lacking.items():
         if is_requested:
             raise CapabilityError(f"batches of {provider} do not take {feature}")
-
-
-def json_array(lines: Iterable[bytes]) -> bytes:
-    """Return a JSON array of lines."""
-    return b"[" + b",".join(lines) + b"]"

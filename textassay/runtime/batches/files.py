@@ -47,15 +47,6 @@ class FilesDialect:
     limits = Limits(50_000, 200_000_000)
 
     def __init__(self, folder: Path, model: str) -> None:
-        """Store where the files are.
-
-        Args:
-            folder: The folder, on a disk that is shared with what answers.
-            model: The model's name in the requests.
-
-        Raises:
-            ConfigurationError: There is no such folder.
-        """
         if not folder.is_dir():
             raise ConfigurationError(
                 f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"

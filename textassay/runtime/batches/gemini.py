@@ -6,7 +6,6 @@ which request it belongs to.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
@@ -26,9 +25,8 @@ from textassay.runtime.batches.dialect import (
     Limits,
     PreparedBatch,
     check_request,
-    json_array,
 )
-from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.http import HttpDialect, read_array
 from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
@@ -64,16 +62,12 @@ _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
 """The nearest levels for efforts that are none."""
 
 
-class GeminiDialect:
+class GeminiDialect(HttpDialect):
     """The batch API of Gemini."""
 
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES
     limits = Limits(50_000, 19_000_000)
-
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        """Store server and model."""
-        self._http, self._model = http, model
 
     def group(self, request: Request) -> str:
         """Return one group for all."""
@@ -127,17 +121,11 @@ class GeminiDialect:
             return {"thinkingBudget": _BUDGETS[request.effort]}
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
-    async def upload(self, batch: PreparedBatch) -> None:
-        """Do nothing: requests are in the body of the submission."""
-
     async def submit(self, batch: PreparedBatch) -> str:
         """Start the batch."""
-        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
-        name = orjson.dumps(batch.tag)
-        body = (
-            b'{"batch":{"displayName":' + name + b',"inputConfig":{"requests":{"requests":'
-            + json_array(lines) + b"}}}}"
-        )  # fmt: skip
+        requests = await read_array(batch.file)
+        body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
+        body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
         return _name_of(await self._http.ask("POST", path, body))
 
@@ -209,10 +197,6 @@ class GeminiDialect:
         return Response(
             samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
         )
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
 
 def _with_keys(

@@ -81,7 +81,10 @@ class _Pending:
 
 
 class BatchQueue:
-    """Answers requests through a provider's batches."""
+    """Answers requests through a provider's batches.
+
+    Batches of earlier sessions are resumed with the first request.
+    """
 
     def __init__(
         self,
@@ -95,20 +98,6 @@ class BatchQueue:
         known_secrets: Iterable[str] = (),
         submit_only: bool = False,
     ) -> None:
-        """Store what to work with.
-
-        Batches of earlier sessions are looked for with the first request.
-
-        Args:
-            backend: The model that is asked, for its name and what it can do.
-            dialect: Runs the batches.
-            book: Where they are written down.
-            store: Where answers are kept.
-            identity: What answers are filed under.
-            policy: How often, and how long, the provider is asked.
-            known_secrets: What answers must not show.
-            submit_only: Whether to stop the run once everything is submitted.
-        """
         self._backend, self._dialect, self._book, self._store = backend, dialect, book, store
         self._identity, self._policy, self._submit_only = identity, policy, submit_only
         self._keys = Keys(identity)
@@ -224,7 +213,7 @@ class BatchQueue:
         if self._closed:  # since the caller has begun to wait
             raise self._was_closed()
         if call.batch is None:
-            if not any(call.item.key in pending.lines for pending in self._queued.values()):
+            if not self._is_queued(call):
                 self._enqueue(call, attempt=1)
         elif call.batch not in self._tasks:
             # Given up, and taken up again: of two batches in the journal with the same request, a
@@ -261,6 +250,9 @@ class BatchQueue:
             self._cut(group)
         self._wait_for_quiet()
         return group
+
+    def _is_queued(self, call: Call) -> bool:
+        return any(call.item.key in pending.lines for pending in self._queued.values())
 
     def _withdraw(self, call: Call) -> None:
         """Forget a request that nobody waits for, unless a batch has it."""
@@ -343,8 +335,7 @@ class BatchQueue:
         for call in batch.calls.values():
             if call.batch is batch:
                 call.batch = None
-                is_queued = any(call.item.key in each.lines for each in self._queued.values())
-                if not (call.is_awaited or is_queued):
+                if not (call.is_awaited or self._is_queued(call)):
                     self._calls.pop(call.item.key, None)
 
     def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
@@ -409,15 +400,6 @@ class BatchedModel(Wrapper):
         price: Price | None,
         fallback: Fallback = "none",
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            live: Answers single calls.
-            queue: Answers through batches.
-            budget: What may be spent; a request holds its part from when it is queued.
-            price: The price in batches.
-            fallback: Whether requests that no batch answered are sent as single calls.
-        """
         super().__init__(live)
         # Around the queue, so that a request holds its part of the budget while its batch is under
         # way; the wrapped model has a budget wrapper of its own for what is asked singly.
@@ -425,11 +407,7 @@ class BatchedModel(Wrapper):
         self._fallback = fallback
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer through a batch, or by falling back.
-
-        Raises:
-            ModelError: There is no answer; `BatchesSubmitted` if there is none yet.
-        """
+        """Answer through a batch, or by falling back."""
         try:
             if isinstance(request, ChoicesRequest):
                 return await self._batched.choices(request)  # type: ignore[return-value]

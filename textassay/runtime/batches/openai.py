@@ -29,7 +29,7 @@ from textassay.runtime.batches.dialect import (
     PreparedBatch,
     check_request,
 )
-from textassay.runtime.batches.http import BatchHttp, id_of
+from textassay.runtime.batches.http import BatchHttp, HttpDialect, id_of
 from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
@@ -112,7 +112,7 @@ SERVERS = {
 """Servers that differ from OpenAI's."""
 
 
-class OpenAIDialect:
+class OpenAIDialect(HttpDialect):
     """The batch API of a server of OpenAI's kind."""
 
     def __init__(
@@ -124,16 +124,8 @@ class OpenAIDialect:
         window: str = "24h",
         responses: bool = False,
     ) -> None:
-        """Store how to ask.
-
-        Args:
-            http: The server.
-            model: The model's name there.
-            server: What is particular to it.
-            window: Time in which a batch is run before it expires.
-            responses: Whether requests are those of the Responses API.
-        """
-        self._http, self._model, self._server = http, model, server
+        super().__init__(http, model)
+        self._server = server
         self._window, self._responses = window, responses
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
@@ -235,10 +227,6 @@ class OpenAIDialect:
             return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
-
 
 def request_body(model: str, request: Request) -> dict[str, Any]:
     """Return the body of a chat or a plain prompt."""
@@ -258,13 +246,7 @@ def request_line(key: str, url: str | None, body: Mapping[str, Any]) -> bytes:
 def result_in(
     line: Any, refused: Callable[[int, Any], ModelError], *, where: str = "the batch"
 ) -> BatchResult:
-    """Return what a line of results says, which may be anything that JSON can hold.
-
-    Args:
-        line: The parsed line, of a server or of `vllm run-batch`.
-        refused: Returns the error that an HTTP status and a body stand for.
-        where: What the line is from, for messages.
-    """
+    """Return what a line of results says, which may be anything that JSON can hold."""
     if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
         return UNREADABLE
     key, answer, error = line["custom_id"], line.get("response"), line.get("error")

@@ -77,7 +77,11 @@ class _Wait:
 
 
 class Polling:
-    """The waits of one batch: each reports once, and returns the seconds to the next attempt."""
+    """The waits of one batch.
+
+    Each is reported once, returns the seconds to the next attempt, and raises its error once that
+    has held for too long.
+    """
 
     def __init__(self, policy: PollPolicy, provider: Availability) -> None:
         self._policy, self._provider = policy, provider
@@ -93,11 +97,7 @@ class Polling:
         return self._pause("end")
 
     def outage(self, error: TransientError, since: float) -> float:
-        """Wait for a provider that fails, whose first failed call began at `since`.
-
-        Raises:
-            TransientError: It has failed for too long.
-        """
+        """Wait for a provider that fails, whose first failed call began at `since`."""
         longest = self._policy.outage
         if isinstance(error, NothingListening) and not self._provider.has_answered:
             longest = min(longest, FIRST_ANSWER)
@@ -107,15 +107,7 @@ class Polling:
         return min(self._pause("outage"), MAX_PAUSE)
 
     def no_capacity(self, error: RateLimited, *, is_other_running: bool) -> float:
-        """Wait until as many tokens are no longer enqueued as the account may have.
-
-        Args:
-            error: What the provider said.
-            is_other_running: Whether another batch of ours is running, whose end makes room.
-
-        Raises:
-            RateLimited: There has been no room for too long.
-        """
+        """Wait until as many tokens are no longer enqueued as the account may have."""
         if is_other_running:
             self._waits["capacity"].since = None
         if self._waited("capacity") > self._policy.capacity:
@@ -130,11 +122,7 @@ class Polling:
         return min(max(self._pause("capacity"), error.retry_after or 0.0), MAX_PAUSE)
 
     def unread(self, error: FileUnread) -> float:
-        """Wait until the provider has read an uploaded file.
-
-        Raises:
-            FileUnread: It has been unread for too long.
-        """
+        """Wait until the provider has read an uploaded file."""
         waited, longest = self._waited("unread"), self._policy.unread
         if waited > longest:
             raise FileUnread(
