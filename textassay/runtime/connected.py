@@ -305,7 +305,6 @@ class ConnectedModel(AsyncResource, Wrapper):
             dialect,
             book,
             store,
-            identity=backend.identity,
             known_secrets=secrets_of(settings),
             policy=PollPolicy(
                 quiet=settings.batch_wait,

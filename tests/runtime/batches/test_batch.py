@@ -107,7 +107,6 @@ async def opened(
         dialect,
         book,
         store,
-        identity=backend.identity,
         policy=policy,
         submit_only=submit_only,
     )

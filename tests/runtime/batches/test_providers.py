@@ -19,7 +19,7 @@ from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.batches.dialect import PreparedBatch
+from textassay.runtime.batches.dialect import BatchRecord
 from textassay.runtime.batches.model import BatchesSubmitted, BatchQueue
 from textassay.runtime.batches.openai import result_in
 from textassay.runtime.batches.providers import KEYS, batch_address, open_dialect
@@ -67,7 +67,6 @@ async def session(
         provider_of(name, server, endpoint),
         book,
         store,
-        identity=backend.identity,
         policy=QUICK,
         submit_only=submit_only,
     )
@@ -154,13 +153,13 @@ async def test_answers_of_gemini_come_together_and_may_be_longer_than_one(tmp_pa
 
 async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path: Path) -> None:
     """The answer tells that the provider can be reached."""
-    batch = PreparedBatch("tag", "/v1/chat/completions", tmp_path / "x", 1, frozenset(), 0.0)
+    batch = BatchRecord("tag", "m", "/v1/chat/completions", 1, 0.0)
     async with serve_providers() as server:
         provider = provider_of("together_ai/m", server)
         server.batches["other"] = {"id": "other"}
-        assert await provider.find(batch) is None
+        assert await provider.find(batch, ()) is None
     with pytest.raises(NothingListening):
-        await provider.find(batch)
+        await provider.find(batch, ())
     await provider.aclose()
 
 
@@ -305,7 +304,7 @@ async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_pat
     async with serve_providers() as server:
         backend = ScriptedModel(["x"], name=name)
         provider = provider_of(name, server)
-        queue = BatchQueue(backend, provider, book, store, identity=backend.identity, policy=QUICK)
+        queue = BatchQueue(backend, provider, book, store, policy=QUICK)
         findings = {finding.ability: finding for finding in await examine_batches(queue)}
         await queue.aclose()
         await book.aclose()
@@ -384,10 +383,10 @@ async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> N
         provider = open_dialect("groq/m", window="7d", **asked_for)
         file = tmp_path / "lines.jsonl"
         file.write_bytes(provider.encode("key", asked(1)[0]))
-        batch = PreparedBatch("tag", provider.group(asked(1)[0]), file, 1, frozenset({"key"}), 0.0)
-        name = await provider.upload(batch)
+        batch = BatchRecord("tag", "m", provider.group(asked(1)[0]), 1, 0.0)
+        name = await provider.upload(file)
         assert name in server.files
-        await provider.submit(replace(batch, uploaded=name))
+        await provider.submit(replace(batch, uploaded=name), file)
         await provider.aclose()
     assert [batch["completion_window"] for batch in server.batches.values()] == ["7d"]
 
@@ -406,8 +405,8 @@ async def test_the_key_is_found_where_single_calls_find_it(
         provider = open_dialect(
             name, api_base=server.url + PROVIDERS[name], api_key=None, endpoint=Endpoint()
         )
-        nothing = PreparedBatch("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
-        assert await provider.find(nothing) is None  # the server checks the key
+        nothing = BatchRecord("tag", "m", "", 0, 0.0, uploaded="file-0")
+        assert await provider.find(nothing, ()) is None  # the server checks the key
         await provider.aclose()
 
 
@@ -427,13 +426,13 @@ async def test_the_address_is_found_where_single_calls_find_it(
     """Or else the key of a gateway would be sent to the provider; the first that is set holds."""
     for variable in variables:
         monkeypatch.delenv(variable, raising=False)
-    nothing = PreparedBatch("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
+    nothing = BatchRecord("tag", "m", "", 0, 0.0, uploaded="file-0")
     serve: Any = serve_batches if name == "openai/m" else serve_providers
     async with serve() as server:
         for variable in reversed(variables):  # the one before is set, too
             monkeypatch.setenv(variable, server.url + PROVIDERS.get(name, ""))
             provider = open_dialect(name, api_base=None, api_key=KEY, endpoint=Endpoint())
-            assert await provider.find(nothing) is None
+            assert await provider.find(nothing, ()) is None
             await provider.aclose()
             monkeypatch.setenv(variable, "http://127.0.0.1:1")
 

@@ -6,9 +6,10 @@ that down is known by its results: custom ids are digests of requests, so equal 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -23,10 +24,10 @@ from textassay.runtime.batches.dialect import (
     PAGE,
     TOKEN_PROBABILITIES,
     UNREADABLE,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     Limits,
-    PreparedBatch,
     Undecided,
     check_request,
 )
@@ -107,24 +108,24 @@ class AnthropicDialect(HttpDialect):
             params["thinking"] = thinking
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
-    async def submit(self, batch: PreparedBatch) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
-        body = b'{"requests":' + await read_array(batch.file) + b"}"
+        body = b'{"requests":' + await read_array(file) + b"}"
         return id_of(await self._http.ask("POST", "/messages/batches", body))
 
-    async def find(self, batch: PreparedBatch) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
         async for listed in self._made_since(batch.since - CLOCK_SECONDS):
             own = id_of(listed)
             # The size is in the listing; reading results is the last resort, for it costs a
             # download.
-            if own in batch.known or sum(_counts(listed)) != batch.count:
+            if own in batch.known or sum(_counts(listed)) != batch.requests:
                 continue
             status = await self.status(own)
             if not status.ended:
                 running += 1
-            elif await self._is_of(batch, own, status):
+            elif await self._is_of(keys, own, status):
                 return own
         if running:
             raise Undecided(
@@ -147,13 +148,13 @@ class AnthropicDialect(HttpDialect):
                 return
             after = f"&after_id={id_of(entries[-1])}"
 
-    async def _is_of(self, batch: PreparedBatch, batch_id: str, status: BatchStatus) -> bool:
+    async def _is_of(self, keys: Collection[str], batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
             async for row in rows:
                 # One line decides: keys are digests of requests, so a foreign batch cannot hold one
                 # of ours.
                 if row is not UNREADABLE:
-                    return row.key in batch.keys
+                    return row.key in keys
         return False
 
     async def status(self, batch_id: str) -> BatchStatus:

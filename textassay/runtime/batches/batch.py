@@ -19,13 +19,13 @@ from typing import Any, TypeVar, cast
 
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
-from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
+from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import (
     UNREADABLE,
+    BatchRecord,
     BatchStatus,
     Dialect,
     FileUnread,
-    PreparedBatch,
     ResultsGone,
     Undecided,
 )
@@ -81,8 +81,8 @@ class MissingAnswer(ModelError):
 class Call:
     """A request, those who wait for its answer, and the batch that will answer it."""
 
-    def __init__(self, item: KeyedRequest) -> None:
-        self.item = item
+    def __init__(self, key: str, request: Request | ChoicesRequest) -> None:
+        self.key, self.request = key, request
         self.batch: Batch | None = None
         self._waiting: list[asyncio.Future[AnyResponse]] = []
 
@@ -168,17 +168,17 @@ class Batch:
     def __init__(
         self,
         context: BatchContext,
-        entry: BatchEntry,
+        record: BatchRecord,
         calls: Iterable[Call],
         lines: Sequence[bytes] | None = None,
     ) -> None:
-        self.entry = entry
-        self.calls = {call.item.key: call for call in calls}
+        self.record = record
+        self.calls = {call.key: call for call in calls}
         self.is_waiting = False
         """Whether there is nothing to do until the provider has run a batch."""
         self.remaining: list[Call] = []
         """Requests to be asked in another batch."""
-        self.next_attempt = entry.attempt
+        self.next_attempt = record.attempt
         """That of a batch with the remaining requests."""
         self.is_divided = False
         """Whether the remaining requests are to be two batches."""
@@ -192,12 +192,12 @@ class Batch:
     @property
     def is_collected(self) -> bool:
         """Whether nothing more is to be expected of it."""
-        return self.entry.state == "collected"
+        return self.record.state == "collected"
 
     @property
     def is_open(self) -> bool:
         """Whether a later session would go on with it: it is written down and not collected."""
-        return self.entry.tag in self._book.entries and not self.is_collected
+        return self.record.tag in self._book.records and not self.is_collected
 
     @property
     def is_collecting(self) -> bool:
@@ -223,7 +223,7 @@ class Batch:
         except AnswerTooLong:
             raise
         except TransientError as error:
-            if not isinstance(error, RateLimited) or self.entry.id is not None:
+            if not isinstance(error, RateLimited) or self.record.id is not None:
                 self._may_be_started = True  # all the same
                 return self._polling.outage(error, began)
             pause = await self._wait_for_capacity(error, is_other_running)
@@ -231,19 +231,19 @@ class Batch:
         return pause
 
     async def _prepare(self, lines: Sequence[bytes]) -> None:
-        requests = (call.item for call in self.calls.values())
-        await self._book.prepare(self.entry, requests, lines)
+        requests = ((call.key, call.request) for call in self.calls.values())
+        await self._book.prepare(self.record, requests, lines)
         self._lines = None  # up to hundreds of megabytes, and batches take hours
-        self.entry = self._book.entries[self.entry.tag]
+        self.record = self._book.records[self.record.tag]
 
     async def _step(self) -> float:
         """Ask the provider for what comes next; return the seconds to wait after it."""
-        if self.entry.id is None:
+        if self.record.id is None:
             await self._submit()
             return 0.0
         if self._status is None:
-            return await self._look(self.entry.id)
-        return await self._collect(self.entry.id, self._status)
+            return await self._look(self.record.id)
+        return await self._collect(self.record.id, self._status)
 
     async def _submit(self) -> None:
         """Submit the batch, unless that was done already."""
@@ -256,41 +256,28 @@ class Batch:
         if batch_id is not None:
             # A crash before this row leaves a batch without an id, which `find` looks for after a
             # restart.
-            await self._book.note(self.entry.tag, "submitted", id=batch_id)
+            await self._book.note(self.record.tag, "submitted", id=batch_id)
 
     async def _find_or_start(self) -> str | None:
         """Start the batch unless it is found at the provider; `None` if it was dissolved."""
-        batch = self._prepared()
+        record, file = self.record, self._book.input(self.record.tag)
         if self._may_be_started:
-            own = await self._in_time(self._dialect.find(batch), 10)
+            # a batch whose id was never noted is looked for: those with an id are others
+            record.known |= self._book.ids
+            own = await self._in_time(self._dialect.find(record, self.calls.keys()), 10)
             if own is not None:
                 return own
             if self._is_resumed and await self._dissolve_if_answered():
                 return None
         # Found nowhere, so it was not started: retries after a plain refusal need not look again.
         self._may_be_started = False
-        if batch.uploaded is None:
-            file = await self._in_time(self._dialect.upload(batch), 10)
-            if file is not None:
+        if record.uploaded is None:
+            uploaded = await self._in_time(self._dialect.upload(file), 10)
+            if uploaded is not None:
                 # Noted before the batch is started: after a crash in between, the file is not
                 # uploaded again, and a batch that was started all the same is found by it.
-                await self._book.note(self.entry.tag, "uploaded", uploaded=file)
-                batch = self._prepared()
-        return await self._in_time(self._dialect.submit(batch), 10)
-
-    def _prepared(self) -> PreparedBatch:
-        entry = self.entry
-        return PreparedBatch(
-            tag=entry.tag,
-            group=entry.group,
-            file=self._book.input(entry.tag),
-            count=entry.requests,
-            keys=self.calls.keys(),
-            since=entry.since,
-            # `find` looks for a batch whose id was never noted: those with an id are others.
-            known=entry.known | self._book.ids,
-            uploaded=entry.uploaded,
-        )
+                await self._book.note(record.tag, "uploaded", uploaded=uploaded)
+        return await self._in_time(self._dialect.submit(record, file), 10)
 
     async def _dissolve_if_answered(self) -> bool:
         """Dissolve a batch that was never submitted if some of it has been answered otherwise.
@@ -325,7 +312,7 @@ class Batch:
                 raise
         _log.warning(
             "batch %s of %d requests has found no room, and is divided",
-            self.entry.tag,
+            self.record.tag,
             len(self.calls),
         )
         # before the halves are written down: a crash in between leaves requests that are new
@@ -344,11 +331,11 @@ class Batch:
             return self._polling.look_again()
         if status.is_postponed:
             # The provider took it, looked at its file, and found that too much is enqueued.
-            await self._book.note(self.entry.tag, "uploaded", id=None, refused=batch_id)
+            await self._book.note(self.record.tag, "uploaded", id=None, refused=batch_id)
             self._is_resumed = self._may_be_started = False
             raise RateLimited(status.failure or status.word)
-        if self.entry.state != "ended":
-            await self._book.note(self.entry.tag, "ended", status=status.word)
+        if self.record.state != "ended":
+            await self._book.note(self.record.tag, "ended", status=status.word)
         self._status = status
         return 0.0
 
@@ -357,12 +344,12 @@ class Batch:
 
         Its requests are not asked again by themselves: with another key they are merely not seen.
         """
-        entry = self.entry
-        days = (time.time() - entry.since) / 86400
+        record = self.record
+        days = (time.time() - record.since) / 86400
         return BatchUnfinished(
-            f"the provider does not know batch {entry.id} of {self._context.provider.name}, made"
+            f"the provider does not know batch {record.id} of {self._context.provider.name}, made"
             f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
-            f" deleted. To give it up, remove the lines with {entry.tag} from {self._book.path};"
+            f" deleted. To give it up, remove the lines with {record.tag} from {self._book.path};"
             f" its requests are then asked again ({quoted(error)})"
         )
 
@@ -379,7 +366,7 @@ class Batch:
         if results.ignored:
             _log.warning(
                 "batch %s: %d rows were unknown, repeated or unreadable",
-                self.entry.tag,
+                self.record.tag,
                 results.ignored,
             )
         for key, call in self.calls.items():
@@ -390,11 +377,11 @@ class Batch:
             # repeated.
             was_run = key not in results.unrun and (key in results.failed or not status.was_stopped)
             is_worth_another = not was_run or isinstance(reason, TransientError)
-            if is_worth_another and self.entry.attempt < MAX_ATTEMPTS and call.is_awaited:
+            if is_worth_another and self.record.attempt < MAX_ATTEMPTS and call.is_awaited:
                 self.remaining.append(call)
             else:
                 call.fail(reason)
-        self.next_attempt = self.entry.attempt + 1
+        self.next_attempt = self.record.attempt + 1
         return 0.0
 
     async def _read(self, results: _Results, batch_id: str, status: BatchStatus) -> None:
@@ -428,7 +415,7 @@ class Batch:
 
     async def _keep(self, key: str, payload: Any, results: _Results) -> None:
         """Keep an answer and wake who waits for it, or note why it cannot be used."""
-        request = self.calls[key].item.request
+        request = self.calls[key].request
         plain = plain_request(request)
 
         async def read(_: Request) -> Response:
@@ -451,7 +438,7 @@ class Batch:
 
     async def _close(self, *, answered: int = 0, failed: int = 0) -> None:
         """Note that nothing more is to be expected of the batch, and forget its requests."""
-        tag = self.entry.tag
+        tag = self.record.tag
         await self._book.note(tag, "collected", answered=answered, failed=failed)
         # Only after "collected" is on the disk: until then a crash needs the requests.
         self._book.forget(tag)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from textassay.runtime.errors import CapabilityError, ModelError, parameter
 from textassay.runtime.model import Request, Response
@@ -28,23 +28,31 @@ class Limits:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """A batch that is written down and may have been submitted."""
+State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
+
+
+@dataclass
+class BatchRecord:
+    """One batch, as the run's book has it."""
 
     tag: str
     """Name of the batch, chosen by us and unique."""
+    model: str
+    """Digest of the model's identity."""
     group: str
-    file: Path
-    """Its lines, as the provider takes them."""
-    count: int
-    keys: Collection[str]
+    """What its requests have in common, such as the endpoint."""
+    requests: int
     since: float
     """When it was prepared, in seconds since the epoch."""
+    attempt: int = 1
+    """1 for a batch of new requests, 2 for one of requests that a first batch did not run."""
     known: frozenset[str] = frozenset()
     """Batches of the provider that are others for certain."""
+    state: State = "prepared"
     uploaded: str | None = None
     """The provider's name of the uploaded file, if the upload is known to have happened."""
+    id: str | None = None
+    """The provider's id of the batch, once it is known to be submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +118,12 @@ class Dialect(Protocol):
         """Return the request as one line of JSON, without a line break; `key` is its custom id."""
         ...
 
-    async def upload(self, batch: PreparedBatch) -> str | None:
-        """Upload the batch's file and return its name; `None` if batches here have no file."""
+    async def upload(self, file: Path) -> str | None:
+        """Upload the lines of a batch and return the file's name; `None` if none is needed."""
         ...
 
-    async def submit(self, batch: PreparedBatch) -> str:
-        """Start a batch, whose file is uploaded, and return the provider's id of it.
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
+        """Start a batch of the lines in a file, which is uploaded, and return its id.
 
         Raises:
             RateLimited: Too much is enqueued; the same may be submitted later.
@@ -123,7 +131,7 @@ class Dialect(Protocol):
         """
         ...
 
-    async def find(self, batch: PreparedBatch) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Return the id of a batch whose submission may not have been recorded, or `None`.
 
         Asks the provider in any case, so that an answer tells that it can be reached.

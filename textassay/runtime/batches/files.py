@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     UNREADABLE,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     Limits,
-    PreparedBatch,
     ResultsGone,
     check_request,
 )
@@ -62,26 +62,26 @@ class FilesDialect:
         """Return the line of a request."""
         return request_line(key, CHAT, request_body(self._model, request))
 
-    async def upload(self, batch: PreparedBatch) -> None:
+    async def upload(self, file: Path) -> None:
         """Do nothing: the file and the batch are one."""
 
-    async def submit(self, batch: PreparedBatch) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Put the requests into the folder; their name there is that of the batch."""
 
         def copy() -> None:
             target = self._folder / f"{batch.tag}{INPUT}"
             part = target.with_suffix(".part")
-            with batch.file.open("rb") as source, part.open("wb") as file:
-                shutil.copyfileobj(source, file)
-                file.flush()
-                os.fsync(file.fileno())
+            with file.open("rb") as source, part.open("wb") as copied:
+                shutil.copyfileobj(source, copied)
+                copied.flush()
+                os.fsync(copied.fileno())
             # what answers must never see half of the requests
             part.replace(target)
 
         await self._on_disk(copy)
         return batch.tag
 
-    async def find(self, batch: PreparedBatch) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Return the name of the batch if its requests are there."""
         there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
         return batch.tag if there else None

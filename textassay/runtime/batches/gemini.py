@@ -7,7 +7,8 @@ which request it belongs to.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,10 +21,10 @@ from textassay.runtime.batches.dialect import (
     HALF_PRICE,
     PAGE,
     TOKEN_PROBABILITIES,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     Limits,
-    PreparedBatch,
     check_request,
 )
 from textassay.runtime.batches.http import HttpDialect, read_array
@@ -121,15 +122,15 @@ class GeminiDialect(HttpDialect):
             return {"thinkingBudget": _BUDGETS[request.effort]}
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
-    async def submit(self, batch: PreparedBatch) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
-        requests = await read_array(batch.file)
+        requests = await read_array(file)
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
         return _name_of(await self._http.ask("POST", path, body))
 
-    async def find(self, batch: PreparedBatch) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
         token = ""
         while True:

@@ -20,7 +20,7 @@ from aiohttp import hdrs
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
-from textassay.runtime.batches.dialect import PreparedBatch, ResultsGone
+from textassay.runtime.batches.dialect import ResultsGone
 from textassay.runtime.errors import (
     AnswerTooLong,
     MalformedResponse,
@@ -173,7 +173,7 @@ class HttpDialect:
     def __init__(self, http: BatchHttp, model: str) -> None:
         self._http, self._model = http, model
 
-    async def upload(self, batch: PreparedBatch) -> str | None:
+    async def upload(self, file: Path) -> str | None:
         """Do nothing: there is no file."""
         return None
 

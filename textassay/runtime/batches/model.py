@@ -14,9 +14,9 @@ import hashlib
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from textassay.runtime.batches.batch import (
     Batch,
@@ -25,8 +25,8 @@ from textassay.runtime.batches.batch import (
     Call,
     plain_request,
 )
-from textassay.runtime.batches.book import BatchBook, BatchEntry, KeyedRequest
-from textassay.runtime.batches.dialect import Dialect
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.dialect import BatchRecord, Dialect
 from textassay.runtime.batches.polling import Availability, PollPolicy
 from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
@@ -80,7 +80,7 @@ class _Pending:
     """Bytes of all lines."""
 
 
-class BatchQueue:
+class BatchQueue(Wrapper):
     """Answers requests through a provider's batches.
 
     Batches of earlier sessions are resumed with the first request.
@@ -93,15 +93,15 @@ class BatchQueue:
         book: BatchBook,
         store: AnswerStore,
         *,
-        identity: Mapping[str, Any],
         policy: PollPolicy,
         known_secrets: Iterable[str] = (),
         submit_only: bool = False,
     ) -> None:
-        self._backend, self._dialect, self._book, self._store = backend, dialect, book, store
-        self._identity, self._policy, self._submit_only = identity, policy, submit_only
-        self._keys = Keys(identity)
-        self._model = hashlib.sha256(identity_bytes(identity)).hexdigest()[:16]
+        super().__init__(backend)
+        self._dialect, self._book, self._store = dialect, book, store
+        self._policy, self._submit_only = policy, submit_only
+        self._keys = Keys(backend.identity)
+        self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
         self._context = BatchContext(
             dialect=dialect,
             book=book,
@@ -118,21 +118,6 @@ class BatchQueue:
         self._lookups = 0
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._backend.name
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """What answers are filed under."""
-        return self._identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the model can do."""
-        return self._backend.capabilities
 
     async def generate(self, request: Request) -> Response:
         """Return the answer once its batch has ended.
@@ -183,7 +168,7 @@ class BatchQueue:
         self._resume_earlier()
         key = self._keys.get(request)
         if (call := self._calls.get(key)) is None:
-            call = self._calls[key] = Call(KeyedRequest(key, request))
+            call = self._calls[key] = Call(key, request)
         try:
             # before the store is read: an answer that is kept while a distant one replies is not
             # missed, nor asked for again
@@ -218,23 +203,23 @@ class BatchQueue:
         elif call.batch not in self._tasks:
             # Given up, and taken up again: of two batches in the journal with the same request, a
             # later session would submit both.
-            self._start(Batch(self._context, call.batch.entry, call.batch.calls.values()))
+            self._start(Batch(self._context, call.batch.record, call.batch.calls.values()))
 
     def _resume_earlier(self) -> None:
         """Resume the batches of earlier sessions."""
         if self._started:
             return
         self._started = True
-        for entry in self._book.open_entries(self._model):
+        for record in self._book.open_records(self._model):
             calls = [
-                self._calls.setdefault(item.key, Call(item))
-                for item in self._book.requests(entry.tag)
+                self._calls.setdefault(key, Call(key, request))
+                for key, request in self._book.requests(record.tag)
             ]
-            self._start(Batch(self._context, entry, calls))
+            self._start(Batch(self._context, record, calls))
 
     def _enqueue(self, call: Call, attempt: int) -> _Group:
         """Queue a request; return the group with which it is cut."""
-        key, plain = call.item.key, plain_request(call.item.request)
+        key, plain = call.key, plain_request(call.request)
         group = (self._dialect.group(plain), attempt)
         line = self._dialect.encode(key, plain)
         limits, size = self._dialect.limits, len(line) + 1
@@ -252,15 +237,15 @@ class BatchQueue:
         return group
 
     def _is_queued(self, call: Call) -> bool:
-        return any(call.item.key in pending.lines for pending in self._queued.values())
+        return any(call.key in pending.lines for pending in self._queued.values())
 
     def _withdraw(self, call: Call) -> None:
         """Forget a request that nobody waits for, unless a batch has it."""
         if call.batch is not None:
             return
-        self._calls.pop(call.item.key, None)
+        self._calls.pop(call.key, None)
         for pending in self._queued.values():
-            if (line := pending.lines.pop(call.item.key, None)) is not None:
+            if (line := pending.lines.pop(call.key, None)) is not None:
                 pending.size -= len(line) + 1
 
     def _wait_for_quiet(self) -> None:
@@ -281,7 +266,7 @@ class BatchQueue:
         pending = self._queued.pop(group, _Pending())
         if not pending.lines or self._closed:
             return
-        entry = BatchEntry(
+        record = BatchRecord(
             tag=f"textassay-{secrets.token_hex(8)}",
             model=self._model,
             group=group[0],
@@ -292,7 +277,7 @@ class BatchQueue:
             known=self._book.ids,
         )
         calls = [self._calls[key] for key in pending.lines]
-        self._start(Batch(self._context, entry, calls, list(pending.lines.values())))
+        self._start(Batch(self._context, record, calls, list(pending.lines.values())))
 
     def _start(self, batch: Batch) -> None:
         """Have a batch carried to its end."""
@@ -305,7 +290,7 @@ class BatchQueue:
             while not batch.is_collected:
                 others = (other for other in self._tasks if other is not batch)
                 # of those that are followed: nobody hears of the end of one that was given up
-                is_other_running = any(other.entry.id is not None for other in others)
+                is_other_running = any(other.record.id is not None for other in others)
                 pause = await batch.advance(is_other_running=is_other_running)
                 if self._submit_only and batch.is_waiting:
                     self._stop_if_all_submitted()
@@ -336,7 +321,7 @@ class BatchQueue:
             if call.batch is batch:
                 call.batch = None
                 if not (call.is_awaited or self._is_queued(call)):
-                    self._calls.pop(call.item.key, None)
+                    self._calls.pop(call.key, None)
 
     def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
         """Return what to raise for the requests of a batch that has failed.
@@ -345,7 +330,7 @@ class BatchQueue:
         """
         if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
             return error
-        tag, id_ = batch.entry.tag, batch.entry.id
+        tag, id_ = batch.record.tag, batch.record.id
         which = tag if id_ is None else f"{id_} ({tag})"
         unfinished = BatchUnfinished(
             f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"

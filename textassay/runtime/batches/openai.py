@@ -7,8 +7,9 @@ status: a batch that expired has answers as well. Where the servers differ is da
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -22,11 +23,11 @@ from textassay.runtime.batches.dialect import (
     PAGE,
     TOKEN_PROBABILITIES,
     UNREADABLE,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     FileUnread,
     Limits,
-    PreparedBatch,
     check_request,
 )
 from textassay.runtime.batches.http import BatchHttp, HttpDialect, id_of
@@ -148,13 +149,13 @@ class OpenAIDialect(HttpDialect):
         url = self.group(request) if self._server.names_endpoint else None
         return request_line(key, url, body)
 
-    async def upload(self, batch: PreparedBatch) -> str:
+    async def upload(self, file: Path) -> str:
         """Upload the file."""
         fields = dict(self._server.upload_fields)
         if self._server.names_file:
-            fields["file_name"] = batch.file.name
+            fields["file_name"] = file.name
         try:
-            answer = await self._http.upload(self._server.upload_path, batch.file, fields)
+            answer = await self._http.upload(self._server.upload_path, file, fields)
         except ModelNotFound as error:
             raise ModelNotFound(
                 f"{quoted(error)}; if this server has no batch API, leave out "
@@ -162,11 +163,11 @@ class OpenAIDialect(HttpDialect):
             ) from error
         return id_of(answer)
 
-    async def submit(self, batch: PreparedBatch) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start a batch of the uploaded file."""
         if self._server.checks_file:
-            file = await self._http.ask("GET", f"/files/{batch.uploaded}")
-            status = file.get("status") if isinstance(file, Mapping) else None
+            answer = await self._http.ask("GET", f"/files/{batch.uploaded}")
+            status = answer.get("status") if isinstance(answer, Mapping) else None
             if str(status).lower() in _UNREAD:
                 raise FileUnread(
                     f"the provider has not read the uploaded file {batch.uploaded} ({status})"
@@ -180,7 +181,7 @@ class OpenAIDialect(HttpDialect):
             body["metadata"] = {TAG: batch.tag}
         return id_of(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
 
-    async def find(self, batch: PreparedBatch) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through the list of batches for our tag or our file."""
         query: str | None = self._server.first_page
         while query is not None:
@@ -289,7 +290,7 @@ def _listed_in(page: Any) -> list[Mapping[str, Any]]:
     return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []
 
 
-def _own_in(listed: Iterable[Mapping[str, Any]], batch: PreparedBatch) -> str | None:
+def _own_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | None:
     """Return the id of the listed batch that has our tag or was made of our file.
 
     Passes by those that are known: such as one that was refused since too much was enqueued, and
