@@ -19,48 +19,31 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends import http_errors
 from textassay.runtime.batches.dialect import (
-    GIVEN_TEXT,
     UNREADABLE,
     BatchRecord,
     BatchResult,
     BatchStatus,
-    Limits,
     ResultsGone,
-    check_request,
 )
-from textassay.runtime.batches.openai import request_body, request_line, result_in
+from textassay.runtime.batches.openai import SERVERS, OpenAIFormat, result_in
 from textassay.runtime.errors import ConfigurationError, ConnectionFailed, ModelError, parameter
-from textassay.runtime.model import Request, Response
 
 INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
-CHAT = "/v1/chat/completions"
 LINES_AT_ONCE = 500
 
 
-class FilesDialect:
+class FilesDialect(OpenAIFormat):
     """A folder that requests are written to and answers are read from."""
-
-    discount = 1.0  # whoever runs the file sells nothing
-    lacks = GIVEN_TEXT
-    limits = Limits(50_000, 200_000_000)
 
     def __init__(self, folder: Path, model: str) -> None:
         if not folder.is_dir():
             raise ConfigurationError(
                 f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"
             )
-        self._folder, self._model = folder, model
-
-    def group(self, request: Request) -> str:
-        """Return the endpoint."""
-        check_request(request, "vLLM's run-batch", self.lacks)
-        return CHAT
-
-    def encode(self, key: str, request: Request) -> bytes:
-        """Return the line of a request."""
-        return request_line(key, CHAT, request_body(self._model, request))
+        super().__init__(model, SERVERS["run-batch"])
+        self._folder = folder
 
     async def upload(self, file: Path) -> None:
         """Do nothing: the file and the batch are one."""
@@ -112,10 +95,6 @@ class FilesDialect:
             raise ResultsGone(f"{path} was removed") from error
         except OSError as error:
             raise ConnectionFailed(f"{path} cannot be read: {error}") from error
-
-    def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds."""
-        return openai_format.read_response(payload, request, None)
 
     async def aclose(self) -> None:
         """Do nothing: no file is held open."""

@@ -115,7 +115,6 @@ class BatchQueue(Wrapper):
         self._calls: dict[str, Call] = {}
         self._queued: defaultdict[_Group, _Pending] = defaultdict(_Pending)
         self._tasks: dict[Batch, asyncio.Task[None]] = {}
-        self._lookups = 0
         self._timer: asyncio.TimerHandle | None = None
         self._started = self._closed = False
 
@@ -173,7 +172,8 @@ class BatchQueue(Wrapper):
             # before the store is read: an answer that is kept while a distant one replies is not
             # missed, nor asked for again
             with call.waiting() as future:
-                kept = await self._look_up(key)
+                # it may have come since the cache was asked: a batch of an earlier session ended
+                kept = await look_up(self._store, key)
                 if kept is not None:
                     return kept
                 if not future.done():
@@ -182,17 +182,6 @@ class BatchQueue(Wrapper):
         finally:
             if not call.is_awaited:
                 self._withdraw(call)
-
-    async def _look_up(self, key: str) -> AnyResponse | None:
-        """Return an answer that has come since the cache was asked.
-
-        A batch of an earlier session may have ended: nobody would be woken by its answers.
-        """
-        self._lookups += 1
-        try:
-            return await look_up(self._store, key)
-        finally:
-            self._lookups -= 1
 
     def _ensure_asked(self, call: Call) -> None:
         if self._closed:  # since the caller has begun to wait
@@ -341,8 +330,10 @@ class BatchQueue(Wrapper):
 
     def _stop_if_all_submitted(self) -> None:
         """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
-        is_queued = self._lookups or any(pending.lines for pending in self._queued.values())
-        if is_queued or not all(batch.is_waiting for batch in self._tasks):
+        # what is in no batch is queued, or is being looked for in the store
+        if not all(call.batch is not None for call in self._calls.values()):
+            return
+        if not all(batch.is_waiting for batch in self._tasks):
             return
         requests, batches = sum(len(batch.calls) for batch in self._tasks), len(self._tasks)
         asked, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")

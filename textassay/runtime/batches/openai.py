@@ -30,7 +30,7 @@ from textassay.runtime.batches.dialect import (
     Limits,
     check_request,
 )
-from textassay.runtime.batches.http import BatchHttp, HttpDialect, id_of
+from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
@@ -109,25 +109,16 @@ SERVERS = {
         names_endpoint=False,
         first_page="",
     ),
+    "run-batch": OpenAIServer("vLLM's run-batch", discount=1.0, takes_prompts=False),
 }
-"""Servers that differ from OpenAI's."""
+"""Servers, and vLLM's command for files, that differ from OpenAI's."""
 
 
-class OpenAIDialect(HttpDialect):
-    """The batch API of a server of OpenAI's kind."""
+class OpenAIFormat:
+    """Requests and answers in batches of OpenAI's format, and who takes them."""
 
-    def __init__(
-        self,
-        http: BatchHttp,
-        model: str,
-        server: OpenAIServer,
-        *,
-        window: str = "24h",
-        responses: bool = False,
-    ) -> None:
-        super().__init__(http, model)
-        self._server = server
-        self._window, self._responses = window, responses
+    def __init__(self, model: str, server: OpenAIServer, *, responses: bool = False) -> None:
+        self._model, self._server, self._responses = model, server, responses
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request) -> str:
@@ -141,13 +132,37 @@ class OpenAIDialect(HttpDialect):
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
+        fields = (
+            responses_format.request_fields(request)
+            if self._responses
+            else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
+        )
+        line: dict[str, Any] = {"custom_id": key, "body": {"model": self._model, **fields}}
+        if self._server.names_endpoint:
+            line |= {"method": "POST", "url": self.group(request)}
+        return orjson.dumps(line)
+
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds."""
         if self._responses:
-            fields = responses_format.request_fields(request)
-            body = {"model": self._model, **fields}
-        else:
-            body = request_body(self._model, request)
-        url = self.group(request) if self._server.names_endpoint else None
-        return request_line(key, url, body)
+            return responses_format.read_response(payload, request, None)
+        return openai_format.read_response(payload, request, None)
+
+
+class OpenAIDialect(OpenAIFormat):
+    """The batch API of a server of OpenAI's kind."""
+
+    def __init__(
+        self,
+        http: BatchHttp,
+        model: str,
+        server: OpenAIServer,
+        *,
+        window: str = "24h",
+        responses: bool = False,
+    ) -> None:
+        super().__init__(model, server, responses=responses)
+        self._http, self._window = http, window
 
     async def upload(self, file: Path) -> str:
         """Upload the file."""
@@ -222,26 +237,9 @@ class OpenAIDialect(HttpDialect):
                 row = result_in(line, self._http.row_error)
                 yield replace(row, unrun=True) if is_unrun and row.error is not None else row
 
-    def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds."""
-        if self._responses:
-            return responses_format.read_response(payload, request, None)
-        return openai_format.read_response(payload, request, None)
-
-
-def request_body(model: str, request: Request) -> dict[str, Any]:
-    """Return the body of a chat or a plain prompt."""
-    return {
-        "model": model,
-        **openai_format.prompt_fields(request),
-        **openai_format.sampling_fields(request),
-    }
-
-
-def request_line(key: str, url: str | None, body: Mapping[str, Any]) -> bytes:
-    """Return a line of a file of requests; without `url`, the batch alone names the endpoint."""
-    endpoint = {} if url is None else {"method": "POST", "url": url}
-    return orjson.dumps({"custom_id": key, **endpoint, "body": body})
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
 
 
 def result_in(
