@@ -256,16 +256,13 @@ class ConnectedModel(AsyncResource, Wrapper):
         book: BatchBook,
         dialect: Dialect,
     ) -> BatchedModel:
-        from textassay.runtime.batches.model import BatchedModel, discounted
+        from textassay.runtime.batches.model import BatchedModel
 
+        # Around the queue, so that a request holds its part of the budget while its batch is under
+        # way; what is asked singly has a budget wrapper of its own.
         queue = self._batch_queue(backend, store, book, dialect)
-        return BatchedModel(
-            live,
-            queue,
-            budget=self.budget,
-            price=discounted(self.price, dialect),
-            fallback=self.settings.batch_fallback,
-        )
+        batched = BudgetedModel(queue, self.budget, self.batch_price)
+        return BatchedModel(live, batched, self.settings.batch_fallback)
 
     def walked_in_batches(self, rounds: BatchRounds | None) -> Model:
         """Return what stands in for the model in a dry run, if it is asked through batches."""
@@ -296,24 +293,26 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
+        from textassay.runtime.batches.batch import BatchContext
         from textassay.runtime.batches.model import BatchQueue
-        from textassay.runtime.batches.polling import PollPolicy
+        from textassay.runtime.batches.polling import Availability, PollPolicy
 
         settings = self.settings
-        queue = BatchQueue(
-            backend,
-            dialect,
-            book,
-            store,
-            known_secrets=secrets_of(settings),
+        context = BatchContext(
+            dialect=dialect,
+            book=book,
+            store=store,
+            mask=MaskedModel(backend, secrets_of(settings)),
             policy=PollPolicy(
                 quiet=settings.batch_wait,
                 interval=settings.batch_poll,
-                outage=settings.outage_wait,
                 call=settings.timeout or TIMEOUT,
+                outage=settings.outage_wait,
             ),
+            provider=Availability(backend.name),
             submit_only=settings.submit_only,
         )
+        queue = BatchQueue(backend, context)
         self._queues.append(queue)
         return queue
 
@@ -332,9 +331,9 @@ class ConnectedModel(AsyncResource, Wrapper):
     @property
     def batch_price(self) -> Price | None:
         """The price as the model is asked: in batches or not."""
-        from textassay.runtime.batches.model import discounted
-
-        return self.price if self._dialect is None else discounted(self.price, self._dialect)
+        if self.price is None or self._dialect is None:
+            return self.price
+        return tuple(part * self._dialect.discount for part in self.price)
 
     @property
     def limiter(self) -> Limiter:

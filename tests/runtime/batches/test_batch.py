@@ -15,13 +15,14 @@ import pytest
 from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.batches.batch import BatchUnfinished
+from textassay.runtime.batches.batch import BatchContext, BatchUnfinished
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.batches.model import BatchQueue
-from textassay.runtime.batches.polling import PollPolicy
+from textassay.runtime.batches.polling import Availability, PollPolicy
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.cache import Keys, encode_answer
+from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
@@ -72,6 +73,13 @@ def asked(number: int) -> list[Request]:
     ]
 
 
+def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=False):
+    """A queue as `connected` makes it."""
+    mask, provider = MaskedModel(backend, ()), Availability(backend.name)
+    context = BatchContext(dialect, book, store, mask, policy, provider, submit_only)
+    return BatchQueue(backend, context)
+
+
 @asynccontextmanager
 async def opened(
     tmp_path,
@@ -102,14 +110,7 @@ async def opened(
     # The address of an Azure resource has no path: litellm and our adapter add their own.
     address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
     dialect = open_dialect(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
-    queue = BatchQueue(
-        backend,
-        dialect,
-        book,
-        store,
-        policy=policy,
-        submit_only=submit_only,
-    )
+    queue = batch_queue(backend, dialect, book, store, policy=policy, submit_only=submit_only)
     try:
         yield queue
     finally:

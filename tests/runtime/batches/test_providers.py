@@ -13,14 +13,14 @@ import pytest
 
 from tests.batch_server import serve_batches
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
-from tests.runtime.batches.test_batch import QUICK, DyingBook, DyingStore, asked
+from tests.runtime.batches.test_batch import DyingBook, DyingStore, asked, batch_queue
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord
-from textassay.runtime.batches.model import BatchesSubmitted, BatchQueue
+from textassay.runtime.batches.model import BatchesSubmitted
 from textassay.runtime.batches.openai import result_in
 from textassay.runtime.batches.providers import KEYS, batch_address, open_dialect
 from textassay.runtime.errors import (
@@ -62,14 +62,8 @@ async def session(
     store, book = DyingStore(folder / "answers"), DyingBook(folder)
     book.dies_at, book.dies_after, store.dies_at = note, after, put
     backend = ScriptedModel(["x"], name=name)
-    queue = BatchQueue(
-        backend,
-        provider_of(name, server, endpoint),
-        book,
-        store,
-        policy=QUICK,
-        submit_only=submit_only,
-    )
+    dialect = provider_of(name, server, endpoint)
+    queue = batch_queue(backend, dialect, book, store, submit_only=submit_only)
     try:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
     finally:
@@ -304,7 +298,7 @@ async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_pat
     async with serve_providers() as server:
         backend = ScriptedModel(["x"], name=name)
         provider = provider_of(name, server)
-        queue = BatchQueue(backend, provider, book, store, policy=QUICK)
+        queue = batch_queue(backend, provider, book, store)
         findings = {finding.ability: finding for finding in await examine_batches(queue)}
         await queue.aclose()
         await book.aclose()

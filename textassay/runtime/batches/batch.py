@@ -126,7 +126,7 @@ class BatchContext:
     mask: MaskedModel
     policy: PollPolicy
     provider: Availability
-    submit_only: bool
+    submit_only: bool = False
     """Whether the run stops once everything is submitted."""
 
 

@@ -14,7 +14,7 @@ import hashlib
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -25,12 +25,8 @@ from textassay.runtime.batches.batch import (
     Call,
     plain_request,
 )
-from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord, Dialect
-from textassay.runtime.batches.polling import Availability, PollPolicy
-from textassay.runtime.calls.budget import Budget, BudgetedModel
 from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
-from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.errors import (
     CapabilityError,
     ModelClosed,
@@ -39,7 +35,6 @@ from textassay.runtime.errors import (
     parameter,
     quoted,
 )
-from textassay.runtime.messages import Price
 from textassay.runtime.model import (
     A,
     AnyResponse,
@@ -54,7 +49,6 @@ from textassay.runtime.model import (
     Response,
     Wrapper,
 )
-from textassay.runtime.storage.answers import AnswerStore
 
 Fallback = Literal["live", "none"]
 _Group = tuple[str, int]
@@ -86,31 +80,11 @@ class BatchQueue(Wrapper):
     Batches of earlier sessions are resumed with the first request.
     """
 
-    def __init__(
-        self,
-        backend: Model,
-        dialect: Dialect,
-        book: BatchBook,
-        store: AnswerStore,
-        *,
-        policy: PollPolicy,
-        known_secrets: Iterable[str] = (),
-        submit_only: bool = False,
-    ) -> None:
+    def __init__(self, backend: Model, context: BatchContext) -> None:
         super().__init__(backend)
-        self._dialect, self._book, self._store = dialect, book, store
-        self._policy, self._submit_only = policy, submit_only
+        self._context = context
         self._keys = Keys(backend.identity)
         self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
-        self._context = BatchContext(
-            dialect=dialect,
-            book=book,
-            store=store,
-            mask=MaskedModel(backend, known_secrets),
-            policy=policy,
-            provider=Availability(backend.name),
-            submit_only=submit_only,
-        )
         # All that are waited for, queued or in a batch that is not collected.
         self._calls: dict[str, Call] = {}
         self._queued: defaultdict[_Group, _Pending] = defaultdict(_Pending)
@@ -147,7 +121,7 @@ class BatchQueue(Wrapper):
             self._timer.cancel()
         collecting = [task for batch, task in self._tasks.items() if batch.is_collecting]
         if collecting:  # answers that are being kept need not be fetched again
-            await asyncio.wait(collecting, timeout=self._policy.call)
+            await asyncio.wait(collecting, timeout=self._context.policy.call)
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -156,7 +130,7 @@ class BatchQueue(Wrapper):
         self._tasks.clear()  # a task that was canceled before its first step has not done so
         for call in self._calls.values():
             call.fail(self._was_closed())
-        await self._dialect.aclose()
+        await self._context.dialect.aclose()
 
     def _was_closed(self) -> ModelClosed:
         return ModelClosed(f"model {self.name!r} was used after it was closed")
@@ -173,7 +147,7 @@ class BatchQueue(Wrapper):
             # missed, nor asked for again
             with call.waiting() as future:
                 # it may have come since the cache was asked: a batch of an earlier session ended
-                kept = await look_up(self._store, key)
+                kept = await look_up(self._context.store, key)
                 if kept is not None:
                     return kept
                 if not future.done():
@@ -199,19 +173,19 @@ class BatchQueue(Wrapper):
         if self._started:
             return
         self._started = True
-        for record in self._book.open_records(self._model):
+        for record in self._context.book.open_records(self._model):
             calls = [
                 self._calls.setdefault(key, Call(key, request))
-                for key, request in self._book.requests(record.tag)
+                for key, request in self._context.book.requests(record.tag)
             ]
             self._start(Batch(self._context, record, calls))
 
     def _enqueue(self, call: Call, attempt: int) -> _Group:
         """Queue a request; return the group with which it is cut."""
         key, plain = call.key, plain_request(call.request)
-        group = (self._dialect.group(plain), attempt)
-        line = self._dialect.encode(key, plain)
-        limits, size = self._dialect.limits, len(line) + 1
+        group = (self._context.dialect.group(plain), attempt)
+        line = self._context.dialect.encode(key, plain)
+        limits, size = self._context.dialect.limits, len(line) + 1
         if size > limits.bytes:
             raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
         # Cut before the request that would pass the limit, and after the one that reaches a count.
@@ -243,7 +217,7 @@ class BatchQueue(Wrapper):
         if self._closed:
             return
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._policy.quiet, self._cut_all)
+        self._timer = loop.call_later(self._context.policy.quiet, self._cut_all)
 
     def _cut_all(self) -> None:
         self._timer = None
@@ -263,7 +237,7 @@ class BatchQueue(Wrapper):
             since=time.time(),
             attempt=group[1],
             # Batches that exist already cannot be this one, whatever `find` sees of them later.
-            known=self._book.ids,
+            known=self._context.book.ids,
         )
         calls = [self._calls[key] for key in pending.lines]
         self._start(Batch(self._context, record, calls, list(pending.lines.values())))
@@ -281,7 +255,7 @@ class BatchQueue(Wrapper):
                 # of those that are followed: nobody hears of the end of one that was given up
                 is_other_running = any(other.record.id is not None for other in others)
                 pause = await batch.advance(is_other_running=is_other_running)
-                if self._submit_only and batch.is_waiting:
+                if self._context.submit_only and batch.is_waiting:
                     self._stop_if_all_submitted()
                 if pause:
                     await asyncio.sleep(pause)
@@ -346,11 +320,6 @@ class BatchQueue(Wrapper):
             )
 
 
-def discounted(price: Price | None, dialect: Dialect) -> Price | None:
-    """Return the price in batches of a provider."""
-    return None if price is None else tuple(part * dialect.discount for part in price)
-
-
 class BatchAbilities(Wrapper):
     """A model that can do what it can do in batches, so that methods refuse the rest at once."""
 
@@ -367,20 +336,9 @@ class BatchAbilities(Wrapper):
 class BatchedModel(Wrapper):
     """Answers through batches; the wrapped model is asked only if a batch gave no answer."""
 
-    def __init__(
-        self,
-        live: Model,
-        queue: BatchQueue,
-        *,
-        budget: Budget,
-        price: Price | None,
-        fallback: Fallback = "none",
-    ) -> None:
+    def __init__(self, live: Model, batched: Wrapper, fallback: Fallback = "none") -> None:
         super().__init__(live)
-        # Around the queue, so that a request holds its part of the budget while its batch is under
-        # way; the wrapped model has a budget wrapper of its own for what is asked singly.
-        self._batched = BudgetedModel(queue, budget, price)
-        self._fallback = fallback
+        self._batched, self._fallback = batched, fallback
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer through a batch, or by falling back."""
