@@ -22,7 +22,8 @@ from textassay.runtime.batches.book import BatchBook
 from textassay.runtime.batches.dialect import BatchRecord
 from textassay.runtime.batches.model import BatchesSubmitted
 from textassay.runtime.batches.openai import result_in
-from textassay.runtime.batches.providers import KEYS, batch_address, open_dialect
+from textassay.runtime.batches.providers import PROVIDERS as KNOWN
+from textassay.runtime.batches.providers import batch_address, open_dialect
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -392,7 +393,7 @@ async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> N
 async def test_the_key_is_found_where_single_calls_find_it(
     name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other in KEYS[name.partition("/")[0]]:
+    for other in KNOWN[name.partition("/")[0]].keys:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(variable, KEY)
     async with serve_providers() as server:

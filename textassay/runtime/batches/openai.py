@@ -1,4 +1,4 @@
-"""Batches of OpenAI, Azure, Groq, Together AI and servers of their kind.
+"""Batches in OpenAI's format: of OpenAI, Azure, Groq, Together AI and the like, and in files.
 
 A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
 `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
@@ -7,8 +7,20 @@ status: a batch that expired has answers as well. Where the servers differ is da
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+import asyncio
+import os
+import shutil
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -28,10 +40,13 @@ from textassay.runtime.batches.dialect import (
     BatchStatus,
     FileUnread,
     Limits,
+    ResultsGone,
     check_request,
 )
 from textassay.runtime.batches.http import BatchHttp, id_of
 from textassay.runtime.errors import (
+    ConfigurationError,
+    ConnectionFailed,
     MalformedResponse,
     ModelError,
     ModelNotFound,
@@ -51,6 +66,8 @@ _UNREAD = frozenset({"pending", "running", "notrunning"})
 _UNRUN = frozenset({"batch_expired", "batch_cancelled"})
 
 
+INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
+LINES_AT_ONCE = 500
 _LIMITS = Limits(50_000, 200_000_000)
 
 
@@ -242,6 +259,87 @@ class OpenAIDialect(OpenAIFormat):
         await self._http.aclose()
 
 
+class FilesDialect(OpenAIFormat):
+    """A folder of files that vLLM's `run-batch`, or any program of its kind, answers.
+
+    TAG.input.jsonl has the requests, TAG.output.jsonl the answers, which must appear complete, by
+    renaming the file once it is written: `vllm run-batch` writes line by line, and nothing in its
+    file tells a finished run from one that died.
+    """
+
+    def __init__(self, folder: Path, model: str) -> None:
+        if not folder.is_dir():
+            raise ConfigurationError(
+                f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"
+            )
+        super().__init__(model, SERVERS["run-batch"])
+        self._folder = folder
+
+    async def upload(self, file: Path) -> None:
+        """Do nothing: the file and the batch are one."""
+
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
+        """Put the requests into the folder; their name there is that of the batch."""
+
+        def copy() -> None:
+            target = self._folder / f"{batch.tag}{INPUT}"
+            part = target.with_suffix(".part")
+            with file.open("rb") as source, part.open("wb") as copied:
+                shutil.copyfileobj(source, copied)
+                copied.flush()
+                os.fsync(copied.fileno())
+            # what answers must never see half of the requests
+            part.replace(target)
+
+        await self._on_disk(copy)
+        return batch.tag
+
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
+        """Return the name of the batch if its requests are there."""
+        there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
+        return batch.tag if there else None
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return whether the answers are there."""
+        there = await self._on_disk(self._output(batch_id).exists)
+        return BatchStatus(ended=there, word="completed" if there else "in_progress")
+
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[BatchResult]:
+        """Yield the lines of the answers."""
+        path = self._output(batch_id)
+
+        def some(lines: Iterator[bytes]) -> list[bytes]:
+            return list(islice(lines, LINES_AT_ONCE))
+
+        try:
+            with await asyncio.to_thread(path.open, "rb") as file:
+                number = 0
+                while lines := await asyncio.to_thread(some, file):
+                    for line in lines:
+                        number += 1
+                        if line.strip():
+                            yield _row_in(line, f"{path}:{number}")
+        except FileNotFoundError as error:
+            raise ResultsGone(f"{path} was removed") from error
+        except OSError as error:
+            raise ConnectionFailed(f"{path} cannot be read: {error}") from error
+
+    async def aclose(self) -> None:
+        """Do nothing: no file is held open."""
+
+    def _output(self, batch_id: str) -> Path:
+        return self._folder / f"{batch_id}{OUTPUT}"
+
+    async def _on_disk(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            # a shared disk may come back, as a server may
+            raise ConnectionFailed(f"{self._folder} cannot be used: {error}") from error
+
+
 def result_in(
     line: Any, refused: Callable[[int, Any], ModelError], *, where: str = "the batch"
 ) -> BatchResult:
@@ -267,6 +365,17 @@ def result_in(
         # twice.
         unrun=isinstance(code, str) and code in _UNRUN,
     )
+
+
+def _row_in(line: bytes, where: str) -> BatchResult:
+    def refused(status: int, body: Any) -> ModelError:
+        return http_errors.from_status(status, {}, orjson.dumps(body), where=where)
+
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return UNREADABLE
+    return result_in(row, refused, where=where)
 
 
 def _row_status(answer: Mapping[str, Any]) -> int:
