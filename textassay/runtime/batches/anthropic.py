@@ -31,7 +31,7 @@ from textassay.runtime.batches.dialect import (
     Undecided,
     check_request,
 )
-from textassay.runtime.batches.http import HttpDialect, id_of, read_array
+from textassay.runtime.batches.http import HttpDialect, read_array, read_id
 from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
@@ -104,29 +104,29 @@ class AnthropicDialect(HttpDialect):
             output["effort"] = "low" if request.effort == "minimal" else request.effort
         if output:
             params["output_config"] = output
-        if (thinking := _thinking_of(request)) is not None:
+        if (thinking := _thinking(request)) is not None:
             params["thinking"] = thinking
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
         body = b'{"requests":' + await read_array(file) + b"}"
-        return id_of(await self._http.ask("POST", "/messages/batches", body))
+        return read_id(await self._http.ask("POST", "/messages/batches", body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
         async for listed in self._made_since(batch.since - CLOCK_SECONDS):
-            own = id_of(listed)
+            batch_id = read_id(listed)
             # The size is in the listing; reading results is the last resort, for it costs a
             # download.
-            if own in batch.known or sum(_counts(listed)) != batch.requests:
+            if batch_id in batch.known or sum(_counts(listed)) != batch.requests:
                 continue
-            status = await self.status(own)
+            status = await self.status(batch_id)
             if not status.ended:
                 running += 1
-            elif await self._is_of(keys, own, status):
-                return own
+            elif await self._has_any(keys, batch_id, status):
+                return batch_id
         if running:
             raise Undecided(
                 f"{running} running batches at Anthropic have as many requests as one that was "
@@ -146,9 +146,9 @@ class AnthropicDialect(HttpDialect):
                 yield entry
             if not entries or not page.get("has_more"):
                 return
-            after = f"&after_id={id_of(entries[-1])}"
+            after = f"&after_id={read_id(entries[-1])}"
 
-    async def _is_of(self, keys: Collection[str], batch_id: str, status: BatchStatus) -> bool:
+    async def _has_any(self, keys: Collection[str], batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
             async for row in rows:
                 # One line decides: keys are digests of requests, so a foreign batch cannot hold one
@@ -178,9 +178,9 @@ class AnthropicDialect(HttpDialect):
         for place in status.places:
             async with aclosing(self._http.lines(place)) as lines:
                 async for line in lines:
-                    yield self._result_of(line)
+                    yield self._read_result(line)
 
-    def _result_of(self, line: Any) -> BatchResult:
+    def _read_result(self, line: Any) -> BatchResult:
         key, result = (
             (line.get("custom_id"), line.get("result")) if isinstance(line, Mapping) else ("", None)
         )
@@ -224,7 +224,7 @@ class AnthropicDialect(HttpDialect):
             raise
 
 
-def _thinking_of(request: Request) -> dict[str, Any] | None:
+def _thinking(request: Request) -> dict[str, Any] | None:
     """Return how the model is to think, `None` to leave that to it."""
     if request.effort == "none" or request.thinking_tokens == 0:
         return {"type": "disabled"}

@@ -264,9 +264,9 @@ class Batch:
         if self._may_be_started:
             # a batch whose id was never noted is looked for: those with an id are others
             record.known |= self._book.ids
-            own = await self._in_time(self._dialect.find(record, self.calls.keys()), 10)
-            if own is not None:
-                return own
+            batch_id = await self._in_time(self._dialect.find(record, self.calls.keys()), 10)
+            if batch_id is not None:
+                return batch_id
             if self._is_resumed and await self._dissolve_if_answered():
                 return None
         # Found nowhere, so it was not started: retries after a plain refusal need not look again.

@@ -95,7 +95,7 @@ class GeminiDialect(HttpDialect):
         if request.json_schema is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = request.json_schema
-        if (thinking := self._thinking_of(request)) is not None:
+        if (thinking := self._thinking(request)) is not None:
             config["thinkingConfig"] = thinking
         body: dict[str, Any] = {
             "contents": [
@@ -112,7 +112,7 @@ class GeminiDialect(HttpDialect):
             body["systemInstruction"] = {"parts": [{"text": system}]}
         return orjson.dumps({"request": merged(body, request.extra), "metadata": {"key": key}})
 
-    def _thinking_of(self, request: Request) -> dict[str, Any] | None:
+    def _thinking(self, request: Request) -> dict[str, Any] | None:
         """Return how the model is to think, `None` to leave that to it."""
         if request.thinking_tokens is not None:
             return {"thinkingBudget": request.thinking_tokens}
@@ -128,7 +128,7 @@ class GeminiDialect(HttpDialect):
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
-        return _name_of(await self._http.ask("POST", path, body))
+        return _read_name(await self._http.ask("POST", path, body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
@@ -137,7 +137,7 @@ class GeminiDialect(HttpDialect):
             page = await self._http.ask("GET", f"/batches?pageSize={PAGE}{token}")
             for entry in page.get("operations") or []:
                 if (entry.get("metadata") or {}).get("displayName") == batch.tag:
-                    return _name_of(entry)
+                    return _read_name(entry)
             if not page.get("nextPageToken"):
                 return None
             token = f"&pageToken={page['nextPageToken']}"
@@ -224,7 +224,7 @@ def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> 
     return read_answer(text or None, thought, finish, request, usage)
 
 
-def _name_of(answer: Any) -> str:
+def _read_name(answer: Any) -> str:
     name = answer.get("name") if isinstance(answer, Mapping) else None
     if not isinstance(name, str):
         raise MalformedResponse("the answer of the batch API has no name")

@@ -117,7 +117,7 @@ class BatchHttp:
     @asynccontextmanager
     async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Get a file, which may lie in a storage elsewhere that the server leads to."""
-        own, params = _origin(url), self._endpoint.query or None
+        origin, params = _origin(url), self._endpoint.query or None
         session = self._http.session()
         # without the session's headers: the key is for the address that was given alone
         async with aiohttp.ClientSession(
@@ -127,7 +127,7 @@ class BatchHttp:
             timeout=UNTIMED,
         ) as bare:
             for _ in range(MAX_REDIRECTS):
-                if _origin(url) == own:
+                if _origin(url) == origin:
                     getting = session.get(url, params=params, allow_redirects=False)
                 else:
                     proxy = self._endpoint.proxy or proxy_for(url)
@@ -139,7 +139,7 @@ class BatchHttp:
                         return
                     # the query is in the address that the server leads to, if it is wanted there
                     url, params = urljoin(str(answer.url), place), None
-                if own[0] == "https" and _origin(url)[0] != "https":
+                if origin[0] == "https" and _origin(url)[0] != "https":
                     raise RequestRefused(f"{self.base} leads to results at an address without TLS")
         raise RequestRefused(f"{self.base} leads from address to address for the results")
 
@@ -194,7 +194,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def id_of(answer: Any) -> str:
+def read_id(answer: Any) -> str:
     """Return the id in an answer."""
     id_ = answer.get("id") if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):

@@ -43,7 +43,7 @@ from textassay.runtime.batches.dialect import (
     ResultsGone,
     check_request,
 )
-from textassay.runtime.batches.http import BatchHttp, id_of
+from textassay.runtime.batches.http import BatchHttp, read_id
 from textassay.runtime.errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -193,7 +193,7 @@ class OpenAIDialect(OpenAIFormat):
                 f"{quoted(error)}; if this server has no batch API, leave out "
                 f"{parameter('batch', 'True', typed='')}"
             ) from error
-        return id_of(answer)
+        return read_id(answer)
 
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start a batch of the uploaded file."""
@@ -211,7 +211,7 @@ class OpenAIDialect(OpenAIFormat):
         }
         if self._server.has_metadata:
             body["metadata"] = {TAG: batch.tag}
-        return id_of(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
+        return read_id(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through the list of batches for our tag or our file."""
@@ -219,8 +219,8 @@ class OpenAIDialect(OpenAIFormat):
         while query is not None:
             page = await self._http.ask("GET", f"/batches{query}")
             listed = _listed_in(page)
-            if (own := _own_in(listed, batch)) is not None:
-                return own
+            if (batch_id := _find_in(listed, batch)) is not None:
+                return batch_id
             query = _next_page(page, listed, batch.since - CLOCK_SECONDS)
         return None
 
@@ -397,7 +397,7 @@ def _listed_in(page: Any) -> list[Mapping[str, Any]]:
     return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []
 
 
-def _own_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | None:
+def _find_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | None:
     """Return the id of the listed batch that has our tag or was made of our file.
 
     Passes by those that are known: such as one that was refused since too much was enqueued, and
@@ -409,7 +409,7 @@ def _own_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | No
         tag = (entry.get("metadata") or {}).get(TAG)
         file = entry.get("input_file_id")
         if tag == batch.tag or (file is not None and file == batch.uploaded):
-            return id_of(entry)
+            return read_id(entry)
     return None
 
 
@@ -426,7 +426,7 @@ def _next_page(page: Any, listed: Sequence[Mapping[str, Any]], since: float) -> 
     oldest = listed[-1].get("created_at") if listed else None
     if not page.get("has_more") or not isinstance(oldest, int | float) or oldest < since:
         return None
-    return f"?limit={PAGE}&after={id_of(listed[-1])}"
+    return f"?limit={PAGE}&after={read_id(listed[-1])}"
 
 
 def _errors_in(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:

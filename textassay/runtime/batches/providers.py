@@ -105,8 +105,8 @@ def open_dialect(
     elif provider == "gemini":
         headers = {"x-goog-api-key": key}
     else:
-        own = endpoint.key_header or ("api-key" if provider == "azure" else None)
-        headers = {own: key} if own else {"Authorization": f"Bearer {key}"}
+        header = endpoint.key_header or ("api-key" if provider == "azure" else None)
+        headers = {header: key} if header else {"Authorization": f"Bearer {key}"}
     if provider == "gemini":
         endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, GEMINI_BYTES))
     http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
