@@ -107,6 +107,21 @@ def test_an_address_where_nobody_has_answered_is_given_up_sooner(
     run_virtual(fail())
 
 
+def test_a_look_that_fails_after_a_long_pause_is_repeated_soon() -> None:
+    """An outage begins with the call that fails, not with the last that was answered."""
+
+    async def look() -> None:
+        waits = polling(PollPolicy(interval=3600.0, outage=300.0))
+        for _ in range(30):
+            await asyncio.sleep(waits.look_again())
+            waits.answered()
+        assert waits.look_again() == 3600.0
+        await asyncio.sleep(3600.0)
+        assert waits.outage(ServerFailed("503"), loop_time()) == GROWING[0]
+
+    run_virtual(look())
+
+
 def test_an_outage_is_reported_once_for_all_batches_and_so_is_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
