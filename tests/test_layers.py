@@ -196,7 +196,7 @@ def called_in(path: Path) -> set[str]:
 
 
 def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
-    """`connected` alone; batches go beside the stack, with a budget and a mask of their own."""
+    """`connected` alone, also for what goes through batches."""
     wrappers = {
         node.name
         for path in (PACKAGE / "runtime" / "calls").glob("*.py")
@@ -212,8 +212,6 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
     }
     assert {name for place, name in made if place == "runtime/connected.py"} == wrappers
     assert {one for one in made if one[0] != "runtime/connected.py"} == {
-        ("runtime/batches/model.py", "BudgetedModel"),
-        ("runtime/batches/queue.py", "MaskedModel"),
         ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which it calls
     }
 

@@ -49,10 +49,8 @@ _SHOWN_WARNINGS = (
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
-    "textassay.runtime.batches.outage",
-    "textassay.runtime.batches.job",
-    "textassay.runtime.batches.room",
-    "textassay.runtime.batches.unread",
+    "textassay.runtime.batches.batch",
+    "textassay.runtime.batches.polling",
     "textassay.evaluation.roles",
 )
 """Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost
@@ -390,7 +388,7 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
     print_estimate(
         session.usage,
         session.engine.progress.done,
-        waves=None if session.waves is None else session.waves.count,
+        waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
         as_json=order.as_json,
     )

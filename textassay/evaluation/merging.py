@@ -20,7 +20,7 @@ from textassay.evaluation.counted import CountedScores, blocks_of
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
-from textassay.runtime.batches.book import read_entries
+from textassay.runtime.batches.book import read_records
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
 from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
@@ -199,7 +199,7 @@ def _check_batches(sources: Iterable[_Source]) -> int:
     """
     unneeded = 0
     for source in sources:
-        batches = read_entries(source.path).values()
+        batches = read_records(source.path).values()
         count = sum(batch.state != "collected" for batch in batches)
         if count and _is_settled(source):
             unneeded += count

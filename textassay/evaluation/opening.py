@@ -24,8 +24,8 @@ from textassay.runtime.storage.group_commit import in_thread
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from textassay.runtime.backends.dry_run import BatchRounds
     from textassay.runtime.batches.book import BatchBook
-    from textassay.runtime.batches.waves import Waves
 
 
 async def open_models(
@@ -189,7 +189,7 @@ class SessionModel(Wrapper):
         identity: Mapping[str, Any] | None = None,
         observe: Callable[[Model], Model] | None = None,
         book: BatchBook | None = None,
-        waves: Waves | None = None,
+        rounds: BatchRounds | None = None,
     ) -> None:
         """Put the session's cache around the model, before anything is asked.
 
@@ -199,7 +199,9 @@ class SessionModel(Wrapper):
             identity: What answers are filed under, instead of the model's own identity.
             observe: Wraps the model once more, outside of the cache.
             book: The run's batches, for models that are asked through batches.
-            waves: Counts the waves of batches in a dry run.
+            rounds: Counts the rounds of batches in a dry run.
         """
-        cached = with_store(self.wrapped, store, dry=dry, identity=identity, book=book, waves=waves)
+        cached = with_store(
+            self.wrapped, store, dry=dry, identity=identity, book=book, rounds=rounds
+        )
         self.wrapped = cached if observe is None else observe(cached)

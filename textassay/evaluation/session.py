@@ -43,8 +43,8 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:
+    from textassay.runtime.backends.dry_run import BatchRounds
     from textassay.runtime.batches.book import BatchBook
-    from textassay.runtime.batches.waves import Waves
 
 MAX_WAITING = 50_000
 """Examples in work at once if a model is asked through batches: the largest batch of most
@@ -73,8 +73,8 @@ class Session:
     """Returns the manifest of the run."""
     book: BatchBook | None = None
     """The journal of batches, if a model is asked through them."""
-    waves: Waves | None = None
-    """Counts the waves of batches, in a dry run of models that are asked through batches."""
+    rounds: BatchRounds | None = None
+    """Counts the rounds of batches, in a dry run of models that are asked through batches."""
     tools_by_default: ToolsByDefault | None = None
     """Tools that a new run takes because it names none."""
 
@@ -209,11 +209,11 @@ async def open_session(
         batched = batched_of(given)
         # a method that was given asks models of its own, with a journal of their own
         book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
-        waves = _waves_to_count(batched, dry=dry)
+        rounds = _rounds_to_count(batched, dry=dry)
         before = _identities(data, folder if resume else None)
         for role, model in counted.items():
             identity = recorded_identity(model, before.get(role, before.get("")))
-            model.open(store, dry=dry, identity=identity, observe=observe, book=book, waves=waves)
+            model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, spec, method, counted, info, requested)
         judged = await _to_judge(data, info, spec, folder, manifest, method.aspects, resume=resume)
@@ -231,7 +231,7 @@ async def open_session(
             folder=folder,
             manifest=manifest,
             book=book,
-            waves=waves,
+            rounds=rounds,
             tools_by_default=by_default,
         )
 
@@ -397,9 +397,9 @@ def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
     return tuple(map(dry_run_tool, tools))
 
 
-def _waves_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> Waves | None:
+def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRounds | None:
     if not dry or not batched:
         return None
-    from textassay.runtime.batches.waves import Waves
+    from textassay.runtime.backends.dry_run import BatchRounds
 
-    return Waves()
+    return BatchRounds()

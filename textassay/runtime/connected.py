@@ -46,11 +46,10 @@ from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
 
 if TYPE_CHECKING:
+    from textassay.runtime.backends.dry_run import BatchRounds
     from textassay.runtime.batches.book import BatchBook
-    from textassay.runtime.batches.model import BatchedModel
-    from textassay.runtime.batches.provider import BatchProvider
-    from textassay.runtime.batches.queue import BatchQueue
-    from textassay.runtime.batches.waves import Waves
+    from textassay.runtime.batches.dialect import Dialect
+    from textassay.runtime.batches.model import BatchedModel, BatchQueue
     from textassay.runtime.calls.redis_limits import SharedLimiter
 
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
@@ -137,7 +136,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 start=1,
             )
         ]
-        self._provider = self._open_provider() if settings.batch else None
+        self._dialect = self._open_dialect() if settings.batch else None
         self.failures: Counter[str] = Counter()
         self.health = Health(outage_wait=settings.outage_wait, failure_limit=settings.failure_limit)
         self._stack = AsyncExitStack()
@@ -191,23 +190,23 @@ class ConnectedModel(AsyncResource, Wrapper):
             on_failure=self._count,
         )
         healthy: Model = HealthModel(retrying, once=once, health=self.health)
-        if self._provider is None and not self._is_local:
+        if self._dialect is None and not self._is_local:
             # Outside of retry, so that no time limit runs while a request waits for its turn.
             healthy = PrefixModel(healthy)
-        if self._provider is not None:
+        if self._dialect is not None:
             from textassay.runtime.batches.model import BatchAbilities
 
-            healthy = BatchAbilities(healthy, self._provider)
+            healthy = BatchAbilities(healthy, self._dialect)
             if store is None or book is None:
                 return RefusingModel(healthy, _without_book(healthy.name))
-            healthy = self._batched(healthy, backend, store, book, self._provider)
+            healthy = self._batched(healthy, backend, store, book, self._dialect)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
         return with_cache(
             healthy,
             store,
             keep=False,
-            batched=self._provider is not None,
+            batched=self._dialect is not None,
             adaptation=self.adaptation,
         )
 
@@ -255,29 +254,25 @@ class ConnectedModel(AsyncResource, Wrapper):
         backend: Model,
         store: AnswerStore,
         book: BatchBook,
-        provider: BatchProvider,
+        dialect: Dialect,
     ) -> BatchedModel:
-        from textassay.runtime.batches.model import BatchedModel, discounted
+        from textassay.runtime.batches.model import BatchedModel
 
-        queue = self._batch_queue(backend, store, book, provider)
-        return BatchedModel(
-            live,
-            queue,
-            budget=self.budget,
-            price=discounted(self.price, provider),
-            fallback=self.settings.batch_fallback,
-        )
+        # Around the queue, so that a request holds its part of the budget while its batch is under
+        # way; what is asked singly has a budget wrapper of its own.
+        queue = self._batch_queue(backend, store, book, dialect)
+        batched = BudgetedModel(queue, self.budget, self.batch_price)
+        return BatchedModel(live, batched, self.settings.batch_fallback)
 
-    def walked_in_batches(self, waves: Waves | None) -> Model:
+    def walked_in_batches(self, rounds: BatchRounds | None) -> Model:
         """Return what stands in for the model in a dry run, if it is asked through batches."""
-        from textassay.runtime.backends.dry_run import DryRunModel
+        from textassay.runtime.backends.dry_run import DryRunModel, RoundsModel
         from textassay.runtime.batches.model import BatchAbilities
-        from textassay.runtime.batches.waves import WavesModel
 
-        assert self._provider is not None
+        assert self._dialect is not None
         walked = DryRunModel(self.backend, price=self.batch_price)
-        counted = walked if waves is None else WavesModel(walked, waves)
-        return BatchAbilities(counted, self._provider)
+        counted = walked if rounds is None else RoundsModel(walked, rounds)
+        return BatchAbilities(counted, self._dialect)
 
     @property
     def bare(self) -> AdaptingModel:
@@ -291,39 +286,40 @@ class ConnectedModel(AsyncResource, Wrapper):
         Raises:
             ConfigurationError: The model was connected without `batch`.
         """
-        if self._provider is None:
+        if self._dialect is None:
             raise ConfigurationError(f"{self.name!r} was connected without batch=True")
-        return self._batch_queue(self.backend, store, book, self._provider)
+        return self._batch_queue(self.backend, store, book, self._dialect)
 
     def _batch_queue(
-        self, backend: Model, store: AnswerStore, book: BatchBook, provider: BatchProvider
+        self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.patience import Patience
-        from textassay.runtime.batches.queue import BatchQueue
+        from textassay.runtime.batches.batch import BatchContext
+        from textassay.runtime.batches.model import BatchQueue
+        from textassay.runtime.batches.polling import Availability, PollPolicy
 
         settings = self.settings
-        queue = BatchQueue(
-            backend,
-            provider,
-            book,
-            store,
-            identity=backend.identity,
-            known_secrets=secrets_of(settings),
-            patience=Patience(
+        context = BatchContext(
+            dialect=dialect,
+            book=book,
+            store=store,
+            mask=MaskedModel(backend, secrets_of(settings)),
+            policy=PollPolicy(
                 quiet=settings.batch_wait,
-                poll=settings.batch_poll,
-                outage=settings.outage_wait,
+                interval=settings.batch_poll,
                 call=settings.timeout or TIMEOUT,
+                outage=settings.outage_wait,
             ),
+            provider=Availability(backend.name),
             submit_only=settings.submit_only,
         )
+        queue = BatchQueue(backend, context)
         self._queues.append(queue)
         return queue
 
-    def _open_provider(self) -> BatchProvider:
-        from textassay.runtime.batches.providers import open_provider
+    def _open_dialect(self) -> Dialect:
+        from textassay.runtime.batches.providers import open_dialect
 
-        return open_provider(
+        return open_dialect(
             self.backend.name,
             api_base=self.settings.api_base,
             api_key=api_key_of(self.settings),
@@ -335,9 +331,9 @@ class ConnectedModel(AsyncResource, Wrapper):
     @property
     def batch_price(self) -> Price | None:
         """The price as the model is asked: in batches or not."""
-        from textassay.runtime.batches.model import discounted
-
-        return self.price if self._provider is None else discounted(self.price, self._provider)
+        if self.price is None or self._dialect is None:
+            return self.price
+        return tuple(part * self._dialect.discount for part in self.price)
 
     @property
     def limiter(self) -> Limiter:
@@ -482,7 +478,7 @@ def with_store(
     dry: bool = False,
     identity: Mapping[str, Any] | None = None,
     book: BatchBook | None = None,
-    waves: Waves | None = None,
+    rounds: BatchRounds | None = None,
 ) -> Model:
     """Return `model` answering through another cache.
 
@@ -494,12 +490,12 @@ def with_store(
         dry: Whether to count what would be asked rather than ask.
         identity: What its answers are filed under, instead of its own identity.
         book: The run's batches, for models that are asked through batches.
-        waves: Counts the waves of batches in a dry run.
+        rounds: Counts the rounds of batches in a dry run.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
     if dry:
-        walked = _walked(model, waves)
+        walked = _walked(model, rounds)
         return with_cache(
             walked if identity is None else WithIdentity(walked, identity),
             store,
@@ -512,7 +508,7 @@ def with_store(
     return with_cache(model if identity is None else WithIdentity(model, identity), store)
 
 
-def _walked(model: Model, waves: Waves | None) -> Model:
+def _walked(model: Model, rounds: BatchRounds | None) -> Model:
     """Return what stands in for a model in a dry run."""
     from textassay.runtime.backends.dry_run import DryRunModel
 
@@ -520,7 +516,7 @@ def _walked(model: Model, waves: Waves | None) -> Model:
         return DryRunModel(model, price=None)
     if not model.settings.batch:
         return DryRunModel(model.backend, price=model.price)
-    return model.walked_in_batches(waves)
+    return model.walked_in_batches(rounds)
 
 
 def ledger_of(model: Model) -> UsageTotal:

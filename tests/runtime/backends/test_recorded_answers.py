@@ -26,7 +26,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
-from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChatMessage, Request, Response
 
@@ -225,7 +225,7 @@ BATCHED = {
 
 @pytest.mark.parametrize(("kind", "name"), BATCHED.items(), ids=BATCHED)
 async def test_answers_in_batches(kind: str, name: str) -> None:
-    provider = open_provider(name, api_base="http://127.0.0.1:9", api_key=KEY, endpoint=Endpoint())
+    provider = open_dialect(name, api_base="http://127.0.0.1:9", api_key=KEY, endpoint=Endpoint())
     wrong = []
     for row in recorded(kind):
         if row["status"] == 200:

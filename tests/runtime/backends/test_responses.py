@@ -16,7 +16,7 @@ from textassay.runtime.backends import responses_format
 from textassay.runtime.backends.by_name import open_backend
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.connect import connect
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request, Sample
 from textassay.runtime.settings import Settings
@@ -264,7 +264,7 @@ def test_a_name_needs_an_address() -> None:
 @pytest.mark.asyncio
 async def test_rows_of_batches() -> None:
     """The requests are those of single calls."""
-    provider = open_provider(
+    provider = open_dialect(
         "responses/m", api_base="http://127.0.0.1:9/v1", api_key="k", endpoint=Endpoint()
     )
     assert provider.group(ASK) == "/v1/responses"

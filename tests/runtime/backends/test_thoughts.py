@@ -30,7 +30,7 @@ from textassay.runtime.backends.thoughts import (
     split_thought,
 )
 from textassay.runtime.backends.usage import read_usage
-from textassay.runtime.batches.providers import open_provider
+from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
@@ -316,7 +316,7 @@ BATCHES = {
 @pytest.mark.asyncio
 @pytest.mark.parametrize(("name", "payload", "sample"), BATCHES.values(), ids=BATCHES)
 async def test_thoughts_are_kept_apart_in_batches(name: str, payload: Any, sample: Sample) -> None:
-    provider = open_provider(name, api_base="http://127.0.0.1:9", api_key="k", endpoint=Endpoint())
+    provider = open_dialect(name, api_base="http://127.0.0.1:9", api_key="k", endpoint=Endpoint())
     assert provider.read(payload, ASK).samples == (sample,)
     await provider.aclose()
 
@@ -324,7 +324,7 @@ async def test_thoughts_are_kept_apart_in_batches(name: str, payload: Any, sampl
 @pytest.mark.asyncio
 async def test_a_refusal_of_anthropic_is_no_answer() -> None:
     """R05."""
-    provider = open_provider(
+    provider = open_dialect(
         "anthropic/m", api_base="http://127.0.0.1:9", api_key="k", endpoint=Endpoint()
     )
     with pytest.raises(errors.ContentRefused) as caught:
@@ -380,7 +380,7 @@ async def test_effort_and_further_fields_reach_the_rows_of_a_batch(
     name: str, fields: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     """No temperature is sent where it is left to the model."""
-    provider = open_provider(name, api_base="http://127.0.0.1:9", api_key="k", endpoint=Endpoint())
+    provider = open_dialect(name, api_base="http://127.0.0.1:9", api_key="k", endpoint=Endpoint())
     request = ASK.model_copy(update={"temperature": None, **fields})
     row = openai_format.parse_json(provider.encode("key", request), where="")
     body = row.get("body") or row.get("params") or row["request"]

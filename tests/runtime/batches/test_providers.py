@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,17 @@ import pytest
 
 from tests.batch_server import serve_batches
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
-from tests.runtime.batches.test_queue import QUICK, DyingBook, DyingStore, asked
+from tests.runtime.batches.test_batch import DyingBook, DyingStore, asked, batch_queue
 from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.doctor import examine_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.batches.openai_rows import result_of
-from textassay.runtime.batches.provider import Prepared
-from textassay.runtime.batches.providers import KEYS, batch_address, open_provider
-from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
+from textassay.runtime.batches.dialect import BatchRecord
+from textassay.runtime.batches.model import BatchesSubmitted
+from textassay.runtime.batches.openai import result_in
+from textassay.runtime.batches.providers import PROVIDERS as KNOWN
+from textassay.runtime.batches.providers import batch_address, open_dialect
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -42,9 +44,7 @@ PROVIDERS = {
 
 
 def provider_of(name: str, server: Providers, endpoint: Endpoint = Endpoint()) -> Any:  # noqa: B008
-    return open_provider(
-        name, api_base=server.url + PROVIDERS[name], api_key=KEY, endpoint=endpoint
-    )
+    return open_dialect(name, api_base=server.url + PROVIDERS[name], api_key=KEY, endpoint=endpoint)
 
 
 async def session(
@@ -63,15 +63,8 @@ async def session(
     store, book = DyingStore(folder / "answers"), DyingBook(folder)
     book.dies_at, book.dies_after, store.dies_at = note, after, put
     backend = ScriptedModel(["x"], name=name)
-    queue = BatchQueue(
-        backend,
-        provider_of(name, server, endpoint),
-        book,
-        store,
-        identity=backend.identity,
-        patience=QUICK,
-        submit_only=submit_only,
-    )
+    dialect = provider_of(name, server, endpoint)
+    queue = batch_queue(backend, dialect, book, store, submit_only=submit_only)
     try:
         return await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
     finally:
@@ -121,7 +114,7 @@ async def test_lines_of_openai_and_vllm_say_which_parameter_was_refused() -> Non
         {"response": None, "error": {**said, "code": "invalid_request"}},
     ]
     for line in lines:
-        row = result_of(
+        row = result_in(
             {"custom_id": "k", **line},
             lambda status, body: http_errors.from_status(status, {}, orjson.dumps(body), where="h"),
         )
@@ -155,13 +148,13 @@ async def test_answers_of_gemini_come_together_and_may_be_longer_than_one(tmp_pa
 
 async def test_together_is_asked_even_for_a_batch_that_was_not_uploaded(tmp_path: Path) -> None:
     """The answer tells that the provider can be reached."""
-    batch = Prepared("tag", "/v1/chat/completions", tmp_path / "x", 1, frozenset(), 0.0)
+    batch = BatchRecord("tag", "m", "/v1/chat/completions", 1, 0.0)
     async with serve_providers() as server:
         provider = provider_of("together_ai/m", server)
         server.batches["other"] = {"id": "other"}
-        assert await provider.find(batch) is None
+        assert await provider.find(batch, ()) is None
     with pytest.raises(NothingListening):
-        await provider.find(batch)
+        await provider.find(batch, ())
     await provider.aclose()
 
 
@@ -306,9 +299,7 @@ async def test_the_doctor_probes_the_batches_of_each_provider(name: str, tmp_pat
     async with serve_providers() as server:
         backend = ScriptedModel(["x"], name=name)
         provider = provider_of(name, server)
-        queue = BatchQueue(
-            backend, provider, book, store, identity=backend.identity, patience=QUICK
-        )
+        queue = batch_queue(backend, provider, book, store)
         findings = {finding.ability: finding for finding in await examine_batches(queue)}
         await queue.aclose()
         await book.aclose()
@@ -381,18 +372,16 @@ async def test_groq_tells_why_it_refused_a_file(tmp_path: Path) -> None:
 async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> None:
     asked_for = {"api_base": "http://127.0.0.1:1", "api_key": KEY, "endpoint": Endpoint()}
     with pytest.raises(ConfigurationError, match="batch_window"):
-        open_provider("openai/m", window="7d", **asked_for)
+        open_dialect("openai/m", window="7d", **asked_for)
     async with serve_providers() as server:
         asked_for["api_base"] = server.url + PROVIDERS["groq/m"]
-        provider = open_provider("groq/m", window="7d", **asked_for)
+        provider = open_dialect("groq/m", window="7d", **asked_for)
         file = tmp_path / "lines.jsonl"
         file.write_bytes(provider.encode("key", asked(1)[0]))
-        batch = Prepared("tag", provider.group(asked(1)[0]), file, 1, frozenset({"key"}), 0.0)
-
-        async def uploaded(name: str) -> None:
-            assert name in server.files
-
-        await provider.submit(batch, uploaded)
+        batch = BatchRecord("tag", "m", provider.group(asked(1)[0]), 1, 0.0)
+        name = await provider.upload(file)
+        assert name in server.files
+        await provider.submit(replace(batch, uploaded=name), file)
         await provider.aclose()
     assert [batch["completion_window"] for batch in server.batches.values()] == ["7d"]
 
@@ -404,15 +393,15 @@ async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> N
 async def test_the_key_is_found_where_single_calls_find_it(
     name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other in KEYS[name.partition("/")[0]]:
+    for other in KNOWN[name.partition("/")[0]].keys:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(variable, KEY)
     async with serve_providers() as server:
-        provider = open_provider(
+        provider = open_dialect(
             name, api_base=server.url + PROVIDERS[name], api_key=None, endpoint=Endpoint()
         )
-        nothing = Prepared("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
-        assert await provider.find(nothing) is None  # the server checks the key
+        nothing = BatchRecord("tag", "m", "", 0, 0.0, uploaded="file-0")
+        assert await provider.find(nothing, ()) is None  # the server checks the key
         await provider.aclose()
 
 
@@ -432,13 +421,13 @@ async def test_the_address_is_found_where_single_calls_find_it(
     """Or else the key of a gateway would be sent to the provider; the first that is set holds."""
     for variable in variables:
         monkeypatch.delenv(variable, raising=False)
-    nothing = Prepared("tag", "", tmp_path, 0, frozenset(), 0.0, uploaded="file-0")
+    nothing = BatchRecord("tag", "m", "", 0, 0.0, uploaded="file-0")
     serve: Any = serve_batches if name == "openai/m" else serve_providers
     async with serve() as server:
         for variable in reversed(variables):  # the one before is set, too
             monkeypatch.setenv(variable, server.url + PROVIDERS.get(name, ""))
-            provider = open_provider(name, api_base=None, api_key=KEY, endpoint=Endpoint())
-            assert await provider.find(nothing) is None
+            provider = open_dialect(name, api_base=None, api_key=KEY, endpoint=Endpoint())
+            assert await provider.find(nothing, ()) is None
             await provider.aclose()
             monkeypatch.setenv(variable, "http://127.0.0.1:1")
 
@@ -449,10 +438,10 @@ async def test_a_user_in_the_address_replaces_a_key_of_the_environment(
     """As in single calls; a key that is given beside it is refused."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
     address: dict[str, Any] = {"api_base": "http://me:pass-word@127.0.0.1:1/v1"}
-    provider = open_provider("openai/m", api_key=None, endpoint=Endpoint(), **address)
+    provider = open_dialect("openai/m", api_key=None, endpoint=Endpoint(), **address)
     await provider.aclose()
     with pytest.raises(ConfigurationError, match="a header of its own"):
-        open_provider("openai/m", api_key=KEY, endpoint=Endpoint(), **address)
+        open_dialect("openai/m", api_key=KEY, endpoint=Endpoint(), **address)
 
 
 async def test_paths_in_batches_are_those_of_the_provider() -> None:
@@ -460,7 +449,7 @@ async def test_paths_in_batches_are_those_of_the_provider() -> None:
     (request,) = asked(1)
     paths = {}
     for name in ("openai/m", "groq/m", "azure/m", "together_ai/m"):
-        provider = open_provider(
+        provider = open_dialect(
             name, api_base="http://127.0.0.1:1", api_key=KEY, endpoint=Endpoint()
         )
         paths[name.partition("/")[0]] = provider.group(request)

@@ -1,31 +1,44 @@
-"""A backend for dry runs: it answers every request without asking any model."""
+"""A backend for dry runs: it answers every request without asking any model.
+
+`RoundsModel` counts the rounds of batches that a run would take.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.usage import Ledger, current_ledger
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
+    A,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
     Model,
+    Q,
     Request,
     Response,
     Sample,
     TokenLogprob,
+    Wrapper,
 )
 
 ASSUMED_ANSWER_TOKENS = 256
 ASSUMED_THOUGHT_TOKENS = 600
 """Tokens of a thought, which cannot be known before: about the middle of published counts for short
 judgments at medium effort."""
+QUIET = 0.05
+"""Seconds without a further request after which a round of batches is complete."""
+TURNS = 20
+"""Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
 
 
 class DryRunModel:
@@ -104,3 +117,65 @@ class DryRunModel:
 def _assumed_thought(request: Request | ChoicesRequest) -> int:
     # a model that is asked in batches gets tokens for a thought whether or not it is known to think
     return ASSUMED_THOUGHT_TOKENS if request.thought_allowance and not request.probing else 0
+
+
+class BatchRounds:
+    """Holds requests back until no more come, as batches do, and counts how often.
+
+    A round is what can be asked before any of its answers is needed. Rounds are counted for each
+    piece of work by itself, which its ledger tells apart, and the largest number is what the run
+    takes: pieces that begin later add no round.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Rounds of the piece of work that took the most so far."""
+        self._by_work: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
+        self._outside = Ledger()  # stands for whatever is asked outside of any piece of work
+        self._waiting: list[tuple[Ledger, asyncio.Future[None]]] = []
+        self._last = 0.0
+        self._is_timed = False
+
+    async def next(self) -> None:
+        """Return when the round with the caller's request is complete."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((current_ledger() or self._outside, future))
+        self._last = loop.time()
+        if not self._is_timed:
+            self._is_timed = True
+            loop.call_later(QUIET, self._check, TURNS)
+        await future
+
+    def _check(self, turns: int) -> None:
+        """Complete the round unless a request came since the last check."""
+        loop = asyncio.get_running_loop()
+        left = self._last + QUIET - loop.time()
+        if left > 0:
+            loop.call_later(left, self._check, TURNS)
+        elif turns:
+            loop.call_soon(self._check, turns - 1)
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        waiting, self._waiting, self._is_timed = self._waiting, [], False
+        for work in {id(work): work for work, _ in waiting}.values():
+            self._by_work[work] = self._by_work.get(work, 0) + 1
+            self.count = max(self.count, self._by_work[work])
+        for _, future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class RoundsModel(Wrapper):
+    """Answers when the round of the request is complete; models that wait together share one."""
+
+    def __init__(self, wrapped: Model, rounds: BatchRounds) -> None:
+        super().__init__(wrapped)
+        self._rounds = rounds
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Wait, then answer."""
+        await self._rounds.next()
+        return await call(request)

@@ -6,10 +6,10 @@ that down is known by its results: custom ids are digests of requests, so equal 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,33 +17,31 @@ import orjson
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
-from textassay.runtime.batches.http import BatchHttp, id_of
-from textassay.runtime.batches.provider import (
+from textassay.runtime.batches.dialect import (
+    CLOCK_SECONDS,
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
     TOKEN_PROBABILITIES,
     UNREADABLE,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     Limits,
-    Prepared,
     Undecided,
-    json_array,
+    check_request,
 )
+from textassay.runtime.batches.http import HttpDialect, read_array, read_id
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
     RequestRefused,
-    parameter,
 )
 from textassay.runtime.model import FinishReason, Request, Response
 
 DEFAULT_MAX_TOKENS = 4096
 """Longest answer if a request sets none: the API wants a number, and litellm sends this one."""
 
-CLOCK_SECONDS = 600.0
-PAGE = 100
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -63,29 +61,16 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
-class AnthropicBatches:
+class AnthropicDialect(HttpDialect):
     """The batch API of Anthropic."""
 
-    name = "anthropic"
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed"}
     limits = Limits(100_000, 250_000_000)
 
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        """Store server and model."""
-        self._http, self._model = http, model
-
     def group(self, request: Request) -> str:
-        """Return one group for all; refuse what the API has no fields for."""
-        lacking = {
-            f"several samples ({parameter('n', '1')})": request.n > 1,
-            "log-probabilities": request.logprobs is not None,
-            "a seed": request.seed is not None,
-            "plain prompts": request.prompt is not None,
-        }
-        for what, requested in lacking.items():
-            if requested:
-                raise CapabilityError(f"Anthropic's API does not take {what}")
+        """Return one group for all."""
+        check_request(request, "Anthropic", self.lacks)
         return "messages"
 
     def encode(self, key: str, request: Request) -> bytes:
@@ -119,30 +104,29 @@ class AnthropicBatches:
             output["effort"] = "low" if request.effort == "minimal" else request.effort
         if output:
             params["output_config"] = output
-        if (thinking := _thinking_of(request)) is not None:
+        if (thinking := _thinking(request)) is not None:
             params["thinking"] = thinking
         return orjson.dumps({"custom_id": key, "params": merged(params, request.extra)})
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
-        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
-        body = b'{"requests":' + json_array(lines) + b"}"
-        return id_of(await self._http.ask("POST", "/messages/batches", body))
+        body = b'{"requests":' + await read_array(file) + b"}"
+        return read_id(await self._http.ask("POST", "/messages/batches", body))
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
         running = 0
         async for listed in self._made_since(batch.since - CLOCK_SECONDS):
-            own = id_of(listed)
+            batch_id = read_id(listed)
             # The size is in the listing; reading results is the last resort, for it costs a
             # download.
-            if own in batch.known or sum(_counts(listed)) != batch.count:
+            if batch_id in batch.known or sum(_counts(listed)) != batch.requests:
                 continue
-            status = await self.status(own)
+            status = await self.status(batch_id)
             if not status.ended:
                 running += 1
-            elif await self._is_of(batch, own, status):
-                return own
+            elif await self._has_any(keys, batch_id, status):
+                return batch_id
         if running:
             raise Undecided(
                 f"{running} running batches at Anthropic have as many requests as one that was "
@@ -162,15 +146,15 @@ class AnthropicBatches:
                 yield entry
             if not entries or not page.get("has_more"):
                 return
-            after = f"&after_id={id_of(entries[-1])}"
+            after = f"&after_id={read_id(entries[-1])}"
 
-    async def _is_of(self, batch: Prepared, batch_id: str, status: BatchStatus) -> bool:
+    async def _has_any(self, keys: Collection[str], batch_id: str, status: BatchStatus) -> bool:
         async with aclosing(self.results(batch_id, status, ())) as rows:
             async for row in rows:
                 # One line decides: keys are digests of requests, so a foreign batch cannot hold one
                 # of ours.
                 if row is not UNREADABLE:
-                    return row.key in batch.keys
+                    return row.key in keys
         return False
 
     async def status(self, batch_id: str) -> BatchStatus:
@@ -194,9 +178,9 @@ class AnthropicBatches:
         for place in status.places:
             async with aclosing(self._http.lines(place)) as lines:
                 async for line in lines:
-                    yield self._result_of(line)
+                    yield self._read_result(line)
 
-    def _result_of(self, line: Any) -> BatchResult:
+    def _read_result(self, line: Any) -> BatchResult:
         key, result = (
             (line.get("custom_id"), line.get("result")) if isinstance(line, Mapping) else ("", None)
         )
@@ -239,12 +223,8 @@ class AnthropicBatches:
             error.usage = usage
             raise
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
 
-
-def _thinking_of(request: Request) -> dict[str, Any] | None:
+def _thinking(request: Request) -> dict[str, Any] | None:
     """Return how the model is to think, `None` to leave that to it."""
     if request.effort == "none" or request.thinking_tokens == 0:
         return {"type": "disabled"}

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from textassay.runtime.batches.provider import Prepared
+from textassay.runtime.batches.dialect import BatchRecord, State
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.model import ChoicesRequest, Request
 from textassay.runtime.storage.files import open_regular, sync_folder
@@ -28,33 +28,9 @@ from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import BATCHES
 
 FOLDER = "batches"
-State = Literal["prepared", "uploaded", "submitted", "ended", "collected"]
-
-
-@dataclass
-class BatchEntry:
-    """One batch, as the journal has it."""
-
-    tag: str
-    model: str
-    """Digest of the model's identity."""
-    group: str
-    requests: int
-    since: float
-    attempt: int = 1
-    """1 for a batch of new requests, 2 for one of requests that a first batch did not run."""
-    known: frozenset[str] = frozenset()
-    state: State = "prepared"
-    uploaded: str | None = None
-    id: str | None = None
-
-
-@dataclass(frozen=True)
-class KeyedRequest:
-    """A request in a batch, with its cache key."""
-
-    key: str
-    request: Request | ChoicesRequest
+KINDS = {"Request": Request, "ChoicesRequest": ChoicesRequest}
+_PREPARED = ("model", "group", "requests", "since", "attempt")
+"""What the first row of a batch says of it, beside the batches that are others."""
 
 
 @dataclass
@@ -62,20 +38,15 @@ class BatchBook:
     """The batches of one run; one process writes to it."""
 
     run: Path
-    entries: dict[str, BatchEntry] = field(init=False)
+    records: dict[str, BatchRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the journal.
-
-        Raises:
-            DataError: It is damaged.
-            StorageError: It cannot be written to.
-        """
+        """Read the journal."""
         # Every state is on the disk before the next step is taken. A power cut that lost
         # "submitted" would have the batch paid for twice.
         self._journal = Journal(self.path, sync_seconds=0)
         try:
-            self.entries = read_entries(self.run)
+            self.records = read_records(self.run)
         except BaseException:
             self._journal.close()
             raise
@@ -85,72 +56,42 @@ class BatchBook:
         """The journal."""
         return self.run / BATCHES
 
-    def open_entries(self, model: str) -> list[BatchEntry]:
+    @property
+    def ids(self) -> frozenset[str]:
+        """The provider's ids of all batches that have one."""
+        return frozenset(e.id for e in self.records.values() if e.id is not None)
+
+    def open_records(self, model: str) -> list[BatchRecord]:
         """Return a model's batches that are not collected yet, oldest first."""
-        return [e for e in self.entries.values() if e.model == model and e.state != "collected"]
+        return [e for e in self.records.values() if e.model == model and e.state != "collected"]
 
     async def prepare(
-        self, entry: BatchEntry, requests: Iterable[KeyedRequest], lines: Iterable[bytes]
+        self,
+        record: BatchRecord,
+        requests: Iterable[tuple[str, Request | ChoicesRequest]],
+        lines: Iterable[bytes],
     ) -> None:
-        """Write a batch down, before anything of it is sent.
-
-        Raises:
-            StorageError: The disk is full.
-        """
+        """Write a batch down, before anything of it is sent."""
         rows = (
-            encode(
-                {"key": a.key, "kind": type(a.request).__name__, "request": a.request.model_dump()}
-            )
-            for a in requests
+            encode({"key": key, "kind": type(request).__name__, "request": request.model_dump()})
+            for key, request in requests
         )
         # Files before the journal's row: a row promises that they are there.
-        await asyncio.to_thread(_write, self._requests(entry.tag), rows)
-        await asyncio.to_thread(_write, self.input(entry.tag), lines)
-        await self.note(
-            entry.tag,
-            "prepared",
-            model=entry.model,
-            group=entry.group,
-            requests=entry.requests,
-            since=entry.since,
-            attempt=entry.attempt,
-            known=sorted(entry.known),
-        )
+        await asyncio.to_thread(_write, self._requests(record.tag), rows)
+        await asyncio.to_thread(_write, self.input(record.tag), lines)
+        facts = {name: getattr(record, name) for name in _PREPARED}
+        await self.note(record.tag, "prepared", **facts, known=sorted(record.known))
 
     async def note(self, tag: str, state: State, **facts: Any) -> None:
-        """Journal a state; return once it is on the disk.
-
-        Raises:
-            StorageError: The disk is full.
-        """
+        """Journal a state; return once it is on the disk."""
         row = {"tag": tag, "state": state, "at": round(time.time(), 3), **facts}
         await self._journal.append(encode(row))
-        _take(self.entries, row)
+        _take(self.records, row)
 
-    def requests(self, tag: str) -> Iterator[KeyedRequest]:
-        """Iterate over the requests of a batch.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
-        kinds = {"Request": Request, "ChoicesRequest": ChoicesRequest}
+    def requests(self, tag: str) -> Iterator[tuple[str, Request | ChoicesRequest]]:
+        """Iterate over the requests of a batch and their cache keys."""
         for row in read_rows(self._requests(tag)):
-            yield KeyedRequest(row["key"], kinds[row["kind"]](**row["request"]))
-
-    def prepared(self, entry: BatchEntry, keys: Iterable[str]) -> Prepared:
-        """Return a batch as its provider takes it."""
-        return Prepared(
-            tag=entry.tag,
-            group=entry.group,
-            file=self.input(entry.tag),
-            count=entry.requests,
-            keys=frozenset(keys),
-            since=entry.since,
-            # Batches with an id in the journal are others: `find` looks for one whose id was never
-            # noted.
-            known=entry.known | {e.id for e in self.entries.values() if e.id is not None},
-            uploaded=entry.uploaded,
-        )
+            yield row["key"], KINDS[row["kind"]](**row["request"])
 
     def input(self, tag: str) -> Path:
         """Return the file that the provider takes."""
@@ -166,14 +107,14 @@ class BatchBook:
     @property
     def is_free(self) -> bool:
         """Whether no batch was submitted, or may have been: all of them were refused."""
-        return all(e.id is None and e.state == "collected" for e in self.entries.values())
+        return all(e.id is None and e.state == "collected" for e in self.records.values())
 
     async def aclose(self) -> None:
         """Close the journal; one without a batch that was submitted is removed."""
         await self._journal.aclose()
         if self.is_free:
             # nothing locks the folder of a `fit`: another one may have written, too
-            self.entries = read_entries(self.run)
+            self.records = read_records(self.run)
         if self.is_free:
             self.path.unlink(missing_ok=True)
 
@@ -181,43 +122,32 @@ class BatchBook:
         return self.run / FOLDER / f"{tag}.requests.jsonl"
 
 
-def read_entries(run: Path) -> dict[str, BatchEntry]:
-    """Return the batches of a run by their tags; none if it has no journal of them.
-
-    Raises:
-        DataError: The journal is damaged.
-    """
-    entries: dict[str, BatchEntry] = {}
+def read_records(run: Path) -> dict[str, BatchRecord]:
+    """Return the batches of a run by their tags; none if it has no journal of them."""
+    records: dict[str, BatchRecord] = {}
     path = run / BATCHES
     if path.exists():
         for row in read_rows(path):
             try:
-                _take(entries, row)
+                _take(records, row)
             except (KeyError, TypeError) as error:
                 raise DataError(f"{path}: a line is damaged or was edited: {error!r}") from error
-    return entries
+    return records
 
 
-def _take(entries: dict[str, BatchEntry], row: Mapping[str, Any]) -> None:
-    """Change the entries as a row of the journal says."""
+def _take(records: dict[str, BatchRecord], row: Mapping[str, Any]) -> None:
+    """Change the records as a row of the journal says."""
     tag, state = row["tag"], row["state"]
     if state == "prepared":
-        entries[tag] = BatchEntry(
-            tag=tag,
-            model=row["model"],
-            group=row["group"],
-            requests=row["requests"],
-            since=row["since"],
-            attempt=row["attempt"],
-            known=frozenset(row["known"]),
-        )
-    entry = entries[tag]
-    entry.state = state
+        facts = {name: row[name] for name in _PREPARED}
+        records[tag] = BatchRecord(tag, **facts, known=frozenset(row["known"]))
+    record = records[tag]
+    record.state = state
     # Rows name only what has changed since the one before.
-    entry.uploaded = row.get("uploaded", entry.uploaded)
-    entry.id = row.get("id", entry.id)
+    record.uploaded = row.get("uploaded", record.uploaded)
+    record.id = row.get("id", record.id)
     if (refused := row.get("refused")) is not None:
-        entry.known |= {refused}
+        record.known |= {refused}
 
 
 def _write(path: Path, lines: Iterable[bytes]) -> None:

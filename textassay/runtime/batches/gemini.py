@@ -6,9 +6,9 @@ which request it belongs to.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,26 +16,25 @@ import orjson
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
 from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
-from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.provider import (
+from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
     TOKEN_PROBABILITIES,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     Limits,
-    Prepared,
-    json_array,
+    check_request,
 )
+from textassay.runtime.batches.http import HttpDialect, read_array
 from textassay.runtime.errors import (
-    CapabilityError,
     ContentRefused,
     MalformedResponse,
 )
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Effort, FinishReason, Request, Response
 
-PAGE = 100
 MAX_CANDIDATES = 8
 """Samples of one request at most, by the documentation of Vertex AI."""
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED")
@@ -64,24 +63,16 @@ _LEVELS: dict[Effort, str] = {"none": "minimal", "xhigh": "high", "max": "high"}
 """The nearest levels for efforts that are none."""
 
 
-class GeminiBatches:
+class GeminiDialect(HttpDialect):
     """The batch API of Gemini."""
 
-    name = "gemini"
     discount = HALF_PRICE
     lacks = GIVEN_TEXT | TOKEN_PROBABILITIES
     limits = Limits(50_000, 19_000_000)
 
-    def __init__(self, http: BatchHttp, model: str) -> None:
-        """Store server and model."""
-        self._http, self._model = http, model
-
     def group(self, request: Request) -> str:
-        """Return one group for all; refuse what is not supported here."""
-        if request.logprobs is not None:
-            raise CapabilityError("log-probabilities are not read from batches of Gemini")
-        if request.prompt is not None:
-            raise CapabilityError("Gemini takes no plain prompts")
+        """Return one group for all."""
+        check_request(request, "Gemini", self.lacks)
         return "generateContent"
 
     def encode(self, key: str, request: Request) -> bytes:
@@ -104,7 +95,7 @@ class GeminiBatches:
         if request.json_schema is not None:
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = request.json_schema
-        if (thinking := self._thinking_of(request)) is not None:
+        if (thinking := self._thinking(request)) is not None:
             config["thinkingConfig"] = thinking
         body: dict[str, Any] = {
             "contents": [
@@ -121,7 +112,7 @@ class GeminiBatches:
             body["systemInstruction"] = {"parts": [{"text": system}]}
         return orjson.dumps({"request": merged(body, request.extra), "metadata": {"key": key}})
 
-    def _thinking_of(self, request: Request) -> dict[str, Any] | None:
+    def _thinking(self, request: Request) -> dict[str, Any] | None:
         """Return how the model is to think, `None` to leave that to it."""
         if request.thinking_tokens is not None:
             return {"thinkingBudget": request.thinking_tokens}
@@ -131,25 +122,22 @@ class GeminiBatches:
             return {"thinkingBudget": _BUDGETS[request.effort]}
         return {"thinkingLevel": _LEVELS.get(request.effort, request.effort)}
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
-        lines = (await asyncio.to_thread(batch.file.read_bytes)).splitlines()
-        name = orjson.dumps(batch.tag)
-        body = (
-            b'{"batch":{"displayName":' + name + b',"inputConfig":{"requests":{"requests":'
-            + json_array(lines) + b"}}}}"
-        )  # fmt: skip
+        requests = await read_array(file)
+        body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
+        body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
-        return _name_of(await self._http.ask("POST", path, body))
+        return _read_name(await self._http.ask("POST", path, body))
 
-    async def find(self, batch: Prepared) -> str | None:
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
         token = ""
         while True:
             page = await self._http.ask("GET", f"/batches?pageSize={PAGE}{token}")
             for entry in page.get("operations") or []:
                 if (entry.get("metadata") or {}).get("displayName") == batch.tag:
-                    return _name_of(entry)
+                    return _read_name(entry)
             if not page.get("nextPageToken"):
                 return None
             token = f"&pageToken={page['nextPageToken']}"
@@ -211,10 +199,6 @@ class GeminiBatches:
             samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
         )
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self._http.aclose()
-
 
 def _with_keys(
     entries: Sequence[Any], keys: Sequence[str]
@@ -240,7 +224,7 @@ def _answer_in(candidate: Mapping[str, Any], request: Request, usage: Usage) -> 
     return read_answer(text or None, thought, finish, request, usage)
 
 
-def _name_of(answer: Any) -> str:
+def _read_name(answer: Any) -> str:
     name = answer.get("name") if isinstance(answer, Mapping) else None
     if not isinstance(name, str):
         raise MalformedResponse("the answer of the batch API has no name")

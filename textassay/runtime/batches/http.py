@@ -5,6 +5,7 @@ JSON requests, uploads, and results read line by line, however long they are.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from aiohttp import hdrs
 from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
 from textassay.runtime.backends.http_client import UNTIMED, HttpClient
-from textassay.runtime.batches.provider import ResultsGone
+from textassay.runtime.batches.dialect import ResultsGone
 from textassay.runtime.errors import (
     AnswerTooLong,
     MalformedResponse,
@@ -41,11 +42,6 @@ class BatchHttp:
     def __init__(
         self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
     ) -> None:
-        """Store how to ask; nothing is connected yet.
-
-        Raises:
-            ConfigurationError: The address has a login, whose header is taken.
-        """
         address = read_address(api_base)
         self.base = address.url
         self._secrets = (key, *address.secrets, *endpoint.secrets)
@@ -60,11 +56,7 @@ class BatchHttp:
         )
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> Any:
-        """Return the parsed answer to a request.
-
-        Raises:
-            ModelError: The provider could not be asked, or refused.
-        """
+        """Return the parsed answer to a request."""
         try:
             status, headers, raw = await self._http.send(method, self.base + path, body, _JSON)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -74,11 +66,7 @@ class BatchHttp:
         return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
 
     async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
-        """Upload a file as a form and return the parsed answer.
-
-        Raises:
-            ModelError: The provider could not be asked, or refused.
-        """
+        """Upload a file as a form and return the parsed answer."""
         form = aiohttp.FormData(dict(fields))
         with file.open("rb") as opened:
             form.add_field(
@@ -100,13 +88,7 @@ class BatchHttp:
         return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
 
     async def lines(self, path: str) -> AsyncGenerator[Any]:
-        """Yield the JSON values of a file of lines as they come; `None` for a line that is none.
-
-        Raises:
-            ResultsGone: There is no such file any more.
-            AnswerTooLong: A line has more bytes than an answer may have.
-            ModelError: The provider could not be asked.
-        """
+        """Yield the JSON values of a file of lines as they come; `None` for a line that is none."""
         rest = b""
         try:
             async with self._download(self.base + path) as answer:
@@ -135,7 +117,7 @@ class BatchHttp:
     @asynccontextmanager
     async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
         """Get a file, which may lie in a storage elsewhere that the server leads to."""
-        own, params = _origin(url), self._endpoint.query or None
+        origin, params = _origin(url), self._endpoint.query or None
         session = self._http.session()
         # without the session's headers: the key is for the address that was given alone
         async with aiohttp.ClientSession(
@@ -145,7 +127,7 @@ class BatchHttp:
             timeout=UNTIMED,
         ) as bare:
             for _ in range(MAX_REDIRECTS):
-                if _origin(url) == own:
+                if _origin(url) == origin:
                     getting = session.get(url, params=params, allow_redirects=False)
                 else:
                     proxy = self._endpoint.proxy or proxy_for(url)
@@ -157,7 +139,7 @@ class BatchHttp:
                         return
                     # the query is in the address that the server leads to, if it is wanted there
                     url, params = urljoin(str(answer.url), place), None
-                if own[0] == "https" and _origin(url)[0] != "https":
+                if origin[0] == "https" and _origin(url)[0] != "https":
                     raise RequestRefused(f"{self.base} leads to results at an address without TLS")
         raise RequestRefused(f"{self.base} leads from address to address for the results")
 
@@ -185,18 +167,35 @@ class BatchHttp:
         return http_errors.from_status(status, headers, raw, where=self.base, secret=self._secrets)
 
 
+class HttpDialect:
+    """A batch API over HTTP that takes requests in the body of a submission."""
+
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        self._http, self._model = http, model
+
+    async def upload(self, file: Path) -> str | None:
+        """Do nothing: there is no file."""
+        return None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+
+async def read_array(file: Path) -> bytes:
+    """Return the lines of a file as a JSON array."""
+    lines = (await asyncio.to_thread(file.read_bytes)).splitlines()
+    return b"[" + b",".join(lines) + b"]"
+
+
 def _origin(url: str) -> tuple[str, str | None, int | None]:
     """Return scheme, host and port."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
-def id_of(answer: Any) -> str:
-    """Return the id in an answer.
-
-    Raises:
-        MalformedResponse: It has none.
-    """
+def read_id(answer: Any) -> str:
+    """Return the id in an answer."""
     id_ = answer.get("id") if isinstance(answer, Mapping) else None
     if not isinstance(id_, str):
         raise MalformedResponse("the answer of the batch API has no id")

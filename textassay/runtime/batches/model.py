@@ -1,40 +1,331 @@
-"""Wrapper that answers through batches within the budget, and by single calls if allowed."""
+"""The model that answers through batches, within the budget, and by single calls if allowed.
+
+Requests wait, a batch is cut when no more come, its answers wake them; `batch.py` carries each
+batch to its end.
+
+The custom id of a request is the key of its answer, so a batch is known by its content: a repeated
+request, in this process or after a crash, joins the batch in progress.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import secrets
+import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, cast
 
-from textassay.runtime.batches.provider import BatchProvider
-from textassay.runtime.batches.queue import BatchesSubmitted, BatchQueue
-from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.errors import ModelError
-from textassay.runtime.messages import Price
+from textassay.runtime.batches.batch import (
+    Batch,
+    BatchContext,
+    BatchUnfinished,
+    Call,
+    plain_request,
+)
+from textassay.runtime.batches.dialect import BatchRecord, Dialect
+from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
+from textassay.runtime.errors import (
+    CapabilityError,
+    ModelClosed,
+    ModelError,
+    RequestRefused,
+    parameter,
+    quoted,
+)
 from textassay.runtime.model import (
     A,
+    AnyResponse,
     Capabilities,
     ChoicesRequest,
+    ChoicesResponse,
     ContinuationRequest,
+    ContinuationResponse,
     Model,
     Q,
+    Request,
+    Response,
     Wrapper,
 )
 
 Fallback = Literal["live", "none"]
+_Group = tuple[str, int]
+"""What requests of one batch have in common: the dialect's group, and the attempt."""
 
 
-def discounted(price: Price | None, provider: BatchProvider) -> Price | None:
-    """Return the price in batches of a provider."""
-    return None if price is None else tuple(part * provider.discount for part in price)
+class BatchesSubmitted(ModelError):
+    """Everything that can be requested now is submitted, and `submit_only` is set.
+
+    The run stops, resumable.
+    """
+
+    stops_run = True
+
+
+@dataclass
+class _Pending:
+    """Requests of one group that wait for their batch to be cut."""
+
+    lines: dict[str, bytes] = field(default_factory=dict)
+    """The lines of the batch by the keys of the requests."""
+    size: int = 0
+    """Bytes of all lines."""
+
+
+class BatchQueue(Wrapper):
+    """Answers requests through a provider's batches.
+
+    Batches of earlier sessions are resumed with the first request.
+    """
+
+    def __init__(self, backend: Model, context: BatchContext) -> None:
+        super().__init__(backend)
+        self._context = context
+        self._keys = Keys(backend.identity)
+        self._model = hashlib.sha256(identity_bytes(backend.identity)).hexdigest()[:16]
+        # All that are waited for, queued or in a batch that is not collected.
+        self._calls: dict[str, Call] = {}
+        self._queued: defaultdict[_Group, _Pending] = defaultdict(_Pending)
+        self._tasks: dict[Batch, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._started = self._closed = False
+
+    async def generate(self, request: Request) -> Response:
+        """Return the answer once its batch has ended.
+
+        Raises:
+            CapabilityError: The provider's batches cannot answer such a request.
+            BatchesSubmitted: It is submitted, and `submit_only` is set.
+            BatchUnfinished: The provider fails for too long.
+            ModelError: The batch gave no answer.
+        """
+        return cast(Response, await self._ask(request))
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return the probabilities of choices once the batch has ended; errors as `generate`."""
+        return cast(ChoicesResponse, await self._ask(request))
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Refuse: batch APIs do not return the likelihood of a given text."""
+        raise CapabilityError(
+            f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
+            f" {parameter('batch')}"
+        )
+
+    async def aclose(self) -> None:
+        """Stop waiting; submitted batches continue at the provider."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        collecting = [task for batch, task in self._tasks.items() if batch.is_collecting]
+        if collecting:  # answers that are being kept need not be fetched again
+            await asyncio.wait(collecting, timeout=self._context.policy.call)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._tasks.clear()  # a task that was canceled before its first step has not done so
+        for call in self._calls.values():
+            call.fail(self._was_closed())
+        await self._context.dialect.aclose()
+
+    def _was_closed(self) -> ModelClosed:
+        return ModelClosed(f"model {self.name!r} was used after it was closed")
+
+    async def _ask(self, request: Request | ChoicesRequest) -> AnyResponse:
+        if self._closed:
+            raise self._was_closed()
+        self._resume_earlier()
+        key = self._keys.get(request)
+        if (call := self._calls.get(key)) is None:
+            call = self._calls[key] = Call(key, request)
+        try:
+            # before the store is read: an answer that is kept while a distant one replies is not
+            # missed, nor asked for again
+            with call.waiting() as future:
+                # it may have come since the cache was asked: a batch of an earlier session ended
+                kept = await look_up(self._context.store, key)
+                if kept is not None:
+                    return kept
+                if not future.done():
+                    self._ensure_asked(call)
+                return await future
+        finally:
+            if not call.is_awaited:
+                self._withdraw(call)
+
+    def _ensure_asked(self, call: Call) -> None:
+        if self._closed:  # since the caller has begun to wait
+            raise self._was_closed()
+        if call.batch is None:
+            if not self._is_queued(call):
+                self._enqueue(call, attempt=1)
+        elif call.batch not in self._tasks:
+            # Given up, and taken up again: of two batches in the journal with the same request, a
+            # later session would submit both.
+            self._start(Batch(self._context, call.batch.record, call.batch.calls.values()))
+
+    def _resume_earlier(self) -> None:
+        """Resume the batches of earlier sessions."""
+        if self._started:
+            return
+        self._started = True
+        for record in self._context.book.open_records(self._model):
+            calls = [
+                self._calls.setdefault(key, Call(key, request))
+                for key, request in self._context.book.requests(record.tag)
+            ]
+            self._start(Batch(self._context, record, calls))
+
+    def _enqueue(self, call: Call, attempt: int) -> _Group:
+        """Queue a request; return the group with which it is cut."""
+        key, plain = call.key, plain_request(call.request)
+        group = (self._context.dialect.group(plain), attempt)
+        line = self._context.dialect.encode(key, plain)
+        limits, size = self._context.dialect.limits, len(line) + 1
+        if size > limits.bytes:
+            raise RequestRefused(f"the request has {size} bytes, a batch at most {limits.bytes}")
+        # Cut before the request that would pass the limit, and after the one that reaches a count.
+        if self._queued[group].size + size > limits.bytes:
+            self._cut(group)
+        pending = self._queued[group]
+        pending.lines[key] = line
+        pending.size += size
+        if len(pending.lines) >= limits.requests:
+            self._cut(group)
+        self._wait_for_quiet()
+        return group
+
+    def _is_queued(self, call: Call) -> bool:
+        return any(call.key in pending.lines for pending in self._queued.values())
+
+    def _withdraw(self, call: Call) -> None:
+        """Forget a request that nobody waits for, unless a batch has it."""
+        if call.batch is not None:
+            return
+        self._calls.pop(call.key, None)
+        for pending in self._queued.values():
+            if (line := pending.lines.pop(call.key, None)) is not None:
+                pending.size -= len(line) + 1
+
+    def _wait_for_quiet(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._context.policy.quiet, self._cut_all)
+
+    def _cut_all(self) -> None:
+        self._timer = None
+        for group in list(self._queued):
+            self._cut(group)
+
+    def _cut(self, group: _Group) -> None:
+        """Make a batch of what waits."""
+        pending = self._queued.pop(group, _Pending())
+        if not pending.lines or self._closed:
+            return
+        record = BatchRecord(
+            tag=f"textassay-{secrets.token_hex(8)}",
+            model=self._model,
+            group=group[0],
+            requests=len(pending.lines),
+            since=time.time(),
+            attempt=group[1],
+            # Batches that exist already cannot be this one, whatever `find` sees of them later.
+            known=self._context.book.ids,
+        )
+        calls = [self._calls[key] for key in pending.lines]
+        self._start(Batch(self._context, record, calls, list(pending.lines.values())))
+
+    def _start(self, batch: Batch) -> None:
+        """Have a batch carried to its end."""
+        for call in batch.calls.values():
+            call.batch = batch
+        self._tasks[batch] = asyncio.create_task(self._follow(batch))
+
+    async def _follow(self, batch: Batch) -> None:
+        try:
+            while not batch.is_collected:
+                others = (other for other in self._tasks if other is not batch)
+                # of those that are followed: nobody hears of the end of one that was given up
+                is_other_running = any(other.record.id is not None for other in others)
+                pause = await batch.advance(is_other_running=is_other_running)
+                if self._context.submit_only and batch.is_waiting:
+                    self._stop_if_all_submitted()
+                if pause:
+                    await asyncio.sleep(pause)
+            self._requeue(batch)
+        except Exception as error:  # a fault of ours, too, must reach those who wait
+            reason = self._given_up_with(batch, error)
+            for call in batch.calls.values():
+                call.fail(reason)
+        finally:
+            del self._tasks[batch]
+            if not batch.is_open:
+                self._release(batch)
+
+    def _requeue(self, batch: Batch) -> None:
+        """Put what remains of a batch into another one, or into two."""
+        remaining, half = batch.remaining, len(batch.remaining) // 2
+        parts = [remaining[:half], remaining[half:]] if batch.is_divided else [remaining]
+        for part in parts:
+            groups = {self._enqueue(call, batch.next_attempt) for call in part}
+            for group in groups if batch.is_divided else ():
+                self._cut(group)
+
+    def _release(self, batch: Batch) -> None:
+        """Take the requests of a batch from it that are not in another one meanwhile."""
+        for call in batch.calls.values():
+            if call.batch is batch:
+                call.batch = None
+                if not (call.is_awaited or self._is_queued(call)):
+                    self._calls.pop(call.key, None)
+
+    def _given_up_with(self, batch: Batch, error: Exception) -> Exception:
+        """Return what to raise for the requests of a batch that has failed.
+
+        One that may be running is taken up again when its requests are repeated.
+        """
+        if not batch.is_open or not isinstance(error, ModelError) or error.stops_run:
+            return error
+        tag, id_ = batch.record.tag, batch.record.id
+        which = tag if id_ is None else f"{id_} ({tag})"
+        unfinished = BatchUnfinished(
+            f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"
+            f" it: {quoted(error)}"
+        )
+        unfinished.__cause__ = error
+        return unfinished
+
+    def _stop_if_all_submitted(self) -> None:
+        """Fail all waiting requests with `BatchesSubmitted`, once everything is submitted."""
+        # what is in no batch is queued, or is being looked for in the store
+        if not all(call.batch is not None for call in self._calls.values()):
+            return
+        if not all(batch.is_waiting for batch in self._tasks):
+            return
+        requests, batches = sum(len(batch.calls) for batch in self._tasks), len(self._tasks)
+        asked, verb = ("1 request", "is") if requests == 1 else (f"{requests} requests", "are")
+        for call in self._calls.values():
+            call.fail(
+                BatchesSubmitted(
+                    f"{asked} to {self.name} {verb} submitted in {batches} "
+                    f"batch{'es' if batches != 1 else ''}"
+                )
+            )
 
 
 class BatchAbilities(Wrapper):
     """A model that can do what it can do in batches, so that methods refuse the rest at once."""
 
-    def __init__(self, wrapped: Model, provider: BatchProvider) -> None:
-        """Wrap a model that is asked through batches of the provider."""
+    def __init__(self, wrapped: Model, dialect: Dialect) -> None:
         super().__init__(wrapped)
-        self._lacks = dict.fromkeys(provider.lacks, False)
+        self._lacks = dict.fromkeys(dialect.lacks, False)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -45,36 +336,12 @@ class BatchAbilities(Wrapper):
 class BatchedModel(Wrapper):
     """Answers through batches; the wrapped model is asked only if a batch gave no answer."""
 
-    def __init__(
-        self,
-        live: Model,
-        queue: BatchQueue,
-        *,
-        budget: Budget,
-        price: Price | None,
-        fallback: Fallback = "none",
-    ) -> None:
-        """Wrap a model.
-
-        Args:
-            live: Answers single calls.
-            queue: Answers through batches.
-            budget: What may be spent; a request holds its part from when it is queued.
-            price: The price in batches.
-            fallback: Whether requests that no batch answered are sent as single calls.
-        """
+    def __init__(self, live: Model, batched: Wrapper, fallback: Fallback = "none") -> None:
         super().__init__(live)
-        # Around the queue, so that a request holds its part of the budget while its batch is under
-        # way; the wrapped model has a budget wrapper of its own for what is asked singly.
-        self._batched = BudgetedModel(queue, budget, price)
-        self._fallback = fallback
+        self._batched, self._fallback = batched, fallback
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer through a batch, or by falling back.
-
-        Raises:
-            ModelError: There is no answer; `BatchesSubmitted` if there is none yet.
-        """
+        """Answer through a batch, or by falling back."""
         try:
             if isinstance(request, ChoicesRequest):
                 return await self._batched.choices(request)  # type: ignore[return-value]

@@ -1,32 +1,54 @@
-"""Batches of OpenAI-compatible servers.
+"""Batches in OpenAI's format: of OpenAI, Azure, Groq, Together AI and the like, and in files.
 
-A file of requests, a batch of it, a file of answers and one of errors.
-
-`POST /files`, `POST /batches`, `GET /batches/ID`, `GET /files/ID/content`, as OpenAI and Azure
-have them. Both files are read whatever the status: a batch that expired has answers as well.
+A file of requests, a batch of it, a file of answers and one of errors: `POST /files`,
+`POST /batches`, `GET /batches/ID`, `GET /files/ID/content`. Both files are read whatever the
+status: a batch that expired has answers as well. Where the servers differ is data, `SERVERS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+import os
+import shutil
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
-from textassay.runtime.backends import openai_format, responses_format
-from textassay.runtime.batches.http import BatchHttp, id_of
-from textassay.runtime.batches.openai_rows import result_of
-from textassay.runtime.batches.provider import (
+from textassay.runtime.backends import http_errors, openai_format, responses_format
+from textassay.runtime.batches.dialect import (
+    CLOCK_SECONDS,
     GIVEN_TEXT,
     HALF_PRICE,
+    PAGE,
+    TOKEN_PROBABILITIES,
+    UNREADABLE,
+    BatchRecord,
     BatchResult,
     BatchStatus,
     FileUnread,
     Limits,
-    Prepared,
+    ResultsGone,
+    check_request,
 )
+from textassay.runtime.batches.http import BatchHttp, read_id
 from textassay.runtime.errors import (
+    ConfigurationError,
+    ConnectionFailed,
     MalformedResponse,
+    ModelError,
     ModelNotFound,
     parameter,
     quoted,
@@ -35,57 +57,95 @@ from textassay.runtime.model import Request, Response
 
 TAG = "textassay_batch"
 """Key of our metadata by which a batch is found again."""
-
-PAGE = 100
-CLOCK_SECONDS = 600.0
-"""Difference between the provider's clock and ours that is reckoned with."""
-
 _ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 _TOO_MUCH_ENQUEUED = "token_limit_exceeded"
 """Code with which OpenAI and Azure refuse a batch, once they have looked at its file, until others
 have ended."""
 _UNREAD = frozenset({"pending", "running", "notrunning"})
 """Statuses of an uploaded file of which Azure makes no batch yet."""
+_UNRUN = frozenset({"batch_expired", "batch_cancelled"})
 
 
-class OpenAIBatches:
-    """The batch API of a server of OpenAI's kind."""
+INPUT, OUTPUT = ".input.jsonl", ".output.jsonl"
+LINES_AT_ONCE = 500
+_LIMITS = Limits(50_000, 200_000_000)
 
-    name = "openai"
-    discount = HALF_PRICE
-    lacks = GIVEN_TEXT
 
-    def __init__(
-        self,
-        http: BatchHttp,
-        model: str,
-        *,
-        limits: Limits = Limits(50_000, 200_000_000),  # noqa: B008
-        version: str = "/v1",
-        window: str = "24h",
-        responses: bool = False,
-    ) -> None:
-        """Store how to ask.
+@dataclass(frozen=True)
+class OpenAIServer:
+    """What is particular to a server of OpenAI's kind."""
 
-        Args:
-            http: The server.
-            model: The model's name there.
-            limits: What one batch may hold.
-            version: Start of the endpoints' paths, as they are written in batches; Azure has none.
-            window: Time in which a batch is run before it expires.
-            responses: Whether requests are those of the Responses API.
-        """
-        self._responses = responses
-        self._http, self._model = http, model
-        self._version, self._window = version, window
-        self.limits = limits
+    name: str = "OpenAI"
+    limits: Limits = _LIMITS
+    discount: float = HALF_PRICE
+    lacks: frozenset[str] = GIVEN_TEXT
+    takes_prompts: bool = True
+    version: str = "/v1"
+    """Start of the endpoints' paths, as they are written in batches."""
+    upload_path: str = "/files"
+    upload_fields: Mapping[str, str] = field(default_factory=lambda: {"purpose": "batch"})
+    names_file: bool = False
+    """Whether an upload has a field for the file's name."""
+    checks_file: bool = False
+    """Whether a batch is refused until the server has read its file."""
+    has_metadata: bool = True
+    """Whether a batch has metadata; without, it is found again by its file."""
+    names_endpoint: bool = True
+    """Whether each line names the endpoint."""
+    first_page: str = f"?limit={PAGE}"
+    """Query of the first page of the list of batches."""
+    stopped_are_unrun: bool = False
+    """Whether all requests that fail in a batch that was stopped were not run, nor charged for."""
+
+
+SERVERS = {
+    "azure": OpenAIServer(
+        "Azure", limits=Limits(100_000, 200_000_000), version="", checks_file=True
+    ),
+    # https://console.groq.com/docs/batch; the guide allows 200 MB, the API reference 100. Which
+    # codes the requests carry that a stopped batch has not run is not documented.
+    "groq": OpenAIServer(
+        "Groq",
+        limits=Limits(50_000, 100_000_000),
+        lacks=GIVEN_TEXT | TOKEN_PROBABILITIES | {"n"},
+        takes_prompts=False,
+        first_page="",
+        stopped_are_unrun=True,
+    ),
+    # https://docs.together.ai/reference; only some models are cheaper in batches
+    # (https://docs.together.ai/docs/inference/batch/overview), so the full price is counted.
+    "together_ai": OpenAIServer(
+        "Together",
+        limits=Limits(50_000, 100_000_000),
+        discount=1.0,
+        takes_prompts=False,
+        upload_path="/files/upload",
+        upload_fields={"purpose": "batch-api", "file_type": "jsonl"},
+        names_file=True,
+        has_metadata=False,
+        names_endpoint=False,
+        first_page="",
+    ),
+    "run-batch": OpenAIServer("vLLM's run-batch", discount=1.0, takes_prompts=False),
+}
+"""Servers, and vLLM's command for files, that differ from OpenAI's."""
+
+
+class OpenAIFormat:
+    """Requests and answers in batches of OpenAI's format, and who takes them."""
+
+    def __init__(self, model: str, server: OpenAIServer, *, responses: bool = False) -> None:
+        self._model, self._server, self._responses = model, server, responses
+        self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request) -> str:
         """Return the endpoint: one to a batch."""
+        server = self._server
         if self._responses:
             responses_format.check(request)
-            return self._version + responses_format.PATH
-        return f"{self._version}/{'chat/completions' if request.messages else 'completions'}"
+            return server.version + responses_format.PATH
+        check_request(request, server.name, self.lacks, takes_prompts=server.takes_prompts)
+        return f"{server.version}/{'chat/completions' if request.messages else 'completions'}"
 
     def encode(self, key: str, request: Request) -> bytes:
         """Return the line of a request."""
@@ -94,74 +154,79 @@ class OpenAIBatches:
             if self._responses
             else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
         )
-        body = {"model": self._model, **fields}
-        return orjson.dumps(
-            {"custom_id": key, "method": "POST", "url": self.group(request), "body": body}
-        )
+        line: dict[str, Any] = {"custom_id": key, "body": {"model": self._model, **fields}}
+        if self._server.names_endpoint:
+            line |= {"method": "POST", "url": self.group(request)}
+        return orjson.dumps(line)
 
-    async def submit(self, batch: Prepared, uploaded: Callable[[str], Awaitable[None]]) -> str:
-        """Upload the file, unless it is there, and start the batch."""
-        answer: Any = None
-        file = batch.uploaded
-        if file is None:
-            answer = await self._upload(batch)
-            file = id_of(answer)
-            # Noted before the batch is started: after a crash in between, the file is not uploaded
-            # again, and a batch that was started all the same is found by it.
-            await uploaded(file)
-        await self._check_read(file, answer)
-        body = {
-            "input_file_id": file,
-            "endpoint": batch.group,
-            "completion_window": self._window,
-            "metadata": {TAG: batch.tag},
-        }
-        return id_of(await self._http.ask("POST", "/batches", orjson.dumps(body)))
+    def read(self, payload: Any, request: Request) -> Response:
+        """Return the answer that a line holds."""
+        if self._responses:
+            return responses_format.read_response(payload, request, None)
+        return openai_format.read_response(payload, request, None)
 
-    async def _upload(self, batch: Prepared) -> Any:
+
+class OpenAIDialect(OpenAIFormat):
+    """The batch API of a server of OpenAI's kind."""
+
+    def __init__(
+        self,
+        http: BatchHttp,
+        model: str,
+        server: OpenAIServer,
+        *,
+        window: str = "24h",
+        responses: bool = False,
+    ) -> None:
+        super().__init__(model, server, responses=responses)
+        self._http, self._window = http, window
+
+    async def upload(self, file: Path) -> str:
+        """Upload the file."""
+        fields = dict(self._server.upload_fields)
+        if self._server.names_file:
+            fields["file_name"] = file.name
         try:
-            return await self._http.upload("/files", batch.file, {"purpose": "batch"})
+            answer = await self._http.upload(self._server.upload_path, file, fields)
         except ModelNotFound as error:
             raise ModelNotFound(
                 f"{quoted(error)}; if this server has no batch API, leave out "
                 f"{parameter('batch', 'True', typed='')}"
             ) from error
+        return read_id(answer)
 
-    async def _check_read(self, file: str, answer: Any) -> None:
-        """Check that the server has read an uploaded file; only Azure refuses batches before that.
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
+        """Start a batch of the uploaded file."""
+        if self._server.checks_file:
+            answer = await self._http.ask("GET", f"/files/{batch.uploaded}")
+            status = answer.get("status") if isinstance(answer, Mapping) else None
+            if str(status).lower() in _UNREAD:
+                raise FileUnread(
+                    f"the provider has not read the uploaded file {batch.uploaded} ({status})"
+                )
+        body: dict[str, Any] = {
+            "input_file_id": batch.uploaded,
+            "endpoint": batch.group,
+            "completion_window": self._window,
+        }
+        if self._server.has_metadata:
+            body["metadata"] = {TAG: batch.tag}
+        return read_id(_batch_in(await self._http.ask("POST", "/batches", orjson.dumps(body))))
 
-        Args:
-            file: The server's name of it.
-            answer: What the server said of it last; `None` if it was uploaded earlier.
-
-        Raises:
-            FileUnread: It has not.
-        """
-        if answer is None and not self._version:
-            answer = await self._http.ask("GET", f"/files/{file}")
-        status = answer.get("status") if isinstance(answer, Mapping) else None
-        if str(status).lower() in _UNREAD:
-            raise FileUnread(f"the provider has not read the uploaded file {file} ({status})")
-
-    async def find(self, batch: Prepared) -> str | None:
-        """Look through the batches made since, newest first, for our tag or our file."""
-        after = ""
-        while True:
-            page = await self._http.ask("GET", f"/batches?limit={PAGE}{after}")
-            listed = listed_in(page)
-            if (own := own_of(listed, batch)) is not None:
-                return own
-            # Newest first, so what is older than our batch ends the search: an account may have
-            # thousands.
-            oldest = listed[-1].get("created_at") if listed else None
-            done = not isinstance(oldest, int | float) or oldest < batch.since - CLOCK_SECONDS
-            if done or not page.get("has_more"):
-                return None
-            after = f"&after={id_of(listed[-1])}"
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
+        """Look through the list of batches for our tag or our file."""
+        query: str | None = self._server.first_page
+        while query is not None:
+            page = await self._http.ask("GET", f"/batches{query}")
+            listed = _listed_in(page)
+            if (batch_id := _find_in(listed, batch)) is not None:
+                return batch_id
+            query = _next_page(page, listed, batch.since - CLOCK_SECONDS)
+        return None
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        answer = await self._http.ask("GET", f"/batches/{batch_id}")
+        answer = _batch_in(await self._http.ask("GET", f"/batches/{batch_id}"))
         word = answer.get("status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")
@@ -169,11 +234,12 @@ class OpenAIBatches:
         files = tuple(
             answer[name] for name in ("output_file_id", "error_file_id") if answer.get(name)
         )
-        errors = _errors_in(answer) if word == "failed" else []
+        has_failed = word.lower() == "failed"
+        errors = _errors_in(answer) if has_failed else []
         return BatchStatus(
-            ended=word in _ENDED,
+            ended=word.lower() in _ENDED,
             word=word,
-            failure=_reasons(errors) if word == "failed" else None,
+            failure=_reasons(answer, errors) if has_failed and (errors or not files) else None,
             is_postponed=any(error.get("code") == _TOO_MUCH_ENQUEUED for error in errors),
             places=files,
         )
@@ -182,28 +248,156 @@ class OpenAIBatches:
         self, batch_id: str, status: BatchStatus, keys: Sequence[str]
     ) -> AsyncIterator[BatchResult]:
         """Yield the lines of both files."""
+        is_unrun = self._server.stopped_are_unrun and status.was_stopped
         for file in status.places:
             async for line in self._http.lines(f"/files/{file}/content"):
-                yield result_of(line, self._http.row_error)
-
-    def read(self, payload: Any, request: Request) -> Response:
-        """Return the answer that a line holds."""
-        if self._responses:
-            return responses_format.read_response(payload, request, None)
-        return openai_format.read_response(payload, request, None)
+                row = result_in(line, self._http.row_error)
+                yield replace(row, unrun=True) if is_unrun and row.error is not None else row
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
 
 
-def listed_in(page: Any) -> list[Mapping[str, Any]]:
-    """Return the batches on a page of the provider's list."""
-    rows = page.get("data") if isinstance(page, Mapping) else None
-    return [entry for entry in rows if isinstance(entry, Mapping)] if rows else []
+class FilesDialect(OpenAIFormat):
+    """A folder of files that vLLM's `run-batch`, or any program of its kind, answers.
+
+    TAG.input.jsonl has the requests, TAG.output.jsonl the answers, which must appear complete, by
+    renaming the file once it is written: `vllm run-batch` writes line by line, and nothing in its
+    file tells a finished run from one that died.
+    """
+
+    def __init__(self, folder: Path, model: str) -> None:
+        if not folder.is_dir():
+            raise ConfigurationError(
+                f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"
+            )
+        super().__init__(model, SERVERS["run-batch"])
+        self._folder = folder
+
+    async def upload(self, file: Path) -> None:
+        """Do nothing: the file and the batch are one."""
+
+    async def submit(self, batch: BatchRecord, file: Path) -> str:
+        """Put the requests into the folder; their name there is that of the batch."""
+
+        def copy() -> None:
+            target = self._folder / f"{batch.tag}{INPUT}"
+            part = target.with_suffix(".part")
+            with file.open("rb") as source, part.open("wb") as copied:
+                shutil.copyfileobj(source, copied)
+                copied.flush()
+                os.fsync(copied.fileno())
+            # what answers must never see half of the requests
+            part.replace(target)
+
+        await self._on_disk(copy)
+        return batch.tag
+
+    async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
+        """Return the name of the batch if its requests are there."""
+        there = await self._on_disk((self._folder / f"{batch.tag}{INPUT}").exists)
+        return batch.tag if there else None
+
+    async def status(self, batch_id: str) -> BatchStatus:
+        """Return whether the answers are there."""
+        there = await self._on_disk(self._output(batch_id).exists)
+        return BatchStatus(ended=there, word="completed" if there else "in_progress")
+
+    async def results(
+        self, batch_id: str, status: BatchStatus, keys: Sequence[str]
+    ) -> AsyncIterator[BatchResult]:
+        """Yield the lines of the answers."""
+        path = self._output(batch_id)
+
+        def some(lines: Iterator[bytes]) -> list[bytes]:
+            return list(islice(lines, LINES_AT_ONCE))
+
+        try:
+            with await asyncio.to_thread(path.open, "rb") as file:
+                number = 0
+                while lines := await asyncio.to_thread(some, file):
+                    for line in lines:
+                        number += 1
+                        if line.strip():
+                            yield _row_in(line, f"{path}:{number}")
+        except FileNotFoundError as error:
+            raise ResultsGone(f"{path} was removed") from error
+        except OSError as error:
+            raise ConnectionFailed(f"{path} cannot be read: {error}") from error
+
+    async def aclose(self) -> None:
+        """Do nothing: no file is held open."""
+
+    def _output(self, batch_id: str) -> Path:
+        return self._folder / f"{batch_id}{OUTPUT}"
+
+    async def _on_disk(self, work: Callable[[], Any]) -> Any:
+        try:
+            return await asyncio.to_thread(work)
+        except OSError as error:
+            # a shared disk may come back, as a server may
+            raise ConnectionFailed(f"{self._folder} cannot be used: {error}") from error
 
 
-def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
+def result_in(
+    line: Any, refused: Callable[[int, Any], ModelError], *, where: str = "the batch"
+) -> BatchResult:
+    """Return what a line of results says, which may be anything that JSON can hold."""
+    if not isinstance(line, Mapping) or not isinstance(line.get("custom_id"), str):
+        return UNREADABLE
+    key, answer, error = line["custom_id"], line.get("response"), line.get("error")
+    # newer versions of vLLM wrap the same error once more
+    details = error.get("error", error) if isinstance(error, Mapping) else error
+    if isinstance(answer, Mapping):
+        status = _row_status(answer)
+        if status == 200:
+            return BatchResult(key, payload=answer.get("body"))
+        return BatchResult(key, error=refused(status, error or answer.get("body")))
+    fields = details if isinstance(details, Mapping) else {"message": details}
+    code = fields.get("code")
+    reason = fields.get("message") or code or "it does not say why"
+    message = f"{where} did not answer this request: {reason}"
+    return BatchResult(
+        key,
+        error=http_errors.request_refused(message, 400, orjson.dumps({"error": details})),
+        # Only these were certainly not run: anything else may have been billed and is not asked
+        # twice.
+        unrun=isinstance(code, str) and code in _UNRUN,
+    )
+
+
+def _row_in(line: bytes, where: str) -> BatchResult:
+    def refused(status: int, body: Any) -> ModelError:
+        return http_errors.from_status(status, {}, orjson.dumps(body), where=where)
+
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return UNREADABLE
+    return result_in(row, refused, where=where)
+
+
+def _row_status(answer: Mapping[str, Any]) -> int:
+    """Return the status of one answer; without a usable one, its body decides."""
+    try:
+        return int(answer.get("status_code") or 200)
+    except (TypeError, ValueError):
+        return 200
+
+
+def _batch_in(answer: Any) -> Any:
+    """Return the batch itself, which Together wraps in some answers."""
+    return answer.get("job", answer) if isinstance(answer, Mapping) else answer
+
+
+def _listed_in(page: Any) -> list[Mapping[str, Any]]:
+    """Return the batches on a page of the list; Together's is a bare list."""
+    rows = page.get("data") if isinstance(page, Mapping) else page
+    return [entry for entry in rows if isinstance(entry, Mapping)] if isinstance(rows, list) else []
+
+
+def _find_in(listed: Iterable[Mapping[str, Any]], batch: BatchRecord) -> str | None:
     """Return the id of the listed batch that has our tag or was made of our file.
 
     Passes by those that are known: such as one that was refused since too much was enqueued, and
@@ -215,19 +409,35 @@ def own_of(listed: Iterable[Mapping[str, Any]], batch: Prepared) -> str | None:
         tag = (entry.get("metadata") or {}).get(TAG)
         file = entry.get("input_file_id")
         if tag == batch.tag or (file is not None and file == batch.uploaded):
-            return id_of(entry)
+            return read_id(entry)
     return None
+
+
+def _next_page(page: Any, listed: Sequence[Mapping[str, Any]], since: float) -> str | None:
+    """Return the query of the next page of batches; `None` if ours cannot be on it."""
+    if not isinstance(page, Mapping):
+        return None
+    # Groq's pages come in no documented order
+    paging = page.get("paging")
+    if isinstance(paging, Mapping) and (cursor := paging.get("next_cursor")):
+        return f"?cursor={quote(str(cursor), safe='')}"
+    # OpenAI's newest first, so what is older than our batch ends the search: an account may have
+    # thousands
+    oldest = listed[-1].get("created_at") if listed else None
+    if not page.get("has_more") or not isinstance(oldest, int | float) or oldest < since:
+        return None
+    return f"?limit={PAGE}&after={read_id(listed[-1])}"
 
 
 def _errors_in(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the errors of a whole batch."""
-    # OpenAI wraps the list in an object, Groq does not.
+    # OpenAI wraps the list in an object, Groq does not
     errors = answer.get("errors")
     listed = errors.get("data") if isinstance(errors, Mapping) else errors
     return [e for e in listed if isinstance(e, Mapping)] if isinstance(listed, list) else []
 
 
-def _reasons(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return why a whole batch was refused."""
+def _reasons(answer: Mapping[str, Any], errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return why a whole batch was refused; Together says it in one text."""
     reasons = "; ".join(str(e.get("message") or e.get("code")) for e in errors[:3])
-    return reasons or "the provider does not say why"
+    return str(reasons or answer.get("error") or "the provider does not say why")

@@ -4,64 +4,59 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import Endpoint, read_address, split_address
-from textassay.runtime.batches.anthropic import AnthropicBatches
-from textassay.runtime.batches.files import FileBatches
-from textassay.runtime.batches.gemini import GeminiBatches
-from textassay.runtime.batches.groq import GroqBatches
+from textassay.runtime.batches.anthropic import AnthropicDialect
+from textassay.runtime.batches.dialect import Dialect
+from textassay.runtime.batches.gemini import GeminiDialect
 from textassay.runtime.batches.http import BatchHttp
-from textassay.runtime.batches.openai import OpenAIBatches
-from textassay.runtime.batches.provider import BatchProvider, Limits
-from textassay.runtime.batches.together import TogetherBatches
+from textassay.runtime.batches.openai import SERVERS, FilesDialect, OpenAIDialect, OpenAIServer
 from textassay.runtime.errors import ConfigurationError, parameter
 
-ADDRESSES = {
-    "openai": "https://api.openai.com/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "together_ai": "https://api.together.xyz/v1",
-    "anthropic": "https://api.anthropic.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta",
-}
-KEYS = {
-    "openai": ("OPENAI_API_KEY",),
-    "azure": ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"),
-    "groq": ("GROQ_API_KEY",),
-    "together_ai": (
-        "TOGETHER_API_KEY",
-        "TOGETHER_AI_API_KEY",
-        "TOGETHERAI_API_KEY",
-        "TOGETHER_AI_TOKEN",
+
+@dataclass(frozen=True)
+class Provider:
+    """Where litellm finds a provider for single calls, and batches find it, too."""
+
+    address: str | None = None
+    bases: tuple[str, ...] = ()
+    """Variables of the environment with another address: the first that is set."""
+    keys: tuple[str, ...] = ()
+    """Variables with the key: the first that is set."""
+
+
+PROVIDERS = {
+    "direct": Provider(),
+    "responses": Provider(),
+    "openai": Provider(
+        "https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), ("OPENAI_API_KEY",)
     ),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "azure": Provider(None, ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")),
+    "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), ("GROQ_API_KEY",)),
+    "together_ai": Provider(
+        "https://api.together.xyz/v1",
+        ("TOGETHER_AI_API_BASE",),
+        ("TOGETHER_API_KEY", "TOGETHER_AI_API_KEY", "TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN"),
+    ),
+    "anthropic": Provider(
+        "https://api.anthropic.com/v1",
+        ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+        ("ANTHROPIC_API_KEY",),
+    ),
+    "gemini": Provider(
+        "https://generativelanguage.googleapis.com/v1beta",
+        ("GEMINI_API_BASE",),
+        ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    ),
 }
-"""Variables that hold the key, as litellm reads them for single calls: the first that is set."""
-LIMITS = {
-    # The guide allows 200 MB, the API reference 100.
-    "groq": Limits(50_000, 100_000_000),
-    "azure": Limits(100_000, 200_000_000),
-    "together_ai": Limits(50_000, 100_000_000),
-}
-BASES = {
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "azure": ("AZURE_API_BASE",),
-    "groq": ("GROQ_API_BASE",),
-    "together_ai": ("TOGETHER_AI_API_BASE",),
-    "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
-    "gemini": ("GEMINI_API_BASE",),
-}
-"""Variables that litellm reads the address from if none is given: the first that is set."""
 GEMINI_BYTES = 2**30
 """Longest answer of Gemini, where all answers of a batch come in one."""
-OPENAI_LIMITS = Limits(50_000, 200_000_000)
-KNOWN = ("direct", "responses", "openai", "azure", "groq", "together_ai", "anthropic", "gemini")
 
 
-def open_provider(
+def open_dialect(
     name: str,
     *,
     api_base: str | None,
@@ -69,7 +64,7 @@ def open_provider(
     endpoint: Endpoint,
     files: Path | None = None,
     window: str = "24h",
-) -> BatchProvider:
+) -> Dialect:
     """Return the batch API of a model.
 
     Args:
@@ -86,49 +81,41 @@ def open_provider(
     """
     provider, _, model = name.partition("/")
     if files is not None and model:
-        return FileBatches(files, model)
-    if provider not in KNOWN or not model:
+        return FilesDialect(files, model)
+    if provider not in PROVIDERS or not model:
         raise ConfigurationError(
             f"no batch API is known for {name!r}; {parameter('batch', 'True', typed='')} takes "
-            f"models of {', '.join(KNOWN)}, and with {parameter('batch_files', 'DIR')} those that "
-            "vLLM's run-batch answers"
+            f"models of {', '.join(PROVIDERS)}, and with {parameter('batch_files', 'DIR')} those "
+            "that vLLM's run-batch answers"
         )
     if window != "24h" and provider != "groq":
         raise ConfigurationError(
             f"batches of {name!r} take 24 hours at most: leave out "
             f"{parameter('batch_window', window)}"
         )
-    base = api_base or _first_set(BASES.get(provider, ())) or ADDRESSES.get(provider)
+    known = PROVIDERS[provider]
+    base = api_base or _first_set(known.bases) or known.address
     if base is None:
         raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
     base = batch_address(provider, base, endpoint)
     login = read_address(base).login  # as with single calls, in place of what the environment has
-    key = api_key or ("" if login else _first_set(KEYS.get(provider, ())) or "")
+    key = api_key or ("" if login else _first_set(known.keys) or "")
     if provider == "anthropic":
         headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     elif provider == "gemini":
         headers = {"x-goog-api-key": key}
     else:
-        own = endpoint.key_header or ("api-key" if provider == "azure" else None)
-        headers = {own: key} if own else {"Authorization": f"Bearer {key}"}
+        header = endpoint.key_header or ("api-key" if provider == "azure" else None)
+        headers = {header: key} if header else {"Authorization": f"Bearer {key}"}
     if provider == "gemini":
         endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, GEMINI_BYTES))
     http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
     if provider == "anthropic":
-        return AnthropicBatches(http, model)
+        return AnthropicDialect(http, model)
     if provider == "gemini":
-        return GeminiBatches(http, model)
-    if provider == "together_ai":
-        return TogetherBatches(http, model, limits=LIMITS[provider])
-    if provider == "groq":
-        return GroqBatches(http, model, limits=LIMITS[provider], window=window)
-    return OpenAIBatches(
-        http,
-        model,
-        limits=LIMITS.get(provider, OPENAI_LIMITS),
-        version="" if provider == "azure" else "/v1",
-        responses=provider == "responses",
-    )
+        return GeminiDialect(http, model)
+    server = SERVERS.get(provider, OpenAIServer())
+    return OpenAIDialect(http, model, server, window=window, responses=provider == "responses")
 
 
 def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:

@@ -15,20 +15,21 @@ import pytest
 from tests.batch_server import Faults, serve_batches
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.batches.batch import BatchContext, BatchUnfinished
 from textassay.runtime.batches.book import BatchBook
-from textassay.runtime.batches.job import BatchUnfinished
-from textassay.runtime.batches.patience import Patience
-from textassay.runtime.batches.provider import FileUnread
-from textassay.runtime.batches.providers import open_provider
-from textassay.runtime.batches.queue import BatchQueue
+from textassay.runtime.batches.dialect import FileUnread
+from textassay.runtime.batches.model import BatchQueue
+from textassay.runtime.batches.polling import Availability, PollPolicy
+from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.cache import Keys, encode_answer
+from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = pytest.mark.asyncio
-QUICK = Patience(quiet=0.01, poll=0.01, outage=1.0, call=10.0)
+QUICK = PollPolicy(quiet=0.01, interval=0.01, outage=1.0, call=10.0)
 
 
 class Killed(Exception):
@@ -72,6 +73,13 @@ def asked(number: int) -> list[Request]:
     ]
 
 
+def batch_queue(backend, dialect, book, store, *, policy=QUICK, submit_only=False):
+    """A queue as `connected` makes it."""
+    mask, provider = MaskedModel(backend, ()), Availability(backend.name)
+    context = BatchContext(dialect, book, store, mask, policy, provider, submit_only)
+    return BatchQueue(backend, context)
+
+
 @asynccontextmanager
 async def opened(
     tmp_path,
@@ -81,7 +89,7 @@ async def opened(
     after=False,
     put=None,
     name="direct/m",
-    patience=QUICK,
+    policy=QUICK,
     submit_only=False,
     late=None,
 ):
@@ -101,16 +109,8 @@ async def opened(
     backend = ScriptedModel(["x"], name=name)
     # The address of an Azure resource has no path: litellm and our adapter add their own.
     address = server.url.removesuffix("/v1") if name.startswith("azure/") else server.url
-    provider = open_provider(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
-    queue = BatchQueue(
-        backend,
-        provider,
-        book,
-        store,
-        identity=backend.identity,
-        patience=patience,
-        submit_only=submit_only,
-    )
+    dialect = open_dialect(name, api_base=address, api_key="key-of-the-test", endpoint=Endpoint())
+    queue = batch_queue(backend, dialect, book, store, policy=policy, submit_only=submit_only)
     try:
         yield queue
     finally:
@@ -146,7 +146,7 @@ async def test_a_file_that_is_never_read_stops_the_run(tmp_path):
     """Resumable: the file is looked at again, and not uploaded again."""
     async with serve_batches(Faults(unread=1_000_000)) as server:
         got = await session(
-            tmp_path, server, asked(3), name="azure/m", patience=replace(QUICK, unread=0.0)
+            tmp_path, server, asked(3), name="azure/m", policy=replace(QUICK, unread=0.0)
         )
         assert all(isinstance(answer, FileUnread) and answer.stops_run for answer in got)
         assert not server.batches
@@ -199,7 +199,7 @@ async def test_what_is_collected_while_a_distant_store_replies_is_not_asked_agai
     async with serve_batches(Faults(unavailable=1)) as server:
         resumed = False
         given_up = replace(QUICK, outage=0.0)
-        async with opened(tmp_path, server, patience=given_up, late=late) as queue:
+        async with opened(tmp_path, server, policy=given_up, late=late) as queue:
             shown = await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
             assert {type(answer) for answer in shown} == {BatchUnfinished}
             resumed = True
@@ -296,7 +296,7 @@ async def test_what_was_given_up_is_not_put_into_another_batch(tmp_path):
     """Two batches in the journal with the same request would both be submitted after a crash."""
     requests = asked(3)
     async with serve_batches(Faults(unavailable=1)) as server:
-        async with opened(tmp_path, server, patience=replace(QUICK, outage=0.0)) as queue:
+        async with opened(tmp_path, server, policy=replace(QUICK, outage=0.0)) as queue:
             given_up = await asyncio.gather(*map(queue.generate, requests), return_exceptions=True)
             assert all(isinstance(answer, BatchUnfinished) for answer in given_up)
             assert all(isinstance(answer.__cause__, ServerFailed) for answer in given_up)
@@ -392,7 +392,7 @@ async def test_a_batch_that_cannot_be_followed_stops_the_run(tmp_path, status):
     """It may be running, so its requests are not asked otherwise; a resumed run collects it."""
     async with serve_batches() as server:
         server.faults.unfollowed = status
-        shown = await session(tmp_path, server, asked(3), patience=replace(QUICK, outage=0.0))
+        shown = await session(tmp_path, server, asked(3), policy=replace(QUICK, outage=0.0))
         assert all(isinstance(answer, BatchUnfinished) and answer.stops_run for answer in shown)
         server.faults.unfollowed = 0
         shown = await session(tmp_path, server, asked(3))
@@ -431,9 +431,9 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
 @pytest.mark.parametrize("known", ["at once", "after a look"])
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
     """Until its parts find room; whoever asked is answered, and each request is run once."""
-    patience = replace(QUICK, room=0.02)
+    policy = replace(QUICK, capacity=0.02)
     async with serve_batches(Faults(largest=12, told_late=known == "after a look")) as server:
-        shown = await session(tmp_path, server, asked(80), patience=patience)
+        shown = await session(tmp_path, server, asked(80), policy=policy)
         assert all(isinstance(answer, Response) for answer in shown)
         assert set(server.billed.values()) == {1}
         assert len(server.billed) == 80
@@ -443,9 +443,9 @@ async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known
 
 async def test_a_batch_without_room_that_is_not_divided_stops_the_run(tmp_path):
     """It is submitted by a resumed one."""
-    patience = replace(QUICK, room=0.02)
+    policy = replace(QUICK, capacity=0.02)
     async with serve_batches(Faults(largest=1)) as server:
-        shown = await session(tmp_path, server, asked(4), patience=patience)
+        shown = await session(tmp_path, server, asked(4), policy=policy)
         assert all(isinstance(answer, BatchUnfinished) for answer in shown)
         server.faults.largest = None
         shown = await session(tmp_path, server, asked(4))

@@ -1,0 +1,460 @@
+"""One batch, from its requests to their answers: a state machine that survives its process.
+
+prepared -> uploaded -> submitted -> ended -> collected. Each state is journaled before the next
+step is taken, so that whatever a crash interrupts is taken up again from the last one. Answers are
+stored before their callers are woken, and a batch counts as collected only when all of its answers
+are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar, cast
+
+from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.openai_probabilities import choices_as_request, read_choices
+from textassay.runtime.batches.book import BatchBook
+from textassay.runtime.batches.dialect import (
+    UNREADABLE,
+    BatchRecord,
+    BatchStatus,
+    Dialect,
+    FileUnread,
+    ResultsGone,
+    Undecided,
+)
+from textassay.runtime.batches.polling import (
+    FIRST_PAUSE,
+    Availability,
+    Polling,
+    PollPolicy,
+    loop_time,
+)
+from textassay.runtime.calls.cache import encode_answer, look_up
+from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.errors import (
+    AnswerTooLong,
+    CapabilityError,
+    FatalModelError,
+    ModelError,
+    ModelNotFound,
+    RateLimited,
+    RequestRefused,
+    TimedOut,
+    TransientError,
+    quoted,
+)
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
+from textassay.runtime.storage.answers import AnswerStore
+
+MAX_ATTEMPTS = 2
+"""Batches in which a request is put that was not run: the second is the last."""
+MIN_DIVIDED = 10
+"""Most requests of a batch that is not divided any further."""
+AT_ONCE = 500
+"""Answers that are looked up, or kept, together."""
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class BatchUnfinished(ModelError):
+    """A batch cannot be followed for now; the run stops, and a resumed one goes on with it.
+
+    Its requests may be running: to ask them in another way could pay for them twice.
+    """
+
+    stops_run = True
+
+
+class MissingAnswer(ModelError):
+    """An ended batch says nothing of a request, which may have been paid for."""
+
+
+class Call:
+    """A request, those who wait for its answer, and the batch that will answer it."""
+
+    def __init__(self, key: str, request: Request | ChoicesRequest) -> None:
+        self.key, self.request = key, request
+        self.batch: Batch | None = None
+        self._waiting: list[asyncio.Future[AnyResponse]] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for the answer."""
+        return bool(self._waiting)
+
+    @contextmanager
+    def waiting(self) -> Iterator[asyncio.Future[AnyResponse]]:
+        """Have a future for the answer; what comes from now on is not missed."""
+        future: asyncio.Future[AnyResponse] = asyncio.get_running_loop().create_future()
+        # asyncio logs an exception that is never retrieved, and the caller may have left
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._waiting.append(future)
+        try:
+            yield future
+        finally:
+            self._waiting.remove(future)
+
+    def answer(self, answer: AnyResponse) -> None:
+        """Wake who waits for the answer."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(answer)
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error where the answer is waited for."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What all batches of a model share."""
+
+    dialect: Dialect
+    book: BatchBook
+    store: AnswerStore
+    mask: MaskedModel
+    policy: PollPolicy
+    provider: Availability
+    submit_only: bool = False
+    """Whether the run stops once everything is submitted."""
+
+
+@dataclass
+class _Results:
+    """What the lines of an ended batch say of its requests."""
+
+    answered: set[str] = field(default_factory=set)
+    """Keys of requests whose answers are kept."""
+    failed: dict[str, ModelError] = field(default_factory=dict)
+    """Why others have none, by key."""
+    unrun: set[str] = field(default_factory=set)
+    """Keys of requests that were certainly not run."""
+    ignored: int = 0
+    """Lines that are unknown, repeated or unreadable."""
+    unreadable: int = 0
+    lost: ModelError | None = None
+    """Why there are no further lines."""
+
+    def error(self, key: str, status: BatchStatus) -> ModelError:
+        """Return why a request has no answer."""
+        if key in self.failed:
+            return self.failed[key]
+        if status.failure is not None:
+            message = f"the provider refused the whole batch: {status.failure}"
+            return http_errors.request_refused(message, 400, status.failure)
+        if self.lost is not None:
+            return self.lost
+        return MissingAnswer(f"the batch ended ({status.word}) without an answer to this request")
+
+
+class Batch:
+    """One batch of a model, which `advance` carries to its end step by step.
+
+    Once it is collected, every request has an answer or an error, or is among those that remain
+    for another batch.
+    """
+
+    def __init__(
+        self,
+        context: BatchContext,
+        record: BatchRecord,
+        calls: Iterable[Call],
+        lines: Sequence[bytes] | None = None,
+    ) -> None:
+        self.record = record
+        self.calls = {call.key: call for call in calls}
+        self.is_waiting = False
+        """Whether there is nothing to do until the provider has run a batch."""
+        self.remaining: list[Call] = []
+        """Requests to be asked in another batch."""
+        self.next_attempt = record.attempt
+        """That of a batch with the remaining requests."""
+        self.is_divided = False
+        """Whether the remaining requests are to be two batches."""
+        self._context, self._book, self._dialect = context, context.book, context.dialect
+        self._polling = Polling(context.policy, context.provider)
+        self._lines = lines  # as the provider takes them; `None` once they are written down
+        self._is_resumed = self._may_be_started = lines is None
+        self._status: BatchStatus | None = None  # once it has ended
+        self._was_unreadable = False
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether nothing more is to be expected of it."""
+        return self.record.state == "collected"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a later session would go on with it: it is written down and not collected."""
+        return self.record.tag in self._book.records and not self.is_collected
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether it has ended, and its answers are being fetched."""
+        return self._status is not None
+
+    async def advance(self, *, is_other_running: bool) -> float:
+        """Take the next step; return the seconds to wait before the one after it.
+
+        The end of another batch that is running makes room for this one.
+        """
+        if self._lines is not None:
+            await self._prepare(self._lines)
+            return 0.0
+        began = loop_time()
+        try:
+            pause = await self._step()
+        except FileUnread as error:
+            pause = self._polling.unread(error)
+        except Undecided as error:
+            self.is_waiting = True
+            pause = self._polling.undecided(error)
+        except AnswerTooLong:
+            raise
+        except TransientError as error:
+            if not isinstance(error, RateLimited) or self.record.id is not None:
+                self._may_be_started = True  # all the same
+                return self._polling.outage(error, began)
+            pause = await self._wait_for_capacity(error, is_other_running)
+        self._polling.answered()
+        return pause
+
+    async def _prepare(self, lines: Sequence[bytes]) -> None:
+        requests = ((call.key, call.request) for call in self.calls.values())
+        await self._book.prepare(self.record, requests, lines)
+        self._lines = None  # up to hundreds of megabytes, and batches take hours
+        self.record = self._book.records[self.record.tag]
+
+    async def _step(self) -> float:
+        """Ask the provider for what comes next; return the seconds to wait after it."""
+        if self.record.id is None:
+            await self._submit()
+            return 0.0
+        if self._status is None:
+            return await self._look(self.record.id)
+        return await self._collect(self.record.id, self._status)
+
+    async def _submit(self) -> None:
+        """Submit the batch, unless that was done already."""
+        try:
+            batch_id = await self._find_or_start()
+        except (FatalModelError, RequestRefused):
+            if not self._may_be_started:  # it is what was refused
+                await self._close(failed=len(self.calls))
+            raise
+        if batch_id is not None:
+            # A crash before this row leaves a batch without an id, which `find` looks for after a
+            # restart.
+            await self._book.note(self.record.tag, "submitted", id=batch_id)
+
+    async def _find_or_start(self) -> str | None:
+        """Start the batch unless it is found at the provider; `None` if it was dissolved."""
+        record, file = self.record, self._book.input(self.record.tag)
+        if self._may_be_started:
+            # a batch whose id was never noted is looked for: those with an id are others
+            record.known |= self._book.ids
+            batch_id = await self._in_time(self._dialect.find(record, self.calls.keys()), 10)
+            if batch_id is not None:
+                return batch_id
+            if self._is_resumed and await self._dissolve_if_answered():
+                return None
+        # Found nowhere, so it was not started: retries after a plain refusal need not look again.
+        self._may_be_started = False
+        if record.uploaded is None:
+            uploaded = await self._in_time(self._dialect.upload(file), 10)
+            if uploaded is not None:
+                # Noted before the batch is started: after a crash in between, the file is not
+                # uploaded again, and a batch that was started all the same is found by it.
+                await self._book.note(record.tag, "uploaded", uploaded=uploaded)
+        return await self._in_time(self._dialect.submit(record, file), 10)
+
+    async def _dissolve_if_answered(self) -> bool:
+        """Dissolve a batch that was never submitted if some of it has been answered otherwise.
+
+        Single calls may have done so when an earlier session gave the batch up. What has no answer
+        yet remains for another batch.
+        """
+        answers: dict[str, AnyResponse] = {}
+        keys = iter(self.calls)
+        # together, as a distant store answers many as soon as one
+        while some := list(islice(keys, AT_ONCE)):
+            found = await gather([look_up(self._context.store, key) for key in some])
+            answers |= {k: answer for k, answer in zip(some, found, strict=True) if answer}
+        if not answers:
+            return False
+        # Before the rest is queued: after a crash in between, the run asks for it as for what is
+        # new, while two batches in the journal would both be submitted.
+        await self._close(answered=len(answers))
+        for key, answer in answers.items():
+            self.calls[key].answer(answer)
+        self.remaining = [call for key, call in self.calls.items() if key not in answers]
+        return True
+
+    async def _wait_for_capacity(self, error: RateLimited, is_other_running: bool) -> float:
+        """Wait for room for the batch, or divide it: it may be larger than the account allows."""
+        # who only submits does not wait until others have ended, which may take a day
+        waits = is_other_running and not (self._context.submit_only or self._may_be_started)
+        try:
+            return self._polling.no_capacity(error, is_other_running=waits)
+        except RateLimited:
+            if self._may_be_started or len(self.calls) <= MIN_DIVIDED:
+                raise
+        _log.warning(
+            "batch %s of %d requests has found no room, and is divided",
+            self.record.tag,
+            len(self.calls),
+        )
+        # before the halves are written down: a crash in between leaves requests that are new
+        await self._close()
+        self.remaining, self.is_divided = list(self.calls.values()), True
+        return 0.0
+
+    async def _look(self, batch_id: str) -> float:
+        """Take a look at the submitted batch."""
+        try:
+            status = await self._in_time(self._dialect.status(batch_id), 1)
+        except ModelNotFound as error:
+            raise self._unknown(error) from error
+        self.is_waiting = not status.ended
+        if not status.ended:
+            return self._polling.look_again()
+        if status.is_postponed:
+            # The provider took it, looked at its file, and found that too much is enqueued.
+            await self._book.note(self.record.tag, "uploaded", id=None, refused=batch_id)
+            self._is_resumed = self._may_be_started = False
+            raise RateLimited(status.failure or status.word)
+        if self.record.state != "ended":
+            await self._book.note(self.record.tag, "ended", status=status.word)
+        self._status = status
+        return 0.0
+
+    def _unknown(self, error: ModelError) -> BatchUnfinished:
+        """Return the error of a batch that the provider does not know.
+
+        Its requests are not asked again by themselves: with another key they are merely not seen.
+        """
+        record = self.record
+        days = (time.time() - record.since) / 86400
+        return BatchUnfinished(
+            f"the provider does not know batch {record.id} of {self._context.provider.name}, made"
+            f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
+            f" deleted. To give it up, remove the lines with {record.tag} from {self._book.path};"
+            f" its requests are then asked again ({quoted(error)})"
+        )
+
+    async def _collect(self, batch_id: str, status: BatchStatus) -> float:
+        """Store all answers and wake their callers; what was not run remains."""
+        # Repeated in each attempt: answers that were kept already are simply kept again.
+        results = _Results()
+        await self._in_time(self._read(results, batch_id, status), 30)
+        # A line that cannot be read may have been damaged on its way.
+        if results.unreadable and not self._was_unreadable:
+            self._was_unreadable = True
+            return min(FIRST_PAUSE, self._context.policy.interval)
+        await self._close(answered=len(results.answered), failed=len(results.failed))
+        if results.ignored:
+            _log.warning(
+                "batch %s: %d rows were unknown, repeated or unreadable",
+                self.record.tag,
+                results.ignored,
+            )
+        for key, call in self.calls.items():
+            if key in results.answered:
+                continue
+            reason = results.error(key, status)
+            # An attempt that was never run costs nothing; one that nobody waits for any more is not
+            # repeated.
+            was_run = key not in results.unrun and (key in results.failed or not status.was_stopped)
+            is_worth_another = not was_run or isinstance(reason, TransientError)
+            if is_worth_another and self.record.attempt < MAX_ATTEMPTS and call.is_awaited:
+                self.remaining.append(call)
+            else:
+                call.fail(reason)
+        self.next_attempt = self.record.attempt + 1
+        return 0.0
+
+    async def _read(self, results: _Results, batch_id: str, status: BatchStatus) -> None:
+        """Read what the provider says of each request, and keep the answers."""
+        pending: dict[str, Any] = {}
+        try:
+            async for row in self._dialect.results(batch_id, status, tuple(self.calls)):
+                if row.key not in self.calls or row.key in results.answered or row.key in pending:
+                    results.ignored += 1
+                    results.unreadable += row is UNREADABLE
+                elif row.error is not None:
+                    results.failed[row.key] = row.error
+                    if row.unrun:
+                        results.unrun.add(row.key)
+                else:
+                    pending[row.key] = row.payload
+                    if len(pending) >= AT_ONCE:
+                        await self._keep_all(pending, results)
+        except ResultsGone as error:
+            results.lost = error
+        except ModelError:
+            await self._keep_all(pending, results)  # what was read so far is paid for
+            raise
+        await self._keep_all(pending, results)
+
+    async def _keep_all(self, pending: dict[str, Any], results: _Results) -> None:
+        while pending:
+            some = list(islice(pending, AT_ONCE))
+            # Together, so that the store commits them in one transaction.
+            await gather(self._keep(key, pending.pop(key), results) for key in some)
+
+    async def _keep(self, key: str, payload: Any, results: _Results) -> None:
+        """Keep an answer and wake who waits for it, or note why it cannot be used."""
+        request = self.calls[key].request
+        plain = plain_request(request)
+
+        async def read(_: Request) -> Response:
+            return self._dialect.read(payload, plain)
+
+        try:
+            answer: AnyResponse = await self._context.mask.around(plain, read)
+            if isinstance(request, ChoicesRequest):
+                answer = read_choices(cast(Response, answer), request)
+        except CapabilityError as error:
+            results.failed[key] = RequestRefused(str(error))
+        except ModelError as error:
+            results.failed[key] = error
+        else:
+            # Kept before the waiter is woken: it may end the process as soon as it has the answer.
+            await self._context.store.put(key, encode_answer(answer))
+            self.calls[key].answer(answer)
+            results.answered.add(key)
+            results.failed.pop(key, None)
+
+    async def _close(self, *, answered: int = 0, failed: int = 0) -> None:
+        """Note that nothing more is to be expected of the batch, and forget its requests."""
+        tag = self.record.tag
+        await self._book.note(tag, "collected", answered=answered, failed=failed)
+        # Only after "collected" is on the disk: until then a crash needs the requests.
+        self._book.forget(tag)
+
+    async def _in_time(self, work: Awaitable[T], times: int) -> T:
+        try:
+            async with asyncio.timeout(times * self._context.policy.call):
+                result = await work
+        except TimeoutError as error:
+            raise TimedOut(
+                f"the batch API of {self._context.provider.name} did not answer in time"
+            ) from error
+        self._context.provider.has_answered = True
+        return result
+
+
+def plain_request(request: Request | ChoicesRequest) -> Request:
+    """Return the request that is sent: of choices, the one whose alternatives hold them."""
+    return request if isinstance(request, Request) else choices_as_request(request)
