@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from textassay.learning import find_leaks, group_codes
-from textassay.learning.beside import Pool
+from textassay.learning.pooling import Pool
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
 from textassay.meta.score_files import Recorded

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from textassay.learning.kernel import MAX_ROWS, KernelSum, learn_kernel
+from textassay.learning.regression import MAX_KERNEL_ROWS, KernelSum, fit_kernel
 from textassay.learning.training import Training
 
 
@@ -20,7 +20,7 @@ def training(n=60, width=3, per_group=3, seed=0):
 
 def test_it_is_scikit_learns_with_the_chosen_penalty_and_width():
     rows = training()
-    learned = learn_kernel(rows)
+    learned = fit_kernel(rows)
     width, penalty = learned.notes["width"] * 3, learned.notes["penalty_per_row"]
     theirs = KernelRidge(alpha=penalty * 60, kernel="rbf", gamma=1 / (2 * width))
     theirs.fit(rows.features, rows.target - rows.target.mean())
@@ -31,12 +31,12 @@ def test_it_is_scikit_learns_with_the_chosen_penalty_and_width():
 
 def test_a_curve_that_no_weighted_sum_follows_is_learned():
     new = training(300, seed=1)
-    predicted = learn_kernel(training(300)).predictor.predict(new.features)
+    predicted = fit_kernel(training(300)).predictor.predict(new.features)
     assert np.corrcoef(predicted, new.target)[0, 1] > 0.95
 
 
 def test_contributions_are_shapley_values_with_the_mean_for_what_is_not_known():
-    predictor = learn_kernel(training()).predictor
+    predictor = fit_kernel(training()).predictor
     row = np.array([0.7, -1.2, 0.4])
     expected, orders = np.zeros(3), list(permutations(range(3)))
     for order in orders:
@@ -60,5 +60,5 @@ def test_contributions_of_many_features_add_up_to_the_prediction():
 
 @pytest.mark.parametrize("per_group", [4, 700])
 def test_a_predictor_holds_at_most_so_many_rows(per_group):
-    learned = learn_kernel(training(1400, per_group=per_group))
-    assert len(learned.predictor.rows) <= MAX_ROWS
+    learned = fit_kernel(training(1400, per_group=per_group))
+    assert len(learned.predictor.rows) <= MAX_KERNEL_ROWS
