@@ -18,8 +18,9 @@ from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
-from textassay.fitting.fit_from_scores import Learning, fit_recorded
-from textassay.learning import group_codes, split_rows
+from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.learn import Learning
+from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
 from textassay.runtime.data.dataset import Examples

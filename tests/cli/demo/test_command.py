@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.harness import Outcome, rows_of, textassay
+from tests.cli.harness import Outcome, select_examples, textassay
 from textassay.demo.layout import DemoFolder
 from textassay.demo.pipeline import LEARNING
 from textassay.demo.recipes import BASELINES, FITTED, NODES, TASKS, TRIVIAL, recipes_of
-from textassay.fitting.fit_from_scores import split
+from textassay.fitting.learn import split
 from textassay.fitting.table import Selection, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.methods.library import tasks
@@ -72,9 +72,11 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
         manifest = json.loads((folder / "manifest.json").read_bytes())
         assert manifest["models"][""]["name"] == "embedded"
         signed = f"method:{recipe.method}|model:embedded|"
-        assert all(signed in row["signature"] for row in rows_of(folder))
-    assert len(rows_of(done.layout.run(TASK, BASELINES.name))) == COUNT * len(TRIVIAL)
-    assert len({row["aspect"] for row in rows_of(done.layout.run(TASK, NODES.name))}) > judged
+        assert all(signed in row["signature"] for row in select_examples(folder))
+    assert len(select_examples(done.layout.run(TASK, BASELINES.name))) == COUNT * len(TRIVIAL)
+    assert (
+        len({row["aspect"] for row in select_examples(done.layout.run(TASK, NODES.name))}) > judged
+    )
     assert (done.layout.evaluator(TASK) / "report.txt").exists()
     assert len(done.outcome.err.splitlines()) == len(recipes_of(TASK)) + 3
     assert [found["task"] for found in agreement_of(done)["tasks"]] == [TASK]
@@ -114,7 +116,7 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
     nodes = f"{NODES.method}={done.layout.run(TASK, NODES.name)}"
     table = read_table(Examples(done.layout.data(TASK)), Selection(scores=read_files([nodes])))
     parts = split(table, LEARNING)
-    rows = rows_of(done.layout.run(TASK, FITTED))
+    rows = select_examples(done.layout.run(TASK, FITTED))
     assert {row["id"] for row in rows} == set(parts.test.ids)
     assert len(rows) == COUNT / 2 * len(tasks.load(TASK).aspects)
     assert not {id_.split("-")[0] for id_ in parts.test.ids} & {
@@ -129,7 +131,7 @@ def test_the_evidence_of_one_example_is_shown(done):
     shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Decisions")[0]
     row = next(
         row
-        for row in rows_of(done.layout.run("summarization", "decomp-eval"))
+        for row in select_examples(done.layout.run("summarization", "decomp-eval"))
         if (row["id"], row["aspect"]) == ("bridge-wrong", "consistency")
     )
     for piece in row["evidence"]:

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from textassay.agents.task import Task
 from textassay.display import Displayed
-from textassay.learning import Aggregator
+from textassay.learning.aggregators import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from textassay.learning import Aggregator, Pool, explain
+from textassay.learning.aggregators import Aggregator
+from textassay.learning.attribution import explain
+from textassay.learning.pooling import Pool
 from textassay.learning.training import Floats
 from textassay.methods.fitted.batched import Batched
 from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
