@@ -25,7 +25,7 @@ from textassay.calibration.correction import correct_mean, rogan_gladen
 from textassay.calibration.intervals import Linearized, mean_over_groups
 from textassay.calibration.maps import Scales, learn_map
 from textassay.calibration.paired import paired_difference
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import DataError
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from textassay.evaluation.spec import RunSpec
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.pairs import OTHER_OUTPUT

@@ -25,7 +25,7 @@ from scipy.special import stdtr
 
 from textassay.calibration.intervals import Estimate, Linearized
 from textassay.learning.splits import folds
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import DataError, UnknownName
 
 Metric = Literal["rmse", "match"]

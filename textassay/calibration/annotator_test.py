@@ -17,7 +17,7 @@ from textassay.calibration.columns import Columns
 from textassay.calibration.conformal import grid_of
 from textassay.calibration.maps import Scales, learn_map
 from textassay.display import Displayed
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError
 from textassay.table import Column, Flag, Note, Table

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
 from textassay.calibration.intervals import Linearized, mean_over_groups
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 _STEPS = 100
 _TOLERANCE = 1e-10

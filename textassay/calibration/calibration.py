@@ -16,8 +16,7 @@ from textassay.calibration.conformal import Grid, ScoreRanges, fit_cells, grid_o
 from textassay.calibration.maps import LearnedMap, Map, Scales, learn_map, read_map
 from textassay.calibration.prepared import one_signature
 from textassay.learning.splits import Mask, folds
-from textassay.meta.correlation import kendall, pearson, spearman
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Cell, Column, Note, Table
 

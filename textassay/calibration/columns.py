@@ -19,7 +19,7 @@ import numpy as np
 
 from textassay.calibration.judged import Judged, RatingScale
 from textassay.learning.splits import group_codes
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError

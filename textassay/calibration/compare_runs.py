@@ -17,9 +17,9 @@ from textassay.calibration.intervals import NO_ESTIMATE, Estimate, holm
 from textassay.calibration.judged import Judged, RatingScale
 from textassay.calibration.paired import paired_difference
 from textassay.learning.splits import group_codes
+from textassay.meta.agreement import Difference
+from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS
-from textassay.meta.significance import Difference
-from textassay.meta.significance import compare as compare_agreement
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Interval, Note, Table
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 MIN_CELL = 30
 """Rated rows from which a range of the judge's scores has a quantile of its own."""

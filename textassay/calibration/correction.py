@@ -25,7 +25,7 @@ from textassay.calibration.intervals import (
     Linearized,
     mean_over_groups,
 )
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 _MIN_YOUDEN = 0.1
 """Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""

@@ -29,7 +29,7 @@ from textassay.calibration.intervals import (
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.calibration.prepared import MAX_UNSCORED, assumptions
 from textassay.calibration.rated_range import rated_range
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 
 
 @dataclass(frozen=True, slots=True)

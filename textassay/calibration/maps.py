@@ -17,7 +17,7 @@ import numpy as np
 from textassay.calibration.isotonic import ClippedLine, Isotonic, fit_isotonic, fit_line, fit_shift
 from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.learning.splits import folds
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 
 MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 
 _PENALTY = 1e-3
 """Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings

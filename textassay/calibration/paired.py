@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from textassay.calibration.intervals import Linearized, mean_over_groups
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 FLIPS = 9_999
 """Random sign flips behind a p-value, unless there are few enough to try them all."""

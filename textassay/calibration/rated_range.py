@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 
 MAX_OUTSIDE = 0.05
 """Share of a system's scores outside the rated range above which it is refused."""

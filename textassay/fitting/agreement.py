@@ -29,12 +29,10 @@ from textassay.fitting.table import FeatureTable
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
-from textassay.meta.agreement import agreement_of
-from textassay.meta.bootstrap import resampled
+from textassay.meta.agreement import compute_agreement, difference_between
 from textassay.meta.correlation import COEFFICIENTS, pearson
-from textassay.meta.intervals import coefficient_interval, number_of_groups
+from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
 from textassay.meta.levels import pair_up
-from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
@@ -119,7 +117,7 @@ def _on_same_rows(
     rows: Json = {}
     for name, values in predictions.items():
         pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
-        agreement, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
+        agreement, count = compute_agreement(pairs, "dataset"), number_of_groups(pairs)
         # equal seeds over equal rows draw equal resamples, which pairs the differences below
         draws[name] = resampled(pairs, "dataset", resamples=resamples_for(agreement.n), seed=seed)
         rows[name] = {
@@ -266,7 +264,7 @@ def _mean_of_others(ratings: Floats, one: int) -> Floats:
 
 
 def _agreement_between(a: Floats, b: Floats) -> Json:
-    agreement = agreement_of(pair_up(a, b), "dataset")
+    agreement = compute_agreement(pair_up(a, b), "dataset")
     return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
 
 

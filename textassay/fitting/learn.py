@@ -24,7 +24,7 @@ from textassay.learning.attribution import (
 )
 from textassay.learning.splits import Mask, folds, hold_out, split_rows
 from textassay.learning.training import Floats
-from textassay.meta.agreement import agreement_of
+from textassay.meta.agreement import compute_agreement
 from textassay.meta.levels import pair_up
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.model import Json
@@ -206,7 +206,7 @@ def correlations(predicted: Floats, test: FeatureTable) -> Json:
     Rows without a prediction are left out, and `coverage` says how many there are.
     """
     agreements = [
-        agreement_of(pair_up(p, h), "dataset")
+        compute_agreement(pair_up(p, h), "dataset")
         for p, h in zip(predicted.T, test.human.T, strict=True)
     ]
     content: Json = {}

@@ -12,7 +12,7 @@ from textassay.evaluation.run import Run
 from textassay.gates.checks import Check, JudgeError, verdict_of
 from textassay.gates.wording import worst
 from textassay.learning.splits import group_codes
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.errors import UnknownName
 from textassay.runtime.messages import Example, Scale, Score
 

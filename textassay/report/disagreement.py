@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.messages import Scale
 
 _SHARE_OF_SCALE = 0.5

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.report.disagreement import gaps, unit_of
 from textassay.report.score_table import ScoreTable
 from textassay.report.source import DataSource, RunSource

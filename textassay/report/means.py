@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from textassay.calibration.intervals import Linearized
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.messages import Scale
 
 CONFIDENCE = 0.95

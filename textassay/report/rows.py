@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, evidence_lines, obtained
 from textassay.report.joined import Joined
 from textassay.report.score_table import OUTCOMES

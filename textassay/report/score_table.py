@@ -13,7 +13,7 @@ from typing import get_args
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.messages import Outcome, Scale, Score
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score

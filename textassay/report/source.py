@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import People
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.report.score_table import ScoreTable
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError

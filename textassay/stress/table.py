@@ -12,7 +12,7 @@ import numpy as np
 
 from textassay.calibration.intervals import mean_over_groups
 from textassay.learning.splits import group_codes
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edit import Edit, Expects
 from textassay.stress.families.position import LABEL_ORDER, LETTERS, SWAP

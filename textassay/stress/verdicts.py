@@ -22,7 +22,7 @@ from textassay.calibration.intervals import (
     holm,
     mean_over_groups,
 )
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.stress.edit import Expects
 
 Verdict = Literal["holds", "fails", "inconclusive"]

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from textassay.meta.score_files import Recorded, read_scores
-from textassay.meta.table import HasScores, recorded
+from textassay.meta.score_files import HasScores, Recorded, read_scores, recorded
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
 
