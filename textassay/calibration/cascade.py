@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Columns
+from textassay.calibration.columns import Columns, one_signature
 from textassay.calibration.conformal import ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import Map, Scales, learn_map
-from textassay.calibration.prepared import one_signature
 from textassay.learning.cascade import Rule
 from textassay.learning.splits import split_rows
 from textassay.meta.correlation import Codes, Floats

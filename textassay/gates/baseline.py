@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from textassay.calibration.columns import People
+from textassay.calibration.columns import Judged, People, read_judged
 from textassay.calibration.compare_runs import CompareRow, compare_runs
-from textassay.calibration.judged import Judged, read_judged
 from textassay.evaluation.run import Run
 from textassay.gates.checks import Check, JudgeError, verdict_of
 from textassay.gates.threshold import MAX_UNSCORED, scores_of
