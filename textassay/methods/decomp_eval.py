@@ -20,8 +20,7 @@ from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, How
-from textassay.tools.nltk_sentences import NltkSplitter
-from textassay.tools.sentences import DEFAULT_SPLITTER
+from textassay.tools.text import DEFAULT_SPLITTER, NltkSplitter
 
 
 class DecompEvalOptions(PromptOptions):

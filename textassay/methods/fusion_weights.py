@@ -19,7 +19,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Failure, Scale, Score
 from textassay.tools import Tool, ToolScorer
-from textassay.tools.dry_run import DryRunTool
+from textassay.tools.scorer import DryRunTool
 
 AT_ONCE = 64
 """Rated examples that are measured at the same time."""

@@ -12,7 +12,7 @@ from typing import Literal
 
 from textassay.runtime.messages import Example
 from textassay.stress.roles import Role
-from textassay.tools.sentences import RuleSplitter
+from textassay.tools.text import RuleSplitter
 
 Expects = Literal["unchanged", "lower", "higher", "lowest"]
 """What an edit should do to a score; `higher` is what `lower` means for aspects of which low is

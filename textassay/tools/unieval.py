@@ -19,7 +19,7 @@ from textassay.runtime.errors import ConfigurationError, ContextTooLong, Unknown
 from textassay.runtime.messages import Example
 from textassay.tools.engines.engine import Encoding, Engine, Head
 from textassay.tools.model_tool import ModelTool
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement, Need, references
 
 DEFAULT_UNIEVAL = {

@@ -17,9 +17,8 @@ from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Table
-from textassay.tools.extraction import Novelty
 from textassay.tools.overlap import Rouge
-from textassay.tools.surface import Length
+from textassay.tools.surface import Length, Novelty
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000

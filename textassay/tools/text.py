@@ -1,15 +1,26 @@
-"""Sentences of a text: a protocol, and a splitter by rules that needs no model and no download.
+"""Texts cut into words, n-grams, sentences, and windows that a model can take.
 
-The rules know list items, abbreviations, initials, quotations, the end marks of several scripts,
-and tokenized text (`a draw on sunday . he was`). One pass over the text: time is linear in its
-length, whatever it holds.
+A word is a run of letters and digits, with inner apostrophes and hyphens; Han characters and kana
+stand alone, since their scripts do not mark words. Nothing here is specific to English.
+
+Sentences are found by rules that need no model and no download: they know list items,
+abbreviations, initials, quotations, the end marks of several scripts, and tokenized text (`a draw
+on sunday . he was`). One pass over the text: time is linear in its length, whatever it holds.
+`NltkSplitter` cuts as several papers do.
+
+Windows hold texts that are longer than a model takes; every word lands in at least one, nothing is
+cut off.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from textassay.runtime.errors import ConfigurationError
 
 # Titles and the like, which a name or number follows: never the end of a sentence.
 _TITLES = """
@@ -48,6 +59,12 @@ _ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|
 _LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
 # Width of a line, in characters, that an editor or terminal may have wrapped.
 _HARD_WRAP = range(40, 121)
+# kana, CJK with its first extension, compatibility ideographs
+_HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# don't   state-of-the-art   2024   日
+_WORD = re.compile(rf"[{_HAN_KANA}]|[^\W_{_HAN_KANA}]+(?:['\u2019\-][^\W_{_HAN_KANA}]+)*")
+Count = Callable[[str], int]
+"""Tokens of a text, without special ones."""
 
 
 class SentenceSplitter(Protocol):
@@ -163,3 +180,130 @@ class RuleSplitter:
 
 DEFAULT_SPLITTER = RuleSplitter()
 """The default splitter of tools."""
+
+
+class NltkSplitter:
+    """Splits as `nltk.sent_tokenize` does.
+
+    Raises:
+        ConfigurationError: NLTK or its data `punkt_tab` is missing.
+    """
+
+    def __init__(self) -> None:
+        """Load the model, so that missing data is an error before any model is called."""
+        self._model = self._load()
+
+    @cached_property
+    def signature(self) -> str:
+        """`nltk-` with NLTK's version."""
+        return f"nltk-{version('nltk')}"
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences of a text; see `SentenceSplitter`."""
+        sentences: list[str] = self._model.tokenize(text)
+        return [stripped for sentence in sentences if (stripped := sentence.strip())]
+
+    @staticmethod
+    def _load() -> Any:
+        try:
+            from nltk.tokenize import PunktTokenizer
+        except ImportError as error:
+            raise ConfigurationError(
+                "sentences=nltk needs NLTK: pip install 'textassay[nltk]'"
+            ) from error
+        try:
+            return PunktTokenizer("english")
+        except LookupError as error:
+            raise ConfigurationError(
+                "sentences=nltk needs NLTK's data: python -m nltk.downloader punkt_tab"
+            ) from error
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, as written."""
+    return _WORD.findall(text)
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text without regard to case."""
+    return _WORD.findall(text.casefold())
+
+
+def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    """Iterate over all runs of `n` tokens, in order; none if there are fewer."""
+    return zip(*(tokens[i:] for i in range(n)), strict=False)
+
+
+def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
+    """Cut sentences that are too long between words, or inside a word that is too long itself.
+
+    Args:
+        sentences: Texts in order.
+        count: Tokens of a text.
+        limit: Most tokens of a piece, at least 1.
+    """
+    pieces: list[str] = []
+    for sentence in sentences:
+        pieces += [sentence] if count(sentence) <= limit else _cut(sentence, count, limit)
+    return pieces
+
+
+def pack_sentences(
+    sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
+) -> list[str]:
+    """Return windows of whole sentences, as long as fit.
+
+    Args:
+        sentences: Texts in order.
+        count: Tokens of a text.
+        limit: Most tokens of a window; longer sentences are cut.
+        overlap: Sentences that a window repeats from the one before, as far as they fit.
+    """
+    pieces = split_long(sentences, count, limit)
+    windows: list[str] = []
+    start = 0
+    while start < len(pieces):
+        end = start + 1
+        while end < len(pieces) and count(" ".join(pieces[start : end + 1])) <= limit:
+            end += 1
+        windows.append(" ".join(pieces[start:end]))
+        if end == len(pieces):
+            break
+        # at least one new sentence in every window
+        back = overlap
+        while back and (
+            end - back <= start or count(" ".join(pieces[end - back : end + 1])) > limit
+        ):
+            back -= 1
+        start = end - back
+    return windows
+
+
+def _cut(sentence: str, count: Count, limit: int) -> list[str]:
+    # Between words first, and inside a word only if that alone is too long.
+    units, glue = sentence.split(), " "
+    if len(units) == 1:
+        units, glue = list(sentence), ""
+    if len(units) == 1:
+        return units  # one character: no smaller piece exists
+    pieces: list[str] = []
+    while units:
+        size = _longest(units, glue, count, limit)
+        piece = glue.join(units[:size])
+        pieces += [piece] if size > 1 or count(piece) <= limit else _cut(piece, count, limit)
+        units = units[size:]
+    return pieces
+
+
+def _longest(units: Sequence[str], glue: str, count: Count, limit: int) -> int:
+    """Return how many leading units fit, by bisection; at least 1."""
+    low, high = 1, len(units)
+    # Tokens grow with the text, if not evenly: bisection tokenizes a dozen times rather than once a
+    # word.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(glue.join(units[:middle])) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
