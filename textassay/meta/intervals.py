@@ -4,11 +4,12 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
 `benchmarks/coverage.py`.
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
-groups less one. Percentiles of the resamples alone are too narrow with few groups. - `group`:
-Student's t over the coefficients of the groups, which are independent of each other. - `system`:
-systems are the points, however many rows each has, so the interval is that of   as many points
-(Fisher's z). Resampling documents says nothing of other systems, and adds its   noise to means that
-hold noise already. The upper end allows for what that noise takes off the   coefficient.
+  groups less one. Percentiles of the resamples alone are too narrow with few groups.
+- `group`: Student's t over the coefficients of the groups, which are independent of each other.
+- `system`: systems are the points, however many rows each has, so the interval is that of
+  as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
+  noise to means that hold noise already. The upper end allows for what that noise takes off the
+  coefficient.
 
 An interval that cannot hold is none, and a note says why.
 

@@ -187,7 +187,7 @@ def _stress(run: RunSource) -> list[Table]:
     if not run.stress:
         return []
     # with the engine that stress tests run on, which other pages do not need
-    from textassay.stress.summary import verdict_table
+    from textassay.stress.verdicts import verdict_table
 
     try:
         return [verdict_table(run.stress)]
