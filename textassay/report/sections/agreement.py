@@ -131,10 +131,10 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 
 def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     humans = {name for example in data.examples.values() for name in example.human}
-    return pairs_of(run.table.aspects, humans, aspect_map)
+    return pair_aspects(run.table.aspects, humans, aspect_map)
 
 
-def pairs_of(
+def pair_aspects(
     aspects: Iterable[str], humans: Iterable[str], aspect_map: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the human aspect of each score: as mapped, else the one of the same name."""
