@@ -37,8 +37,7 @@ from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats
-from textassay.methods.fitted.node_ratings import NodeRatings
-from textassay.methods.hd_eval import SCALE
+from textassay.methods.hd_eval import SCALE, NodeRatings
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce

@@ -44,8 +44,14 @@ from textassay.fitting.tree_folder import (
 )
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator
-from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import BY_MODEL, SCALE, HDEvalOptions, decomposer_for
+from textassay.methods.hd_eval import (
+    BY_MODEL,
+    SCALE,
+    HDEvalOptions,
+    NodeRatings,
+    decomposer_for,
+    node_scorer,
+)
 from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
@@ -561,7 +567,7 @@ class Alignment:
             task=self.task,
             tree=aligned.tree,
             model=model_for(models, "scorer").name,
-            prompts=scorer_of(models, self.task, options, nodes).prompt_digest,
+            prompts=node_scorer(models, self.task, options, nodes).prompt_digest,
             options=options.model_dump(mode="json"),
             made=made,
         )

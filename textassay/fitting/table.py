@@ -19,7 +19,7 @@ from textassay.learning.pooling import Pool
 from textassay.learning.splits import Codes, Mask, group_codes
 from textassay.learning.training import Floats, find_leaks
 from textassay.meta.score_files import Recorded
-from textassay.methods.fitted.features import matching_names, row_of, source_of
+from textassay.methods.fitted.features import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
@@ -226,7 +226,7 @@ class _Rows:
         if all(rating != rating for rating in ratings):
             self._unrated += 1
             return
-        features = np.array(row_of(example, self._names, self._scores), float)
+        features = np.array(read_row(example, self._names, self._scores), float)
         if self._names and np.isnan(features).all():
             self._left_out += 1
             return
@@ -241,7 +241,7 @@ class _Rows:
         )
 
     def _source(self, example: Example) -> str | None:
-        label = source_of(example)
+        label = source_label(example)
         if label is not None:
             self._by.add("group" if example.group is not None else "source")
         return label

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from textassay.methods.fitted.batched import Batched
+from textassay.methods.fitted.scores import Batched
 
 
 def counting():

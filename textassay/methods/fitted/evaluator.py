@@ -117,7 +117,7 @@ def load(folder: str | Path) -> Evaluator:
         raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
 
 
-def aggregator_of(evaluator: Evaluator) -> Aggregator:
+def restore_aggregator(evaluator: Evaluator) -> Aggregator:
     """Return the evaluator's aggregator.
 
     Raises:
