@@ -5,7 +5,7 @@ import json
 from tests.learning.planted import planted
 
 
-def select_examples(n=120, *, seed=0, per_group=6, **kept):
+def rows_of(n=120, *, seed=0, per_group=6, **kept):
     """Rows with two human aspects on different scales and eight recorded judges, of which three
     carry them."""
     x, y, groups = planted(n, seed=seed, per_group=per_group)

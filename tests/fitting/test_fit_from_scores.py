@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.harness import textassay
-from tests.fitting.making import select_examples, write
+from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
 from textassay.learning import group_codes, split_rows
@@ -19,7 +19,7 @@ from textassay.runtime.storage.run_files import latest_scores, read_manifest
 
 @pytest.fixture
 def data(tmp_path):
-    return write(tmp_path / "data.jsonl", select_examples())
+    return write(tmp_path / "data.jsonl", rows_of())
 
 
 def run(*args):
@@ -56,11 +56,11 @@ def test_evidence_adds_up_to_the_score(data, tmp_path):
     for name in ("ridge", "lightgbm", "auto", "mlp"):
         out = tmp_path / name
         assert fit(data, out, "--features", "*", "--aggregator", name)[0] == 0
-        for score in evaluate_sync(select_examples(5, per_group=1), method=str(out)):
+        for score in evaluate_sync(rows_of(5, per_group=1), method=str(out)):
             told = {one["text"]: one["contribution"] for one in score.evidence}
             assert "judge-2/clarity" in told
             assert sum(told.values()) == pytest.approx(score.value, abs=1e-9)
-        [first, *_] = evaluate_sync(select_examples(2), method=str(out), options={"top": 2})
+        [first, *_] = evaluate_sync(rows_of(2), method=str(out), options={"top": 2})
         assert len(first.evidence) == 4
         assert sum(one["contribution"] for one in first.evidence) == pytest.approx(
             first.value, abs=1e-9
@@ -68,7 +68,7 @@ def test_evidence_adds_up_to_the_score(data, tmp_path):
 
 
 def test_evidence_tells_what_was_clipped_and_what_the_system_did(tmp_path):
-    rows, noise = select_examples(240), np.random.default_rng(0).normal(size=240, scale=4)
+    rows, noise = rows_of(240), np.random.default_rng(0).normal(size=240, scale=4)
     for number, row in enumerate(rows):
         row["system"] = f"s{number % 4}"
         row["human"]["clarity"] = min(5, max(1, row["human"]["clarity"] + number % 4 - 1.5))
@@ -113,7 +113,7 @@ def test_an_evaluator_gives_bit_equal_scores_in_a_new_process(data, tmp_path):
 
 
 def test_several_files_of_scores_are_joined_by_id(data, tmp_path):
-    rows = select_examples()
+    rows = rows_of()
     for name, judges in (("first", (0, 1)), ("second", (0, 3))):
         lines = [
             {"id": row["id"], "aspect": aspect, "value": row["metrics"][f"judge-{judge}/{own}"]}
@@ -201,7 +201,7 @@ def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds
 
 def test_gaps_count_as_the_training_mean_and_a_row_without_features_is_not_scored(data, tmp_path):
     fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
-    [full, *_], [gap, *_], [none, *_] = ([row] for row in select_examples(3))
+    [full, *_], [gap, *_], [none, *_] = ([row] for row in rows_of(3))
     gap["metrics"].pop("judge-0/clarity")
     none["metrics"] = {"other": 1.0}
     scores = {
@@ -219,7 +219,7 @@ def test_gaps_count_as_the_training_mean_and_a_row_without_features_is_not_score
 
 
 def test_criteria_scored_for_some_rows_only_are_learnt_from_and_told(tmp_path):
-    rows = select_examples(240)
+    rows = rows_of(240)
     for i, row in enumerate(rows):
         if i % 3:
             del row["metrics"]["judge-0/clarity"]
@@ -249,7 +249,7 @@ def test_criteria_scored_for_some_rows_only_are_learnt_from_and_told(tmp_path):
 
 def test_a_constant_prediction_is_no_result(tmp_path):
     """One row in forty differs, and no leaf of a tree may hold a single row."""
-    rows = select_examples(80, per_group=1)
+    rows = rows_of(80, per_group=1)
     for i, row in enumerate(rows):
         row["metrics"] = {"judge": float(i < 2)}
         row["human"] = {"charm": 2.0 + 2 * (i % 2)}
@@ -263,7 +263,7 @@ def test_a_constant_prediction_is_no_result(tmp_path):
 def test_held_out_rows_decide_nothing(data, tmp_path):
     """Other ratings of the held-out rows change the report's figures, and nothing of what was
     learnt."""
-    rows = select_examples()
+    rows = rows_of()
     fit(data, tmp_path / "ev", "--features", "*")
     train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)
     for row, learnt_from in zip(rows, train, strict=True):
@@ -301,13 +301,12 @@ def test_an_evaluator_is_text_that_anyone_can_read(data, tmp_path):
 def test_some_of_the_aspects_can_be_judged(data, tmp_path):
     fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
     assert {
-        s.aspect
-        for s in evaluate_sync(select_examples(4), method=str(tmp_path / "ev"), aspects=["charm"])
+        s.aspect for s in evaluate_sync(rows_of(4), method=str(tmp_path / "ev"), aspects=["charm"])
     } == {"charm"}
 
 
 def test_a_feature_that_holds_the_answer_is_refused(data, tmp_path):
-    rows = select_examples()
+    rows = rows_of()
     for row in rows:
         row["metrics"]["copy"] = 2 * row["human"]["charm"] - 1
     status, said = fit(write(tmp_path / "leak.jsonl", rows), tmp_path / "ev", "--features", "*")
@@ -337,7 +336,7 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_data_are_told(what, tmp_path):
     spoil, message = BAD[what]
-    rows = select_examples()
+    rows = rows_of()
     for i, row in enumerate(rows):
         spoil(row, i)
     status, said = fit(
@@ -354,7 +353,7 @@ def test_bad_data_are_told(what, tmp_path):
 
 
 def test_too_few_rows_are_told(tmp_path):
-    few = write(tmp_path / "few.jsonl", select_examples(6, per_group=1))
+    few = write(tmp_path / "few.jsonl", rows_of(6, per_group=1))
     status, said = fit(few, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
     assert status == 2
     assert "at least 5 needed" in said
@@ -440,7 +439,7 @@ def test_what_does_not_go_with_an_evaluator_is_told(data, tmp_path):
 def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each_by_itself(
     tmp_path,
 ):
-    rows = select_examples(240)
+    rows = rows_of(240)
     for i, row in enumerate(rows):
         row["human"].pop("clarity" if i % 2 else "charm")
     status, said = fit(
@@ -458,7 +457,7 @@ def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each
         assert report["held_out"]["aspects"][aspect]["n"] == 60
     values = [
         s.value
-        for s in evaluate_sync(select_examples(50, seed=3), method=str(tmp_path / "ev"))
+        for s in evaluate_sync(rows_of(50, seed=3), method=str(tmp_path / "ev"))
         if s.aspect == "charm"
     ]
     assert np.ptp(values) > 2
@@ -468,7 +467,7 @@ def test_a_score_does_not_depend_on_the_rows_that_are_judged_beside_it(data, tmp
     """Rows in work at once are computed together; the bits are those of each alone."""
     for name in ("auto", "mlp"):
         fit(data, tmp_path / name, "--features", "*", "--aggregator", name)
-        rows = select_examples(12, seed=5)
+        rows = rows_of(12, seed=5)
         together = {(s.id, s.aspect): s for s in evaluate_sync(rows, method=str(tmp_path / name))}
         for row in rows[:3]:
             for score in evaluate_sync([row], method=str(tmp_path / name)):
@@ -624,7 +623,7 @@ def test_the_severity_of_known_raters_is_taken_off_and_added_back(tmp_path):
 
 
 def test_a_rater_model_is_reported_beside_the_plain_mean(tmp_path):
-    rows = select_examples(annotators={})
+    rows = rows_of(annotators={})
     rng = np.random.default_rng(5)
     for row in rows:
         for aspect, low, high in (("clarity", 1, 5), ("charm", 0, 10)):
@@ -645,6 +644,6 @@ def test_a_rater_model_is_reported_beside_the_plain_mean(tmp_path):
     assert severities == sorted(severities)  # the first rater is the mildest
     assert set(report["held_out"]) == {"model", "mean"}
     assert all(0 < by["model"]["pearson"] < 1 for by in report["held_out"].values())
-    status, said = fit(write(tmp_path / "one.jsonl", select_examples()), tmp_path / "no", *flags)
+    status, said = fit(write(tmp_path / "one.jsonl", rows_of()), tmp_path / "no", *flags)
     assert status == 2
     assert "single raters" in said

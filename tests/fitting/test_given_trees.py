@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.fitting.judge import Planted
-from tests.fitting.making import select_examples
+from tests.fitting.making import rows_of
 from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import fit_recorded
@@ -133,7 +133,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
 
 
 def table(rows=120):
-    return read_table(Examples(select_examples(rows)), Selection(("*",)))
+    return read_table(Examples(rows_of(rows)), Selection(("*",)))
 
 
 def test_shapley_saliency_is_the_mean_size_of_contributions():
@@ -195,7 +195,7 @@ async def test_rows_of_neither_share_are_not_rated(tmp_path):
 
 def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
     """Names tell the tree; a judge's name before a slash is no layer."""
-    rows = select_examples(120)
+    rows = rows_of(120)
     for row in rows:
         given = list(row["metrics"].values())
         names = ("clarity", "charm", "charm/wit", "charm/wit/puns", "clarity/order", "gpt/charm")
@@ -213,7 +213,7 @@ def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
 def test_curves_average_over_as_many_samples_as_asked():
     """HD-Eval's figures 4 and 5 take five."""
     learning = Learning(aggregators=("ridge",), depth="full", repeats=5)
-    report = fit_recorded(Examples(select_examples(120)), features=("*",), learning=learning).report
+    report = fit_recorded(Examples(rows_of(120)), features=("*",), learning=learning).report
     assert report["data_efficiency"][3]["ridge"]["seeds"] == 5
     last = report["criteria_efficiency"][-1]
     assert (last["count"], last["samples"]) == (8, 5)

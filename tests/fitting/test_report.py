@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
-from tests.fitting.making import select_examples
+from tests.fitting.making import rows_of
 from textassay.fitting.agreement import competition_ranks, resamples_for, steps
 from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.learn import Learning
@@ -28,7 +28,7 @@ def fitted(rows, **learning):
 
 @pytest.fixture(scope="module")
 def full():
-    rows = select_examples(240)
+    rows = rows_of(240)
     rng = np.random.default_rng(0)
     for row in rows:
         row["annotators"] = {
@@ -122,7 +122,7 @@ def test_more_data_and_more_criteria_help_until_they_do_not(full):
 
 
 def test_a_part_too_small_to_learn_from_says_so():
-    report = fitted(select_examples(60), depth="full").report
+    report = fitted(rows_of(60), depth="full").report
     smallest = report["data_efficiency"][0]["ridge"]
     assert smallest["seeds"] < 3
     assert "at least 2 groups" in smallest["failed"]
@@ -201,7 +201,7 @@ def test_the_report_is_json_without_nan_and_reads_as_text(full):
 
 
 def test_an_average_that_cannot_be_fitted_leaves_the_rest_of_the_report():
-    rows = select_examples()
+    rows = rows_of()
     for row in rows:
         row["metrics"] = {name: -value for name, value in row["metrics"].items()}
     found = fitted(rows).report["held_out"]["aspects"]["charm"]

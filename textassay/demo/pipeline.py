@@ -11,9 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from textassay.demo.bundled import data_file
-from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, Recipe, recipes_of
+from textassay.demo import data_file
+from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.evaluation.run import Run
@@ -36,9 +35,9 @@ WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 """Shows how a session goes while its block runs, given the task, what is run, and the session."""
 
 
-def steps_of(layout: DemoFolder) -> int:
+def count_steps(layout: DemoFolder) -> int:
     """Return how many sessions a demo has."""
-    return sum(len(recipes_of(task)) + 3 for task in layout.tasks)
+    return sum(len(list_recipes(task)) + 3 for task in layout.tasks)
 
 
 class Pipeline:
@@ -62,7 +61,7 @@ class Pipeline:
         """
         for task in self._layout.tasks:
             self._write_data(task)
-            for recipe in (BASELINES, *recipes_of(task), NODES):
+            for recipe in (BASELINES, *list_recipes(task), NODES):
                 await self._score(task, recipe)
             self._fit(task)
             await self._apply(task)

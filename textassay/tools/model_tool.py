@@ -256,3 +256,9 @@ def unit(vectors: Array) -> Array:
     """Return vectors scaled to length 1; a zero vector stays zero."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)
+
+
+def p_yes(yes: float, no: float) -> float:
+    """Return P(yes) / (P(yes) + P(no)) from two logits."""
+    # Beyond 709 the exponential overflows; the result is 0 or 1 long before.
+    return float(1 / (1 + np.exp(np.clip(no - yes, -700, 700))))

@@ -22,11 +22,10 @@ import numpy as np
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head, labels
-from textassay.tools.model_tool import ModelTool
+from textassay.tools.model_tool import ModelTool, p_yes
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences, split_long
 from textassay.tools.tool import Abstention, Measurement
 from textassay.tools.tool import premise as premise_of
-from textassay.tools.unieval import p_yes
 
 DEFAULT_NLI = "cross-encoder/nli-deberta-v3-base@6c749ce3425cd33b46d187e45b92bbf96ee12ec7"
 """The model used if none is named; 184 million parameters, Apache-2.0."""

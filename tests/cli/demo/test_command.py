@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.harness import Outcome, select_examples, textassay
-from textassay.demo.layout import DemoFolder
+from tests.cli.harness import Outcome, rows_of, textassay
+from textassay.demo.folder import BASELINES, FITTED, NODES, TASKS, TRIVIAL, DemoFolder, list_recipes
 from textassay.demo.pipeline import LEARNING
-from textassay.demo.recipes import BASELINES, FITTED, NODES, TASKS, TRIVIAL, recipes_of
 from textassay.fitting.learn import split
 from textassay.fitting.table import Selection, read_table
 from textassay.methods.fitted.features import read_files
@@ -61,7 +60,7 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
     to standard error."""
     assert done.outcome.code == 0, done.outcome.err
     judged = len(tasks.load(TASK).aspects)
-    for recipe in recipes_of(TASK):
+    for recipe in list_recipes(TASK):
         folder = done.layout.run(TASK, recipe.name)
         # claims judges facts alone, and a tool has one number
         scored = COUNT * (1 if recipe.name in ("claims", "embedding") else judged)
@@ -72,13 +71,11 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
         manifest = json.loads((folder / "manifest.json").read_bytes())
         assert manifest["models"][""]["name"] == "embedded"
         signed = f"method:{recipe.method}|model:embedded|"
-        assert all(signed in row["signature"] for row in select_examples(folder))
-    assert len(select_examples(done.layout.run(TASK, BASELINES.name))) == COUNT * len(TRIVIAL)
-    assert (
-        len({row["aspect"] for row in select_examples(done.layout.run(TASK, NODES.name))}) > judged
-    )
+        assert all(signed in row["signature"] for row in rows_of(folder))
+    assert len(rows_of(done.layout.run(TASK, BASELINES.name))) == COUNT * len(TRIVIAL)
+    assert len({row["aspect"] for row in rows_of(done.layout.run(TASK, NODES.name))}) > judged
     assert (done.layout.evaluator(TASK) / "report.txt").exists()
-    assert len(done.outcome.err.splitlines()) == len(recipes_of(TASK)) + 3
+    assert len(done.outcome.err.splitlines()) == len(list_recipes(TASK)) + 3
     assert [found["task"] for found in agreement_of(done)["tasks"]] == [TASK]
 
 
@@ -116,7 +113,7 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
     nodes = f"{NODES.method}={done.layout.run(TASK, NODES.name)}"
     table = read_table(Examples(done.layout.data(TASK)), Selection(scores=read_files([nodes])))
     parts = split(table, LEARNING)
-    rows = select_examples(done.layout.run(TASK, FITTED))
+    rows = rows_of(done.layout.run(TASK, FITTED))
     assert {row["id"] for row in rows} == set(parts.test.ids)
     assert len(rows) == COUNT / 2 * len(tasks.load(TASK).aspects)
     assert not {id_.split("-")[0] for id_ in parts.test.ids} & {
@@ -131,7 +128,7 @@ def test_the_evidence_of_one_example_is_shown(done):
     shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Decisions")[0]
     row = next(
         row
-        for row in select_examples(done.layout.run("summarization", "decomp-eval"))
+        for row in rows_of(done.layout.run("summarization", "decomp-eval"))
         if (row["id"], row["aspect"]) == ("bridge-wrong", "consistency")
     )
     for piece in row["evidence"]:
