@@ -44,13 +44,6 @@ class Pipeline:
     """The demo's runs, in order; one that is finished already is only read."""
 
     def __init__(self, layout: DemoFolder, model: Model, watch: WatchSession) -> None:
-        """Store what to run on.
-
-        Args:
-            layout: Where everything is kept; open.
-            model: The connected model that every method asks.
-            watch: Shows how a session goes.
-        """
         self._layout, self._model, self._watch = layout, model, watch
 
     async def run(self) -> None:
@@ -67,11 +60,7 @@ class Pipeline:
             await self._apply(task)
 
     def _write_data(self, task: str) -> None:
-        """Copy a task's examples, and write those of the held-out sources to a file of their own.
-
-        Raises:
-            StorageError: The folder cannot be written to.
-        """
+        """Copy a task's examples, and write those of the held-out sources to another file."""
         lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
         groups = group_codes(example.group for example in Examples(data_file(task)))
         # the same split as `fit` makes with these settings, so that the file holds exactly its

@@ -209,11 +209,7 @@ class FitRequest:
         self._check_method(self.method)
 
     def _check_values(self) -> None:
-        """Refuse values of the wrong kind.
-
-        Raises:
-            ConfigurationError: A value does not fit.
-        """
+        """Refuse values of the wrong kind."""
         self._check_lists()
         if self.scales is not None:
             check_scales("scales", self.scales)
@@ -252,11 +248,7 @@ class FitRequest:
         check_sources("scores", self.chosen_scores)
 
     def _check_method(self, method: str) -> None:
-        """Refuse what has no effect with a method.
-
-        Raises:
-            ConfigurationError: Something has none, or the model is missing.
-        """
+        """Refuse what has no effect with a method."""
         if not self.model:
             raise ConfigurationError(f"fit by {method} needs {parameter('model', 'MODEL')}")
         if self.raters == "model":

@@ -573,11 +573,7 @@ def _beginning(text: str) -> str:
 
 
 def _read(file: Path, shown: Mapping[str, Sequence[str]]) -> list[Decomposition]:
-    """Read the criteria of a round.
-
-    Raises:
-        RunFolderError: The file was edited, or its criteria were proposed from other texts.
-    """
+    """Read the criteria of a round."""
     try:
         held = json.loads(file.read_bytes())
         found = [Decomposition.model_validate(one) for one in held["proposed"]]

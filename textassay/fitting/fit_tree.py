@@ -432,11 +432,7 @@ class Alignment:
                 raise
 
     def _check_models(self, models: Mapping[str, Model]) -> None:
-        """Refuse a model that cannot write criteria.
-
-        Raises:
-            ConfigurationError: Its profile says so.
-        """
+        """Refuse a model that cannot write criteria."""
         if self.request.growth.layers > 1 and self.tree is None:
             tree_decomposer(models, self.task, self.judging)
 

@@ -132,11 +132,7 @@ class DecompEval(PromptMethod):
         )
 
     def _alone(self, book: QuestionTable) -> bool:
-        """Return whether averages and sums go over sentences that are judged by themselves.
-
-        Raises:
-            ConfigurationError: The options would have no effect on an aspect, or change its scale.
-        """
+        """Return whether averages and sums go over sentences that are judged by themselves."""
         options, task = self.options, self._task
         own_words = self.profile.digest != "" and not self.profile.printed
         if options.over_sentences == "alone" or (options.over_sentences is None and not own_words):

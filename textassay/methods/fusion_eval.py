@@ -151,11 +151,7 @@ class FusionEval(PromptMethod):
         return [*plan, Node("tools", ToolScorer(self.tools).score, example="input.example"), *fused]
 
     def _check_judge(self, models: Models) -> None:
-        """Refuse a judge that cannot write what the fusion reads.
-
-        Raises:
-            ConfigurationError: The profile or the plan does not go with the fusion.
-        """
+        """Refuse a judge that cannot write what the fusion reads."""
         options = self.options
         if options.fusion == "llm":
             profiles.require_generation(
@@ -172,11 +168,7 @@ class FusionEval(PromptMethod):
             )
 
     def _check_fusion(self) -> None:
-        """Refuse options that the fusion does not read.
-
-        Raises:
-            ConfigurationError: One was given, or one that it needs is missing.
-        """
+        """Refuse options that the fusion does not read."""
         options = self.options
         # options that would have no effect are refused one by one, or a reported setting would be
         # untrue
@@ -204,11 +196,7 @@ class FusionEval(PromptMethod):
             raise ConfigurationError("ratings=FILE goes with fusion=corrw; leave it out")
 
     def _check_tools(self) -> None:
-        """Refuse a fusion of nothing, and ranges of tools that take no part.
-
-        Raises:
-            ConfigurationError: No tool was named, or a range's tool was not.
-        """
+        """Refuse a fusion of nothing, and ranges of tools that take no part."""
         if not self.tools:
             raise ConfigurationError(
                 f"fusion-eval fuses assistant evaluators; name some, such as "

@@ -498,12 +498,6 @@ class Turned(Wrapper):
     """
 
     def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: Who is asked.
-            change: Turns the words of a prompt around.
-        """
         super().__init__(wrapped)
         self._change, self.changed = change, 0
 

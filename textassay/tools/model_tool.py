@@ -39,16 +39,6 @@ class ModelTool(TextTool):
         layer: int | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        """Keep which model to use; it is found and read at the first score.
-
-        Args:
-            name: Name of the tool.
-            model: A folder, or a Hub id with a revision, such as `organization/name@commit`.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            layer: Layer whose states are read, if the tool reads states; the last if `None`.
-            batch_tokens: Most tokens in a batch, padding included.
-        """
         self.name, self.model, self.engine, self.device = name, model, engine, device
         self.layer, self.batch_tokens = layer, batch_tokens
         self._runner: Runner | None = None

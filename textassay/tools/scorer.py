@@ -81,7 +81,6 @@ class DryRunTool:
     """Gives the middle of another tool's scale, without loading or asking anything."""
 
     def __init__(self, tool: Tool) -> None:
-        """Stand in for a tool, which stays its owner's to close."""
         self._tool = tool
 
     @property

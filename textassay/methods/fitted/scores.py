@@ -260,12 +260,7 @@ class FittedMethod:
         return await self._verdicts.scores(example, aspects, features, self.signature)
 
     def _take_pool(self, path: Path) -> str:
-        """Compute the means of sources and new systems over a file's texts; return its digest.
-
-        Raises:
-            ConfigurationError: The evaluator uses no such means.
-            DataError: The file cannot be read.
-        """
+        """Compute the means of sources and new systems over a file's texts; return its digest."""
         aggregator = self._verdicts.aggregator
         if not aggregator.new_systems and not aggregator.pools_sources:
             raise ConfigurationError(
