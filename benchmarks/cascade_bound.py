@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.calibration.cascade import learn_rule
-from textassay.calibration.columns import Columns, People, join_columns
-from textassay.calibration.judged import read_judged
+from textassay.calibration.columns import Columns, People, join_columns, read_judged
 from textassay.calibration.maps import Scales
 from textassay.learning import split_rows
 

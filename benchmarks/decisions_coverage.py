@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit
 
-from textassay.calibration.bradley_terry import Comparisons, fit_strengths
+from textassay.calibration.compare_runs import paired_difference
 from textassay.calibration.conformal import fit_cells, grid_of
 from textassay.calibration.correction import correct_mean, rogan_gladen
 from textassay.calibration.intervals import Linearized, mean_over_groups
 from textassay.calibration.maps import Scales, learn_map
-from textassay.calibration.paired import paired_difference
-from textassay.meta.ranks import Codes, Floats
+from textassay.calibration.ranking import Comparisons, fit_strengths
+from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import DataError
 
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from benchmarks.learning_data import Floats
-from textassay.learning.auto import CANDIDATES
+from textassay.learning.learners import CANDIDATES
 from textassay.learning.splits import folds
 from textassay.learning.training import Learned, Learner, Predictor, Training
 from textassay.learning.trees import boosted, clear_directions

@@ -30,13 +30,17 @@ from benchmarks.learning_data import SETS, Floats, Recorded, read
 from benchmarks.learning_recorded import agreement
 from benchmarks.learning_table import MIN_ROWS, arguments, whole_sources
 from textassay.learning import features_for
-from textassay.learning.auto import CANDIDATES, HeldOut, cross_validate
-from textassay.learning.averages import learn_avg
-from textassay.learning.checks import without_features
-from textassay.learning.linear import Linear, learn_ridge
+from textassay.learning.aggregators import Standardizer
+from textassay.learning.learners import CANDIDATES
+from textassay.learning.regression import Linear, fit_mean, fit_ridge
 from textassay.learning.splits import Codes, Mask
-from textassay.learning.standardizer import Standardizer
-from textassay.learning.training import Learned, Training
+from textassay.learning.training import (
+    HeldOut,
+    Learned,
+    Training,
+    cross_validate,
+    rows_without_features,
+)
 from textassay.runtime.errors import DataError
 
 
@@ -61,7 +65,7 @@ def learn_joint(training: Training) -> Learned:
     """Ridge regression on the average aspect and on the distance from it."""
     assert isinstance(training, Together)
     parts = [
-        learn_ridge(training.with_target(target)).predictor
+        fit_ridge(training.with_target(target)).predictor
         for target in (training.average, training.target - training.average)
     ]
     return Learned(_sum_of([part for part in parts if isinstance(part, Linear)]), {})
@@ -69,10 +73,10 @@ def learn_joint(training: Training) -> Learned:
 
 def learn_toward_average(training: Training) -> Learned:
     """Ridge regression on what the plain average leaves over."""
-    average = learn_avg(training).predictor
+    average = fit_mean(training).predictor
     assert isinstance(average, Linear)
     rest = training.target - average.predict(training.features)
-    other = learn_ridge(training.with_target(rest)).predictor
+    other = fit_ridge(training.with_target(rest)).predictor
     assert isinstance(other, Linear)
     return Learned(_sum_of([average, other]), {})
 
@@ -82,7 +86,7 @@ def _sum_of(parts: list[Linear]) -> Linear:
     return Linear(weights, sum(part.intercept for part in parts))
 
 
-TRIED = {**CANDIDATES, "avg": learn_avg, "toward average": learn_toward_average}
+TRIED = {**CANDIDATES, "avg": fit_mean, "toward average": learn_toward_average}
 BLENDS: Mapping[str, tuple[str, ...]] = {
     "auto": tuple(CANDIDATES),
     **{f"without {one}": tuple(c for c in CANDIDATES if c != one) for one in CANDIDATES},
@@ -94,7 +98,7 @@ BLENDS: Mapping[str, tuple[str, ...]] = {
 def blended(data: Recorded, train: Mask, seed: int) -> dict[str, float]:
     """Return r over the held-out rows by blend, averaged over the aspects."""
     x = data.features[train]
-    filled = ~without_features(x)
+    filled = ~rows_without_features(x)
     standardize = Standardizer.learn(x[filled])
     spread = np.nanstd(data.human[train], axis=0)
     ratings = (data.human[train] - np.nanmean(data.human[train], axis=0)) / np.where(

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any
 
 import textassay
-from textassay.demo.bundled import TASKS, data_file
+from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
@@ -119,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", choices=TASKS, default="summarization")
+    parser.add_argument("--task", choices=BUNDLED_TASKS, default="summarization")
     print(table_of(asyncio.run(all_costs(parser.parse_args().task))), end="")
 
 

@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from textassay import Graph, Node, telemetry
 from textassay.runtime.messages import Message
-from textassay.telemetry import names
+from textassay.telemetry import tracing as names
 
 TARGET_US = 10.0
 NODES = 10

@@ -14,20 +14,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from textassay.evaluation.spec import RunSpec
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings
-from textassay.stress import StressOrder, StressResult, StressRun
-from textassay.stress.expectations import expected
-from textassay.stress.families.position import LABEL_ORDER, LETTERS, SCALE_ORDER
+from textassay.stress import StressPlan, StressResult, StressRun
+from textassay.stress.edit import Variants
+from textassay.stress.families import LABEL_ORDER, LETTERS, SCALE_ORDER
 from textassay.stress.paraphrase import TEST as PARAPHRASE
-from textassay.stress.suite import EDITS
+from textassay.stress.suite import EDITS, expected
 from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.variants import Variants
 from textassay.stress.verdicts import StressRow, verdicts
 
 ASPECTS = tasks.load("summarization", ["coherence", "consistency"]).aspects
@@ -237,7 +236,7 @@ class World:
                 return "ABCDE"[round(grade) - 1]
             return f"Score: {grade:.4f}"
 
-        order = StressOrder(
+        order = StressPlan(
             spec=RunSpec(method="llm-score", task="summarization", aspects=(aspect.label,)),
             settings=Settings(no_cache=True),
             out=None,
@@ -273,7 +272,7 @@ async def compared(lean: float, seed: int, pairs: int = 60, noise: float = 0.1) 
         a, b = (_fenced(f"output-{letter}", request.text) for letter in "ab")
         return f"Answer: {'A' if (len(a), a) > (len(b), b) else 'B'}"
 
-    order = StressOrder(
+    order = StressPlan(
         spec=RunSpec(method="pairwise", task="summarization", aspects=("coherence",)),
         settings=Settings(no_cache=True),
         out=None,

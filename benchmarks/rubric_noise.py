@@ -13,8 +13,8 @@ import argparse
 
 import numpy as np
 
+from textassay.fitting.fit_rubric import weed
 from textassay.fitting.learn import Fitter
-from textassay.fitting.rubric import weed
 from textassay.fitting.table import Selection, read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect

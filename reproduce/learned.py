@@ -13,12 +13,10 @@ from reproduce.agreement import Figure, Figures
 from reproduce.scores import Scorer, Values, nodes
 from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
-from textassay.fitting.fit_from_scores import Learning, fit_recorded, split
-from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter
-from textassay.fitting.result import Fit
-from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.learn import Fitter, Learning, importance_over_folds, split
+from textassay.fitting.report import Fit
+from textassay.fitting.table import Selection, rating_scales, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 
@@ -88,7 +86,7 @@ def _most_important(
 ) -> list[str]:
     """Return the most important features, as the criteria curve of a full fit report has them."""
     table = read_table(examples, replace(wanted, aspects=learning.aspects))
-    fitter = Fitter(scales_of(table, {}), learning.seed, learning.threads)
+    fitter = Fitter(rating_scales(table, {}), learning.seed, learning.threads)
     train = split(table, learning).train
     ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()
     return [name for name, _ in ranking[: how.criteria]]

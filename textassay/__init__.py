@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from textassay.evaluation.api import evaluate, evaluate_sync, stream
     from textassay.evaluation.run import Run
     from textassay.fitting.api import fit, fit_sync
-    from textassay.fitting.result import Fit
+    from textassay.fitting.report import Fit
     from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.connect import connect
     from textassay.runtime.data.dataset import Examples
@@ -56,7 +56,7 @@ _HOME = {
     "Example": "runtime.messages",
     "Examples": "runtime.data.dataset",
     "Failure": "runtime.messages",
-    "Fit": "fitting.result",
+    "Fit": "fitting.report",
     "Graph": "runtime.graph.graph",
     "Node": "runtime.graph.graph",
     "Run": "evaluation.run",

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from textassay.prompts.simplify import simplify
+from textassay.prompts import simplify
 from training import corpus
 from training.corpus import Article, Dialogue
 from training.encoding import Encoder, load_tokenizer, train_tokenizer

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from textassay.tools.sentences import RuleSplitter
+from textassay.tools.text import RuleSplitter
 
 SEPARATOR = "\n<|endoftext|>\n"
 LEFT_OUT = frozenset({"sgd", "wikitext2", "gum"})

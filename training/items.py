@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from textassay.prompts.simplify import simplify
+from textassay.prompts import simplify
 from training import alterations, inventions, rewording
 from training.corpus import Dialogue
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.quotes import find_quote
-from textassay.demo.bundled import TASKS, data_file
+from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.runtime.data.dataset import Examples
 
 TEXT = (
@@ -170,7 +170,7 @@ def test_a_text_that_can_be_quoted_is_found_in_itself(text):
 
 def drawn() -> list[tuple[dict[str, str], str]]:
     """Return 500 passages of the bundled examples, each with the texts it is from."""
-    examples = [example for task in TASKS for example in Examples(data_file(task))]
+    examples = [example for task in BUNDLED_TASKS for example in Examples(data_file(task))]
     random_ = random.Random(0)
     found = []
     while len(found) < 500:
@@ -234,7 +234,7 @@ def test_none_of_500_true_quotes_is_refused_and_every_planted_fabrication_is():
 
 def test_sentences_that_are_not_neighbors_cannot_be_joined():
     joined = 0
-    for task in TASKS:
+    for task in BUNDLED_TASKS:
         for example in Examples(data_file(task)):
             ends = [part.split() for part in re.split(r"(?<=[.!?]) ", example.source or "")]
             for one, other in zip(ends, ends[2:], strict=False):

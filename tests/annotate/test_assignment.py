@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from tests.annotate.studies import examples, study
-from textassay.annotate.assignment import REPEAT_DISTANCE, Allocation
 from textassay.annotate.ratings import CollectedRatings, RaterAnswer
+from textassay.annotate.server import REPEAT_DISTANCE, Allocation
 
 
 class Clock:

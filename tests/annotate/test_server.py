@@ -12,8 +12,7 @@ import aiohttp
 import pytest
 
 from tests.annotate.studies import examples, study
-from textassay.annotate import output
-from textassay.annotate.ratings import CollectedRatings
+from textassay.annotate.ratings import CollectedRatings, agreement, self_agreement
 from textassay.annotate.server import AnnotationServer
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -235,7 +234,7 @@ async def test_agreement_grows_with_the_ratings(tmp_path):
             while offered := await items(client, base, token):
                 tone = 1 + int(offered[0]["key"], 16) % 5
                 await post(client, base, token, offered[0], {"tone": tone, "polite": tone % 2})
-        assert output.agreement(ratings.snapshot())["tone"].alpha["ordinal"] == pytest.approx(1.0)
-        again = output.self_agreement(ratings.snapshot())["tone"]
+        assert agreement(ratings.snapshot())["tone"].alpha["ordinal"] == pytest.approx(1.0)
+        again = self_agreement(ratings.snapshot())["tone"]
         assert again["n"] >= 4
         assert again["same"] == 1.0

@@ -9,8 +9,7 @@ from tests.benchmark_data import FOLDER
 from tests.cli.harness import textassay
 from textassay import evaluate
 from textassay.calibration.cascade import learn_rule, upper_bound
-from textassay.calibration.columns import People, join_columns
-from textassay.calibration.judged import read_judged
+from textassay.calibration.columns import People, join_columns, read_judged
 from textassay.calibration.maps import Scales
 from textassay.evaluation.spec import changed
 from textassay.learning import split_rows

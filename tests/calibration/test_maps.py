@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.isotonic import fit_isotonic
-from textassay.calibration.maps import Scales, learn_map, read_map
-from textassay.calibration.ordinal import Ordinal, fit_ordinal
+from textassay.calibration.maps import (
+    Ordinal,
+    Scales,
+    fit_isotonic,
+    fit_ordinal,
+    learn_map,
+    read_map,
+)
 from textassay.runtime.errors import ConfigurationError, DataError
 
 SCALES = Scales((1.0, 5.0), (1.0, 5.0))

@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from benchmarks import decisions_coverage as bench
 from tests.cli.harness import served, textassay, write_examples
 from textassay.calibration import rank_systems
-from textassay.calibration.bradley_terry import Comparisons, fit_strengths
+from textassay.calibration.ranking import Comparisons, fit_strengths
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from textassay.calibration import Columns, Estimates, Scales, estimate_means
-from textassay.calibration.rated_range import rated_range
+from textassay.calibration.correction import rated_range
 
 # How often each judge's score occurs in the arena sample of cje (MIT), 1,000 prompts answered by
 # each policy, and of the 480 rated answers of `base` their number and the sum of their ratings.

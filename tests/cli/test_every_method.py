@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import rows_of, textassay
-from textassay.demo.bundled import data_file
+from textassay.demo import data_file
 from textassay.methods import METHODS
 from textassay.methods.claims import FACTUAL
 from textassay.methods.library import tasks

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.harness import served, textassay
 from tests.fitting.judge import Planted
 from tests.fitting.making import write
-from textassay.demo.bundled import data_file
+from textassay.demo import data_file
 from textassay.runtime.data.dataset import Examples
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.harness import rows_of, served, textassay
 from tests.fitting.making import write
-from textassay.demo.bundled import data_file
+from textassay.demo import data_file
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from textassay.demo import bundled
-from textassay.demo.bundled import TASKS, data_file
+from textassay.demo import BUNDLED_TASKS, FOLDER, data_file
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example
@@ -18,7 +17,7 @@ def examples_of(task: str) -> list[Example]:
     return list(Examples(data_file(task)))
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", BUNDLED_TASKS)
 def test_every_example_is_rated_on_every_aspect_and_within_its_scale(task):
     """Sources and references are there too."""
     aspects = {aspect.name: aspect for aspect in tasks.load(task).aspects}
@@ -78,7 +77,7 @@ def test_articles_are_of_the_length_of_short_news():
 
 
 def test_ids_are_unique_over_all_tasks_and_name_group_and_system():
-    found = [example for task in TASKS for example in examples_of(task)]
+    found = [example for task in BUNDLED_TASKS for example in examples_of(task)]
     assert len(found) == sum(COUNTS.values()) >= 60
     assert len({example.id for example in found}) == len(found)
     assert all(example.id == f"{example.group}-{example.system}" for example in found)
@@ -87,4 +86,4 @@ def test_ids_are_unique_over_all_tasks_and_name_group_and_system():
 def test_an_unknown_task_has_no_file():
     with pytest.raises(KeyError):
         data_file("general")
-    assert {file.stem for file in bundled.FOLDER.glob("*.jsonl")} == set(TASKS)
+    assert {file.stem for file in FOLDER.glob("*.jsonl")} == set(BUNDLED_TASKS)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.demo.comparison import (
+from textassay.demo.results import (
     ComparisonLine,
     TaskComparison,
     by_treatment,

@@ -12,13 +12,10 @@ import pytest
 from tests.fitting.judge import Planted
 from textassay import evaluate
 from textassay.fitting.alignment import Growth
-from textassay.fitting.alignment_order import AlignmentOrder
-from textassay.fitting.fit_from_scores import Learning
-from textassay.fitting.fit_tree import Alignment
-from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter
+from textassay.fitting.fit_tree import Alignment, AlignmentRequest
+from textassay.fitting.learn import Fitter, Learning, importance_over_folds, saliency_over_folds
+from textassay.fitting.report import report_text
 from textassay.fitting.table import Selection, read_table
-from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -39,7 +36,9 @@ def alignment(planted, out, *, model=None, **order):
         **order,
     }
     models = {"": model or planted.model()}
-    return Alignment(AlignmentOrder(data=Examples(planted.rows), models=models, out=out, **fields))
+    return Alignment(
+        AlignmentRequest(data=Examples(planted.rows), models=models, out=out, **fields)
+    )
 
 
 async def fitted(planted, out, **order):
@@ -288,7 +287,7 @@ async def test_the_report_tells_layers_and_ablations(tmp_path):
     assert list(table) == ["nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"]
     assert table["nothing"] > table["layer 3"] > table["layer 2, 3"]
     assert table["nothing"] > table["aggregator"] + 0.1
-    shown = text_of(json.loads(json.dumps(found.report)))
+    shown = report_text(json.loads(json.dumps(found.report)))
     assert "layer 2: 8 criteria, aggregator ridge" in shown
     assert "coherence/order" in shown
 

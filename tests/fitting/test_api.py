@@ -20,8 +20,8 @@ from tests.cli.harness import textassay as command
 from tests.fitting.dated import Dated
 from tests.fitting.making import write
 from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
+from textassay.fitting.api import FitRequest
 from textassay.fitting.learn import choose
-from textassay.fitting.request import FitRequest
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConfigurationError,

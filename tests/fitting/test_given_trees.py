@@ -7,11 +7,16 @@ from tests.fitting.judge import Planted
 from tests.fitting.making import rows_of
 from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
-from textassay.fitting.fit_from_scores import Learning, fit_recorded, split
-from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter
+from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.learn import (
+    Fitter,
+    Learning,
+    importance_over_folds,
+    saliency_over_folds,
+    split,
+)
+from textassay.fitting.report import report_text
 from textassay.fitting.table import Selection, read_table
-from textassay.fitting.text import text_of
 from textassay.learning import Aggregator, folds
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -119,7 +124,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
     assert [layer["is_noise"] for layer in stopped["alignment"]] == [False, True]
     assert not any(row["expanded"] for row in stopped["alignment"][1]["importance"])
     assert "layer 2: no criterion has an importance" in stopped["warnings"][0]
-    assert "the tree stops at this layer" in text_of(stopped)
+    assert "the tree stops at this layer" in report_text(stopped)
     pruned = await aligned("prune", noise="prune")
     assert len(pruned["alignment"]) == 3
     assert "pruned anyway" in pruned["warnings"][0]

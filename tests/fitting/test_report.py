@@ -7,11 +7,10 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.fitting.making import rows_of
-from textassay.fitting.agreement import resamples_for
-from textassay.fitting.ceiling import competition_ranks
-from textassay.fitting.curves import steps
-from textassay.fitting.fit_from_scores import Learning, fit_recorded
-from textassay.fitting.text import text_of
+from textassay.fitting.agreement import competition_ranks, resamples_for, steps
+from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.learn import Learning
+from textassay.fitting.report import report_text
 from textassay.learning import Aggregator, group_codes, split_rows
 from textassay.meta import compare, correlate
 from textassay.runtime.data.dataset import Examples
@@ -94,7 +93,9 @@ def test_importance_finds_the_judges_that_carry_the_ratings(full):
         assert low <= one["mean"] <= high
         assert (low > 0) == (one["feature"][: len("judge-0")] in ("judge-0", "judge-1", "judge-2"))
         assert set(one["by_aspect"]["charm"]) == {"mean", "sd", "ci"}
-    assert "growth of the squared error when shuffled, with its 95 % interval" in text_of(report)
+    assert "growth of the squared error when shuffled, with its 95 % interval" in report_text(
+        report
+    )
 
 
 def test_no_p_value_is_told_below_what_the_resamples_can_show(full):
@@ -102,7 +103,7 @@ def test_no_p_value_is_told_below_what_the_resamples_can_show(full):
     found = report["held_out"]["aspects"]["charm"]
     assert found["resamples"] == 1000
     assert found["evaluator_minus"]["avg"]["pearson"]["p"] == pytest.approx(2 / 1001)
-    assert "(<0.002*)" in text_of(report)
+    assert "(<0.002*)" in report_text(report)
     assert [resamples_for(rows) for rows in (0, 5_000, 10_000, 10**6)] == [1000, 1000, 500, 100]
 
 
@@ -189,7 +190,7 @@ def test_steps_end_at_the_count():
 def test_the_report_is_json_without_nan_and_reads_as_text(full):
     _, report = full
     json.dumps(report, allow_nan=False)
-    told = text_of(report)
+    told = report_text(report)
     for words in (
         "charm, 120 held-out rows",
         "best single: judge-",

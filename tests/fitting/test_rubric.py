@@ -10,12 +10,10 @@ import pytest
 from tests.cli.harness import textassay
 from tests.fitting.dated import Dated
 from textassay import evaluate
-from textassay.fitting.fit_from_scores import Learning
-from textassay.fitting.fit_rubric import Rubric, RubricOrder, spread
-from textassay.fitting.learn import Fitter
-from textassay.fitting.rubric import RubricGrowth, weed
+from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest, spread, weed
+from textassay.fitting.learn import Fitter, Learning
+from textassay.fitting.report import report_text
 from textassay.fitting.table import Selection, read_table
-from textassay.fitting.text import text_of
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -26,7 +24,7 @@ from textassay.runtime.messages import Aspect
 def rubric(dated, out, *, model=None, **order):
     fields = {"learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
     return Rubric(
-        RubricOrder(data=Examples(dated.rows), models={"": model or dated.model()}, out=out,
+        RubricRequest(data=Examples(dated.rows), models={"": model or dated.model()}, out=out,
                     **fields)
     )  # fmt: skip
 
@@ -49,7 +47,7 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
     assert third["criteria"][-1]["reason"] == "every text has the same rating"
     kept = {row["criterion"]: row["ci"] for row in third["criteria"] if row["kept"]}
     assert all(low > 0 for low, _ in kept.values())
-    message = text_of(found.report)
+    message = report_text(found.report)
     assert re.search(r"coherence/shape +new +every text has the same rating", message)
     assert "nothing new helps: the rubric is finished" in message
     pearson = found.report["held_out"]["mean"]

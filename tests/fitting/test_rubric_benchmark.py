@@ -16,7 +16,7 @@ from benchmarks.rubric_pool import (
     recorded,
 )
 from tests.cli.harness import served, textassay
-from textassay.demo.bundled import data_file
+from textassay.demo import data_file
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 
 from textassay import Example, Run, Score
 from textassay.gates import JudgeError
-from textassay.gates.baseline import check_not_worse
-from textassay.gates.threshold import check_at_least
+from textassay.gates.checks import check_at_least, check_not_worse
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.learning.planted import planted
 from textassay.learning import JOINT, Aggregator
-from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
-from textassay.learning.mlp import learn_joint_mlp
+from textassay.learning.regression import fit_joint_mlp
+from textassay.learning.trees import fit_joint_forest, fit_joint_tree
 from textassay.runtime.errors import DataError
 
 
@@ -36,7 +36,7 @@ def error_below(x, y, feature, threshold):
 def test_the_first_split_has_the_least_error_over_all_aspects():
     """Held against every split that there is."""
     x, y = standardized(60)
-    learned = learn_joint_tree(x, y, seed=0, leaf=3)
+    learned = fit_joint_tree(x, y, seed=0, leaf=3)
     feature, threshold = (
         float(line.partition("=")[2].split()[0]) for line in splits_of(learned[0])[:2]
     )
@@ -56,13 +56,13 @@ def test_a_tree_equals_scikit_learns(leaf):
     """In how far it follows the ratings; equally good splits are broken at random there."""
     sklearn = pytest.importorskip("sklearn.tree", reason="needs scikit-learn")
     x, y = standardized()
-    ours = learn_joint_tree(x, y, seed=0, leaf=leaf)
+    ours = fit_joint_tree(x, y, seed=0, leaf=leaf)
     theirs = sklearn.DecisionTreeRegressor(min_samples_leaf=leaf, random_state=0).fit(x, y)
     error = ((predicted(ours, x) - y) ** 2).sum()
     assert error == pytest.approx(((theirs.predict(x) - y) ** 2).sum(), rel=0.02)
 
 
-@pytest.mark.parametrize("learner", [learn_joint_tree, learn_joint_forest])
+@pytest.mark.parametrize("learner", [fit_joint_tree, fit_joint_forest])
 def test_trees_split_once_for_all_aspects(learner):
     """Predictors differ by what their leaves hold; contributions add up."""
     x, y = standardized(120)
@@ -79,7 +79,7 @@ def learn(learner, x, y):
 
 def test_networks_share_their_hidden_layer():
     x, y = standardized(120)
-    first, second = (one.predictor for one in learn_joint_mlp(x, y, seed=0))
+    first, second = (one.predictor for one in fit_joint_mlp(x, y, seed=0))
     assert (first.inner == second.inner).all()
     assert (first.bias == second.bias).all()
     assert (first.outer != second.outer).any()

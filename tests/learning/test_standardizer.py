@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.learning.planted import planted
 from textassay.learning import NAMES, Aggregator
-from textassay.learning.standardizer import Standardizer
+from textassay.learning.aggregators import Standardizer
 
 BEFORE = {
     "format": 1, "name": "linear", "seed": 0, "scales": {"a": [1.0, 5.0]}, "features": ["f", "g"],

@@ -6,8 +6,10 @@ import scipy.stats
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from textassay.meta.contingency import Cells
 from textassay.meta.correlation import (
+    Cells,
+    InversionCounter,
+    average_ranks,
     kendall,
     kendall_rows,
     pearson,
@@ -15,8 +17,6 @@ from textassay.meta.correlation import (
     spearman,
     spearman_rows,
 )
-from textassay.meta.inversions import InversionCounter
-from textassay.meta.ranks import average_ranks
 from textassay.runtime.errors import DataError
 
 COEFFICIENTS = [pearson, spearman, kendall]

@@ -10,7 +10,7 @@ import pytest
 
 from textassay.methods import build
 from textassay.methods.checklist import ChecklistOptions, write_checklist
-from textassay.methods.library import checklists, tasks
+from textassay.methods.library import tasks, trees
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
@@ -175,14 +175,14 @@ async def test_the_model_writes_the_questions_once():
 @pytest.mark.parametrize("name", CHECKLISTS)
 async def test_published_questions_load_for_their_task(name):
     task = tasks.load(name.removesuffix("-all"))
-    tree = checklists.load(name, task)
+    tree = trees.load_checklist(name, task)
     assert {root.name for root in tree.roots} == {aspect.name for aspect in task.aspects}
     assert all(leaf.question.endswith("?") and leaf.scale == (0, 1) for leaf in tree.leaves)
 
 
 async def test_checkeval_s_published_questions_are_all_there():
     task = tasks.load("summarization")
-    counts = {name: len(checklists.load(name, task).leaves)
+    counts = {name: len(trees.load_checklist(name, task).leaves)
               for name in CHECKLISTS if name.startswith("summarization")}  # fmt: skip
     assert counts == {"summarization": 15, "summarization-all": 122}
 
@@ -191,4 +191,4 @@ async def test_a_leaf_without_a_question_is_an_error(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text('[[aspects]]\nname = "coherence"\n', encoding="utf-8")
     with pytest.raises(ConfigurationError, match="'coherence' has no questions below it"):
-        checklists.load(str(path), tasks.load("summarization"))
+        trees.load_checklist(str(path), tasks.load("summarization"))

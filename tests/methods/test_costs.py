@@ -14,7 +14,7 @@ import pytest
 import textassay
 from benchmarks.method_costs import COMMAND, TOOLS, MethodCost, cost_of, dry_run, judged, table_of
 from examples.mock_server import MockServer
-from textassay.demo.bundled import TASKS, data_file
+from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS
 from textassay.methods.library import plans, tasks, trees
 from textassay.runtime.calls.token_estimates import estimate_tokens
@@ -76,7 +76,7 @@ async def test_a_dry_run_foretells_what_the_server_receives_and_the_docs_say_so(
     assert COMMAND in DOCS
 
 
-@pytest.mark.parametrize("task", [task for task in TASKS if task != "summarization"])
+@pytest.mark.parametrize("task", [task for task in BUNDLED_TASKS if task != "summarization"])
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(
     method, task, mock_server

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from tests.report.browser import browsing, open_file, wait_for
 from textassay import evaluate_sync
-from textassay.demo.bundled import data_file
+from textassay.demo import data_file
 from textassay.report import write_report
 from textassay.runtime.model import Model
 

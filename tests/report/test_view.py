@@ -12,8 +12,7 @@ import pytest
 from tests.report.browser import complaints, forget_earlier_pages, requested, wait_for
 from tests.report.runs import score, small_data, small_run, write_run
 from tests.waiting import HANGS_AFTER
-from textassay.report.live import LiveRun
-from textassay.report.server import Viewer, serve
+from textassay.report.server import LiveRun, Viewer, serve
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.storage.run_files import score_row
 from textassay.runtime.storage.run_folder import RunFolder
@@ -84,12 +83,12 @@ def test_news_are_what_was_added(run):
 
 def test_news_are_those_of_the_report(run):
     """A reader who followed the run has the columns that the report of the finished run has."""
-    from textassay.report.page import joined_of
+    from textassay.report.page import join_runs
     from textassay.report.rows import score_columns
 
     live = LiveRun(run)
     news = live.news(0, 0)
-    joined = joined_of([live.run], live.data, {})
+    joined = join_runs([live.run], live.data, {})
     assert news["scores"] == score_columns(live.run, joined, list(range(48)))
 
 

@@ -13,8 +13,8 @@ from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
-from textassay.stress import StressOrder, StressRun, read_result
-from textassay.stress.families.position import reversed_labels
+from textassay.stress import StressPlan, StressRun, read_result
+from textassay.stress.families import reversed_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 
@@ -26,7 +26,7 @@ async def stressed(
     scripts = {"": ScriptedModel(judge, capabilities=Capabilities(n=True))}
     scripts |= {role: ScriptedModel(script, name=role) for role, script in models.items()}
     # a test that is named needs its model in the order; whole runs give models as objects
-    order = StressOrder(
+    order = StressPlan(
         spec=spec, settings=Settings(no_cache=True), out=out, tests=tests, resume=resume
     )
     result = await StressRun(order, examples=texts(count), models=scripts).run()
@@ -97,7 +97,7 @@ async def test_a_judge_that_prefers_the_first_text_fails_swap():
 
     for judge, verdict in ((lambda request: "Answer: A", "fails"), (longer, "holds")):
         spec = RunSpec(method="pairwise", task="summarization", aspects=("coherence",))
-        order = StressOrder(spec=spec, settings=Settings(no_cache=True), out=None, tests=("swap",))
+        order = StressPlan(spec=spec, settings=Settings(no_cache=True), out=None, tests=("swap",))
         run = StressRun(order, examples=pairs, models={"": ScriptedModel(judge)})
         row = next(row for row in (await run.run()).rows if row.test == "swap")
         assert row.verdict == verdict

@@ -9,11 +9,8 @@ import re
 import pytest
 
 from textassay.runtime.messages import Example
-from textassay.stress.edit import Donor, Surroundings, sentences
-from textassay.stress.families.authority import CLAIMS
-from textassay.stress.families.injection import PAYLOADS
-from textassay.stress.families.length import NEUTRAL
-from textassay.stress.families.master_keys import KEYS
+from textassay.stress.edit import SubstituteText, Surroundings, sentences
+from textassay.stress.families import CLAIMS, KEYS, NEUTRAL, PAYLOADS
 from textassay.stress.suite import EDITS
 
 OWN = [
@@ -29,9 +26,12 @@ NO_SENTENCE = Example(id="x", output="", source="", group="g")
 
 def edited(test, example=EXAMPLE, seed=0, *, control=False):
     edit = EDITS[test]
-    donors = (Donor("group other", tuple(OTHER)), Donor("group g", tuple(OWN)))
+    substitutes = (
+        SubstituteText("group other", tuple(OTHER)),
+        SubstituteText("group g", tuple(OWN)),
+    )
     change = edit.control if control else edit.change
-    return change(example, Surroundings(random.Random(seed), donors, "5"))
+    return change(example, Surroundings(random.Random(seed), substitutes, "5"))
 
 
 def output(test, seed=0, *, control=False):

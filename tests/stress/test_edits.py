@@ -12,15 +12,17 @@ from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests
-from textassay.stress.edit import Surroundings, sentences
-from textassay.stress.families import formatting, must_see
-from textassay.stress.families.formatting import normalized
-from textassay.stress.families.injection import as_tags
-from textassay.stress.families.neutral import neutral_text
-from textassay.stress.families.position import reversed_scale
-from textassay.stress.roles import role_of
+from textassay.stress.edit import Surroundings, Variants, read_role, sentences
+from textassay.stress.families import (
+    FORMATTING,
+    as_tags,
+    deleted,
+    neutral_text,
+    normalized,
+    reversed_scale,
+    shuffled,
+)
 from textassay.stress.suite import EDITS, TESTS
-from textassay.stress.variants import Variants
 
 TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 
@@ -29,7 +31,7 @@ def around(seed=0):
     return Surroundings(random.Random(seed))
 
 
-@pytest.mark.parametrize("edit", formatting.EDITS, ids=lambda edit: edit.test)
+@pytest.mark.parametrize("edit", FORMATTING, ids=lambda edit: edit.test)
 @given(text=TEXTS)
 def test_a_format_edit_is_equal_under_the_normalizer(edit, text):
     """White space, bullets, bold and quotes apart, the words are the same, whatever the text."""
@@ -57,9 +59,9 @@ def test_shuffling_and_deleting_keep_the_sentences(text):
     """The same sentences in another order; all but the longest."""
     example = Example(id="x", output=text)
     own = sentences(text)
-    if (edited := must_see.shuffled(example, around())) is not None:
+    if (edited := shuffled(example, around())) is not None:
         assert sorted(edited.output.split()) == sorted(" ".join(own).split())
-    if (edited := must_see.deleted(example, around())) is not None:
+    if (edited := deleted(example, around())) is not None:
         assert len(edited.output) <= sum(map(len, own)) + len(own) - max(map(len, own))
 
 
@@ -106,7 +108,7 @@ def test_tests_are_chosen_by_name_and_family():
 def test_aspects_have_roles_by_their_names():
     """Names that no rule knows have none."""
     names = ("Consistency", "coverage", "coherence/logical-flow", "naturalness", "Overall", "tone")
-    assert [role_of(name) for name in names] == [
+    assert [read_role(name) for name in names] == [
         "facts", "content", "order", "language", "overall", None,
     ]  # fmt: skip
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.planted_judges import ASPECTS, JUDGES, PAIRWISE, World, compared, texts
-from textassay.stress.summary import StressResult
-from textassay.stress.verdicts import Measured, gate, verdicts, wilson
+from textassay.stress.verdicts import Measured, StressResult, gate, verdicts, wilson
 
 SEEDS, FEW = {"perfect": 200}, 8
 TESTS = (

@@ -1,12 +1,32 @@
 """ROUGE, BLEU, chrF and TER against recorded numbers and their limits."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.benchmark_data import benchmark
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools import Bleu, Chrf, Measurement, Rouge, Ter
+from textassay.tools import Bleu, Chrf, Measurement, Meteor, Rouge, Ter, prepare_tools
 
 SUMMEVAL = "summeval/summeval.jsonl.gz"
+COLUMNS = {
+    **{
+        f"computed/{variant}_{measure}": Rouge(variant=variant, measure=measure, refs="first")
+        for variant in ("rouge1", "rouge2", "rougeL")
+        for measure in ("f", "r")
+    },
+    **{
+        f"computed/{variant}_f_multimax": Rouge(variant=variant)
+        for variant in ("rouge1", "rouge2", "rougeL")
+    },
+    "computed/bleu": Bleu(),
+    "computed/chrf": Chrf(),
+}
+nltk = pytest.importorskip("nltk")
+EXAMPLE = Example(
+    output="The cats sat on a mat.", references=("A dog ran.", "the cat sat on the mat .")
+)
 
 
 def example(row):
@@ -22,21 +42,6 @@ def value(tool, given):
     found = tool.compute(given)
     assert isinstance(found, Measurement), found
     return found.value
-
-
-COLUMNS = {
-    **{
-        f"computed/{variant}_{measure}": Rouge(variant=variant, measure=measure, refs="first")
-        for variant in ("rouge1", "rouge2", "rougeL")
-        for measure in ("f", "r")
-    },
-    **{
-        f"computed/{variant}_f_multimax": Rouge(variant=variant)
-        for variant in ("rouge1", "rouge2", "rougeL")
-    },
-    "computed/bleu": Bleu(),
-    "computed/chrf": Chrf(),
-}
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -132,3 +137,36 @@ def test_settings_are_in_the_signature():
     }
     assert len(signatures) == 5
     assert "sacrebleu:" in Bleu().signature
+
+
+@pytest.mark.asyncio
+async def test_equal_to_nltk_without_synonyms():
+    """The best reference counts, on words and stems."""
+    from nltk.translate.meteor_score import single_meteor_score
+
+    class Nothing:
+        def synsets(self, word):
+            return []
+
+    output = ["The", "cats", "sat", "on", "a", "mat", "."]
+    values = [
+        single_meteor_score(reference.split(), output, wordnet=Nothing())
+        for reference in ("A dog ran .", "the cat sat on the mat .")
+    ]
+    tool = Meteor(synonyms=False)
+    await prepare_tools([tool])
+    found = await tool.score(EXAMPLE)
+    assert found.value == pytest.approx(max(values))
+    assert values[1] > values[0]
+    assert "synonyms:False" in found.signature
+    assert (await tool.score(Example(output="A cat."))).error.type == "MissingReferences"
+
+
+@pytest.mark.asyncio
+async def test_wordnet_is_asked_for_by_name(tmp_path, monkeypatch):
+    """The error gives the line that fetches it; nothing is downloaded, and no score is made up."""
+    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
+    with pytest.raises(ConfigurationError, match=r"python -m nltk\.downloader wordnet"):
+        await prepare_tools([Meteor()])
+    with pytest.raises(ConfigurationError, match=r"meteor\?synonyms=false"):
+        await Meteor().score(EXAMPLE)

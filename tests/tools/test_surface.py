@@ -18,10 +18,9 @@ from textassay.tools import (
     Repetition,
     Ter,
 )
-from textassay.tools.extraction import extractive_fragments
 from textassay.tools.overlap import Bleu
-from textassay.tools.readability import syllables
-from textassay.tools.words import words
+from textassay.tools.surface import extractive_fragments, syllables
+from textassay.tools.text import words
 
 
 @pytest.mark.parametrize(

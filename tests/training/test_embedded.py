@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch", reason="training needs torch (make extras)"
 pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
 
 from textassay import connect  # noqa: E402  # only where both are there
-from textassay.demo.bundled import data_file  # noqa: E402
-from textassay.prompts.simplify import simplify  # noqa: E402
+from textassay.demo import data_file  # noqa: E402
+from textassay.prompts import simplify  # noqa: E402
 from textassay.runtime.backends.llamacpp.embedded import FILE, FOLDER  # noqa: E402
 from textassay.runtime.data.dataset import Examples  # noqa: E402
 from textassay.runtime.model import ContinuationRequest, scoring  # noqa: E402

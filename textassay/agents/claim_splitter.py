@@ -11,7 +11,7 @@ from textassay.agents.reading.lists import parse_statements
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Message, ScoreError, Usage
 from textassay.runtime.model import Sample
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 
 TOKENS_PER_CLAIM, TOKENS_BESIDE = 40, 100
 """Room for an answer: a short sentence for each claim, and some words around the list."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.task import Task
-from textassay.prompts.simplify import simplify
+from textassay.prompts import simplify
 from textassay.runtime.messages import Example, Message, Scale
 
 Asking = Literal["chat", "plain"]

@@ -15,7 +15,7 @@ from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.question_table import PARTS, QuestionForm, QuestionTable, fill_placeholders
 from textassay.prompts import fence, nonce
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
 
 _MISSING = {

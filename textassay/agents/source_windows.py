@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from textassay.runtime.messages import Example
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.windows import pack_sentences
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
 
 K1, B = 1.2, 0.75
 """Parameters of BM25 (Robertson and Zaragoza 2009, section 3.2)."""

@@ -1,14 +1,19 @@
-"""What raters have answered, and the journal that keeps it.
+"""What raters have answered: a journal, and the data format that every command reads.
 
-Every answer is on the disk before it is acknowledged.
+Every answer is on the disk before it is acknowledged. The journal is a file of JSON lines: one
+`study` line, one `rater` line per rater, and one `rating` line per answer. A later revision of an
+answer replaces the earlier; both stay in the journal.
 
-The journal is a file of JSON lines: one `study` line, one `rater` line per rater, and one `rating`
-line per answer. A later revision of an answer replaces the earlier; both stay in the journal.
+The data have one line per rated example, with `annotators`. Raters come in a fixed order, `null` if
+one did not rate an example. Besides `human` and `annotators` a line carries what a later analysis
+needs: time spent, revisions, second ratings of repeated items, and the probability with which the
+example was sampled.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,13 +21,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from textassay.annotate.study import Study
+from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.resource import AsyncResource
+from textassay.runtime.storage.files import write_text
 from textassay.runtime.storage.journal import Journal, read_rows
 from textassay.runtime.storage.json_text import encode
 
 FORMAT = 1
 TOKEN_BYTES = 16
+SAMPLING_PROBABILITY = "sampling_probability"
+"""Field of a line: the probability with which the example was drawn to be rated."""
 
 
 class StaleRevision(Exception):
@@ -289,3 +298,125 @@ def _row(visit: Visit, answer: RaterAnswer) -> dict[str, Any]:
         "swapped": answer.swapped,
         "comment": answer.comment,
     }
+
+
+def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
+    """Return one row per example that somebody rated, in the order of the data."""
+    lines = []
+    again: dict[str, dict[str, Any]] = {}
+    for visit, _, second in ratings.repeats():
+        again.setdefault(visit.key, {})[visit.rater] = dict(second.ratings)
+    for key, example in ratings.study.by_key.items():
+        answers = ratings.first_ratings(key)
+        if answers:
+            given = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
+            meta = given.pop("meta", {})
+            lines.append({**given, **meta, **_rated(ratings, answers)})
+            if key in again:
+                lines[-1]["repeated"] = again[key]
+            if example.id in ratings.study.probabilities:
+                lines[-1][SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
+    return lines
+
+
+def write_ratings(ratings: Answers, path: Path) -> int:
+    """Replace the file of ratings by what is rated so far; return the number of rated examples.
+
+    Raises:
+        OSError: The file cannot be written; the old one is untouched.
+    """
+    lines = [encode(row).decode("utf-8") for row in rating_rows(ratings)]
+    write_text(path, "".join(f"{line}\n" for line in lines))
+    return len(lines)
+
+
+def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
+    """Return agreement among the raters by aspect, over the items that somebody rated."""
+    names = list(ratings.raters)
+    tables: dict[str, list[list[float | None]]] = {q.aspect: [] for q in ratings.study.questions}
+    for key in ratings.study.keys:
+        answers = ratings.first_ratings(key)
+        if answers:
+            for aspect, table in tables.items():
+                table.append([_value(answers.get(name), aspect) for name in names])
+    return {aspect: rater_agreement(table) for aspect, table in tables.items() if table}
+
+
+def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
+    """Return by aspect how often raters gave a repeated item the same rating again.
+
+    Returns:
+        `n` pairs of ratings, `same` (share of equal ones) and `mean_difference`; the last two are
+        `None` without pairs.
+    """
+    by_aspect = {}
+    for question in ratings.study.questions:
+        pairs = [
+            (a, b)
+            for _, first, second in ratings.repeats()
+            if (a := first.ratings[question.aspect]) is not None
+            and (b := second.ratings[question.aspect]) is not None
+        ]
+        differences = [abs(a - b) for a, b in pairs]
+        by_aspect[question.aspect] = {
+            "n": len(pairs),
+            "same": sum(d == 0 for d in differences) / len(pairs) if pairs else None,
+            "mean_difference": math.fsum(differences) / len(pairs) if pairs else None,
+        }
+    return by_aspect
+
+
+def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:
+    human: dict[str, float] = {}
+    annotators: dict[str, list[float | None]] = {}
+    for question in ratings.study.questions:
+        values = [_value(answers.get(name), question.aspect) for name in ratings.raters]
+        given = [value for value in values if value is not None]
+        if given:
+            # all raters in the same order in every row, with gaps: a column is then one person,
+            # which pairwise agreement needs
+            annotators[question.aspect] = values
+            human[question.aspect] = math.fsum(given) / len(given)
+    comments = {name: a.comment for name, a in answers.items() if a.comment}
+    return {
+        "human": human,
+        "annotators": annotators,
+        "raters": list(ratings.raters),
+        "seconds": {name: round(a.seconds, 1) for name, a in answers.items()},
+        "revisions": {name: a.revision for name, a in answers.items()},
+        **({"comments": comments} if comments else {}),
+    }
+
+
+def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
+    return None if answer is None else answer.ratings.get(aspect)
+
+
+def read_sampled(path: str | Path) -> dict[str, float]:
+    """Return the sampling probability by id, in the order of the file.
+
+    Args:
+        path: JSON Lines with `id` and `sampling_probability`.
+
+    Raises:
+        DataError: A line lacks one of the two, or a probability is not above 0 and at most 1.
+        StorageError: The file cannot be read.
+    """
+    probabilities: dict[str, float] = {}
+    for number, row in enumerate(read_rows(path), start=1):
+        name, probability = row.get("id"), row.get(SAMPLING_PROBABILITY)
+        if not isinstance(name, str):
+            raise DataError(f"{path}:{number}: a line needs an id")
+        if (
+            not isinstance(probability, int | float)
+            or isinstance(probability, bool)
+            or not 0 < probability <= 1
+        ):
+            raise DataError(
+                f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
+                f"not {probability!r}"
+            )
+        probabilities[name] = float(probability)
+    if not probabilities:
+        raise DataError(f"{path} lists no examples to rate")
+    return probabilities

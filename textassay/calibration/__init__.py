@@ -13,16 +13,39 @@ Example:
     2.5
 """
 
-from textassay.calibration.alternative_annotator import AltTest, alt_test
-from textassay.calibration.annotator_test import (
+from textassay.calibration.alternative_annotator import (
+    AltTest,
     AnnotatorTest,
+    alt_test,
     annotator_test,
     pooled_annotator_test,
 )
-from textassay.calibration.bradley_terry import Comparisons, fit_strengths
-from textassay.calibration.calibration import AspectCalibration, Calibrated, calibrate
-from textassay.calibration.columns import Columns, People, join_columns, read_plan
-from textassay.calibration.compare_runs import CompareRow, agreement_difference, compare_runs, gate
+from textassay.calibration.calibration import (
+    AspectCalibration,
+    Calibrated,
+    Calibration,
+    calibrate,
+    load,
+    save,
+)
+from textassay.calibration.columns import (
+    Columns,
+    Judged,
+    People,
+    join_columns,
+    read_judged,
+    read_plan,
+    scales_of,
+)
+from textassay.calibration.compare_runs import (
+    CompareRow,
+    PairedDifference,
+    agreement_difference,
+    compare_runs,
+    gate,
+    paired_difference,
+    sign_flip_p,
+)
 from textassay.calibration.conformal import Grid, fit_cells, grid_of
 from textassay.calibration.correction import (
     Corrected,
@@ -31,18 +54,27 @@ from textassay.calibration.correction import (
     power_tuned,
     rogan_gladen,
 )
-from textassay.calibration.estimate import estimate_means
-from textassay.calibration.estimate_rows import EstimateRow, Estimates, SystemDifference
-from textassay.calibration.folder import Calibration, load, save
+from textassay.calibration.estimate import EstimateRow, Estimates, SystemDifference, estimate_means
 from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
-from textassay.calibration.isotonic import fit_isotonic, fit_line, fit_shift
-from textassay.calibration.judged import Judged, read_judged
 from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
-from textassay.calibration.maps import LearnedMap, Scales, learn_map
-from textassay.calibration.ordinal import Ordinal, fit_ordinal
-from textassay.calibration.paired import PairedDifference, paired_difference, sign_flip_p
-from textassay.calibration.prepared import scales_of
-from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
+from textassay.calibration.maps import (
+    LearnedMap,
+    Ordinal,
+    Scales,
+    fit_isotonic,
+    fit_line,
+    fit_ordinal,
+    fit_shift,
+    learn_map,
+)
+from textassay.calibration.ranking import (
+    Comparisons,
+    RankDifference,
+    Ranking,
+    RankRow,
+    fit_strengths,
+    rank_systems,
+)
 
 __all__ = [
     "AltTest",

@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Columns
+from textassay.calibration.columns import Columns, one_signature
 from textassay.calibration.conformal import ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import Map, Scales, learn_map
-from textassay.calibration.prepared import one_signature
 from textassay.learning.cascade import Rule
 from textassay.learning.splits import split_rows
+from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
 MAX_LENGTHS = 8

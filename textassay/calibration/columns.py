@@ -1,33 +1,116 @@
-"""Recorded scores and people's ratings as columns.
+"""Recorded scores and people's ratings as columns: a table per pair of a score and an aspect.
 
-One table per pairing of a score with a human aspect.
+Reads score files, run folders, data sets and label plans; texts are not kept. A data set whose rows
+hold `metrics` serves as a file of scores too.
 
-Knows data sets and label plans; texts are not kept.
+Before numbers are learned from or estimated, scales must fit, scores come from one judge, and
+labels have been drawn by chance; every refusal says what is wrong and what to do.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.judged import Judged, RatingScale
+from textassay.calibration.maps import Scales
 from textassay.learning.splits import group_codes
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
+from textassay.meta.score_files import read_score_lines, refuse_several_judges
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import DataError, parameter
 from textassay.table import Note
 
+_TABLES = (".csv", ".tsv", ".parquet")
+
+
+RatingScale = tuple[float, float]
 PROBABILITY = "sampling_probability"
 """Field of the data with the probability by which a row was drawn for rating."""
 AspectMap = Iterable[str] | Mapping[str, str]
+Labels = Literal["random", "chosen"]
+MAX_UNSCORED = 0.05
+"""Share of rows without a score above which bounds are reported."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """All last scores of one aspect.
+
+    Attributes:
+        values: Score by id, `None` if unscored.
+        outcomes: Outcome by id, for the unscored.
+        signatures: Signatures that occur, `""` for rows without one.
+        scales: Scales that occur; empty if rows have none.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    signatures: dict[str, None] = field(default_factory=dict)
+    scales: dict[RatingScale | None, None] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> RatingScale | None:
+        """The scale, if all rows have the same one."""
+        return next(iter(self.scales)) if len(self.scales) == 1 else None
+
+
+def read_judged(path: str | Path) -> dict[str, Judged]:
+    """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
+
+    Raises:
+        DataError: A line is unusable; names file, line and field.
+        RunFolderError: A folder without scores, or of a newer format.
+    """
+    path = Path(path)
+    judged: dict[str, Judged] = {}
+    if path.is_file() and _holds_metrics(path):
+        for example in Examples(path, needs_output=False):
+            for name, value in example.metrics.items():
+                _add(judged, name, example.id, value, {})
+    else:
+        for row in read_score_lines(path):
+            _add(judged, row.aspect, row.id, row.value, row.fields)
+    if not judged:
+        raise DataError(f"{path} contains no scores")
+    return judged
+
+
+def _holds_metrics(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    if name.endswith(_TABLES):
+        return True
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            first = json.loads(lines.readline())
+    except (OSError, ValueError, EOFError):
+        return False  # whoever reads the file next says what is wrong with it
+    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
+
+
+def _add(
+    columns: dict[str, Judged], aspect: str, id_: str, value: float | None, row: dict[str, Any]
+) -> None:
+    judged = columns.setdefault(aspect, Judged())
+    # score files are journals: a resumed run appends a new line for an id that failed before, and
+    # the last line counts, so its earlier outcome must not be counted among the unscored
+    judged.values[id_] = value
+    judged.outcomes.pop(id_, None)
+    if value is None:
+        judged.outcomes[id_] = str(row.get("outcome") or "unscored")
+        return
+    judged.signatures[str(row.get("signature") or "")] = None
+    scale = row.get("scale")
+    ends = scale if isinstance(scale, list) and len(scale) == 2 else None
+    judged.scales[None if ends is None else (float(ends[0]), float(ends[1]))] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,3 +388,86 @@ def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
 def _some(ids: Iterable[str]) -> str:
     shown = sorted(ids)[:3]
     return ", ".join(map(repr, shown)) + ", ..." if shown else "none"
+
+
+def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
+    """Return the scales of judge and raters.
+
+    Args:
+        columns: Scores and ratings.
+        given: The raters' scale by human aspect, if the user gave it. Otherwise it is the judge's
+            if all ratings lie on that, or the range of the ratings if the judge is unbounded, or on
+            0 to 1 while a rating is above 1.
+
+    Raises:
+        DataError: There are no ratings, or one lies off the scale.
+    """
+    ratings = columns.ratings[~np.isnan(columns.ratings)]
+    if not len(ratings):
+        raise DataError(
+            f"no row that was judged on {columns.score!r} has a rating of {columns.human!r}; "
+            "give ratings in the field 'human' or 'annotators' of DATA"
+        )
+    low, high = float(ratings.min()), float(ratings.max())
+    scale = given.get(columns.human)
+    if scale is not None:
+        _refuse_off_scale(columns, scale, "the scale that was given")
+        return Scales(columns.scale, scale)
+    # a judge on 0 to 1 often returns a probability while people rated 1 to 5, so its scale says
+    # nothing about theirs
+    if columns.scale is None or (columns.scale == (0.0, 1.0) and high > 1):
+        return Scales(columns.scale, (low, high) if low < high else (low, low + 1.0))
+    _refuse_off_scale(
+        columns, columns.scale, "the judge's scale; if the raters used another, give it"
+    )
+    return Scales(columns.scale, columns.scale)
+
+
+def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
+    """Return the signature that all scores share; empty if they have none.
+
+    Args:
+        columns: Scores and ratings.
+        allow_change: Whether several are taken together; `None` if that cannot be asked for.
+
+    Raises:
+        ConfigurationError: There are several.
+    """
+    if not allow_change:
+        refuse_several_judges(
+            columns.score,
+            columns.signatures,
+            ""
+            if allow_change is None
+            else ", or set allow_change=true if the differences do not matter",
+        )
+    return columns.signatures[0] if columns.signatures else ""
+
+
+def assumptions(columns: Columns, *, chosen: bool) -> list[str]:
+    """Return the assumptions of an estimate from these columns, as sentences."""
+    lines = []
+    if chosen:
+        lines.append("the labels were chosen by hand, so no interval is promised")
+    elif columns.probabilities is None:
+        lines.append("the rated rows were drawn by chance, each with the same probability")
+    else:
+        lines.append("the rated rows were drawn by chance, with the probabilities in the data")
+    lines.append(
+        "sources are independent of each other"
+        if columns.has_groups
+        else "every row is a source of its own: the data have no field 'group'"
+    )
+    return lines
+
+
+def _refuse_off_scale(columns: Columns, scale: RatingScale, what: str) -> None:
+    ratings = columns.ratings
+    off = np.flatnonzero((ratings < scale[0]) | (ratings > scale[1]))
+    if len(off):
+        raise DataError(
+            f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie"
+            f" outside {scale[0]:g} to {scale[1]:g}, {what} "
+            f"({parameter('scale', columns.human + '=LOW,HIGH')}); the first is"
+            f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
+        )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 
 MIN_CELL = 30
 """Rated rows from which a range of the judge's scores has a quantile of its own."""
@@ -123,7 +123,7 @@ def fit_cells(
         weights: Share of its source's rows that each row stands for, shape (n,), if rows were
             drawn with different probabilities; `None` shares a source among its rated rows.
     """
-    cell, edges = _cells_of(scores)
+    cell, edges = _assign_cells(scores)
     # equal steps of the grid must be equal numbers, because `_reached` collects them into blocks
     residuals = np.round(ratings - grid.nearest(calibrated), 9)
     shortest = _shortest if grid.steps else _symmetric
@@ -187,7 +187,7 @@ def _reached(values: Floats, groups: Codes, weights: Floats | None) -> tuple[Flo
     return levels, np.cumsum(shares) / (len(counts) + 1)
 
 
-def _cells_of(scores: Floats) -> tuple[Codes, Floats]:
+def _assign_cells(scores: Floats) -> tuple[Codes, Floats]:
     """Return the cell of each row, and the lowest score of each cell but the first."""
     levels, at, counts = np.unique(scores, return_inverse=True, return_counts=True)
     if len(levels) <= _MAX_CELLS:

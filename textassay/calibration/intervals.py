@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtr
 
+from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.meta.ranks import Codes, Floats
 
 
 @dataclass(frozen=True, slots=True)

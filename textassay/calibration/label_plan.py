@@ -17,8 +17,8 @@ import numpy as np
 from textassay.calibration.columns import PROBABILITY, Columns
 from textassay.calibration.maps import Scales, learn_map
 from textassay.display import Displayed
+from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.meta.ranks import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.table import Column, Note, Table
 

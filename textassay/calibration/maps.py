@@ -1,9 +1,16 @@
-"""Which map suits so many ratings, learned across sources.
+"""Maps from a judge's scores to people's ratings, and which of them suits so many ratings.
 
-Grouped cross-validation and cross-fitting.
+Knows arrays. Monotone and straight maps are curves through a few points: constant beyond them,
+straight between. Cumulative-link regression gives a probability for each rating of the raters'
+grid: P(rating <= k) = logistic(threshold_k - slope * score), with increasing thresholds.
 
-Knows arrays. A row's cross-fitted value comes from a map that saw no row of its source, so that
-what the map does to the rows it learned from is never taken for how well it works.
+The choice is made across sources, by grouped cross-validation. A row's cross-fitted value comes
+from a map that saw no row of its source, so that what the map does to the rows it learned from is
+never taken for how well it works.
+
+References:
+    Barlow and Brunk, "The isotonic regression problem and its dual", JASA 67 (1972);
+    McCullagh, "Regression models for ordinal data", JRSS B 42 (1980).
 """
 
 from __future__ import annotations
@@ -13,19 +20,257 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit
 
-from textassay.calibration.isotonic import ClippedLine, Isotonic, fit_isotonic, fit_line, fit_shift
-from textassay.calibration.ordinal import Ordinal, fit_ordinal
 from textassay.learning.splits import folds
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 
+_PENALTY = 1e-3
+"""Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
+separate."""
 MapMethod = Literal["auto", "isotonic", "linear", "ordinal", "shift"]
 METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 MIN_LABELS = 8
 MIN_ISOTONIC, MIN_LINEAR = (60, 8), (20, 4)
 """Rated rows and sources from which a monotone curve, or a line, may be chosen."""
 _FOLDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Isotonic:
+    """A monotone curve: equal on a pooled block of scores, straight between blocks.
+
+    Attributes:
+        scores: Judge's scores at the ends of the blocks, increasing, shape (knots,).
+        ratings: Rating at each of them, monotone, shape (knots,).
+    """
+
+    scores: Floats
+    ratings: Floats
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); beyond the ends the value at the end, NaN if unscored."""
+        return np.asarray(np.interp(scores, self.scores, self.ratings))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": "isotonic",
+            "scores": self.scores.tolist(),
+            "ratings": self.ratings.tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedLine:
+    """A straight line, clipped to the ratings that it was learned from.
+
+    Attributes:
+        slope: Points of rating per point of score.
+        intercept: Rating at a score of 0.
+        low: Lowest value it returns.
+        high: Highest value it returns.
+        kind: `linear`, or `shift` if the slope was given by the scales rather than learned.
+    """
+
+    slope: float
+    intercept: float
+    low: float
+    high: float
+    kind: str = "linear"
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return ratings, shape (n,); NaN if unscored."""
+        return np.asarray(np.clip(self.intercept + self.slope * scores, self.low, self.high))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": self.kind,
+            "slope": self.slope,
+            "intercept": self.intercept,
+            "low": self.low,
+            "high": self.high,
+        }
+
+
+def fit_isotonic(scores: Floats, ratings: Floats, weights: Floats | None = None) -> Isotonic:
+    """Return the monotone curve with the least squared error, by pool adjacent violators.
+
+    It falls if scores and ratings are negatively correlated, as with an error rate.
+
+    Args:
+        scores: Judge's scores, shape (n,), no NaN.
+        ratings: People's ratings, shape (n,), no NaN.
+        weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
+    """
+    weight = np.ones(len(scores)) if weights is None else weights
+    # rows of equal score are pooled first: a function of the score gives them one rating anyway,
+    # and pool adjacent violators would otherwise depend on their order
+    levels, at = np.unique(scores, return_inverse=True)
+    counts = np.bincount(at, weights=weight)
+    means = np.bincount(at, weights=weight * ratings) / counts
+    fitted = isotonic_regression(means, weights=counts, increasing=_rises(scores, ratings)).x
+    # only the ends of a flat block are kept; points inside add nothing to the interpolation
+    edge = np.ones(len(levels), bool)
+    edge[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
+    return Isotonic(levels[edge], fitted[edge])
+
+
+def fit_line(
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats | None = None,
+    *,
+    bounds: tuple[float, float],
+) -> ClippedLine:
+    """Return the least squares line; flat at the mean rating if the scores are constant."""
+    weight = np.ones(len(scores)) if weights is None else weights
+    middle, level = _mean(scores, weights), _mean(ratings, weights)
+    centered = scores - middle
+    square = float(weight * centered @ centered)
+    slope = float(weight * centered @ ratings) / square if square > 0 else 0.0
+    return ClippedLine(slope, level - slope * middle, *bounds)
+
+
+def fit_shift(
+    scores: Floats,
+    ratings: Floats,
+    weights: Floats | None = None,
+    *,
+    bounds: tuple[float, float],
+    slope: float = 1.0,
+) -> ClippedLine:
+    """Return the line of a given slope that goes through the means.
+
+    Args:
+        scores: Judge's scores, shape (n,).
+        ratings: People's ratings, shape (n,).
+        weights: How many rows each stands for, shape (n,); `None` if all stand for the same.
+        bounds: Lowest and highest rating that it may return.
+        slope: Length of the raters' scale over that of the judge's scale.
+    """
+    level = _mean(ratings, weights) - slope * _mean(scores, weights)
+    return ClippedLine(slope, level, *bounds, kind="shift")
+
+
+def _mean(values: Floats, weights: Floats | None) -> float:
+    return float(values.mean() if weights is None else np.average(values, weights=weights))
+
+
+def _rises(scores: Floats, ratings: Floats) -> bool:
+    # the sign of the covariance fixes the direction beforehand: fitting both and taking the better
+    # would find a monotone trend in noise
+    return float((scores - scores.mean()) @ (ratings - ratings.mean())) >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinal:
+    """A proportional odds model.
+
+    Attributes:
+        grid: Ratings that raters gave, increasing, shape (k,).
+        thresholds: Increasing, shape (k - 1,).
+        slope: Log odds of a higher rating per point of score.
+    """
+
+    grid: Floats
+    thresholds: Floats
+    slope: float
+
+    def distribution(self, scores: Floats) -> Floats:
+        """Return the probability of each rating, shape (n, k); a row sums to 1."""
+        below = expit(self.thresholds[None, :] - self.slope * np.asarray(scores)[:, None])
+        padded = np.concatenate([np.zeros((len(below), 1)), below, np.ones((len(below), 1))], 1)
+        return np.asarray(np.diff(padded, axis=1))
+
+    def predict(self, scores: Floats) -> Floats:
+        """Return the expected rating, shape (n,)."""
+        return np.asarray(self.distribution(scores) @ self.grid)
+
+    def mode(self, scores: Floats) -> Floats:
+        """Return the most probable rating, shape (n,)."""
+        return np.asarray(self.grid[self.distribution(scores).argmax(axis=1)])
+
+    def smallest_set(self, score: float, coverage: float) -> Floats:
+        """Return the fewest ratings whose probabilities reach `coverage`, increasing."""
+        shares = self.distribution(np.array([score]))[0]
+        order = np.argsort(-shares, kind="stable")
+        count = int(np.searchsorted(np.cumsum(shares[order]), coverage)) + 1
+        return np.asarray(np.sort(self.grid[order[:count]]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": "ordinal",
+            "grid": self.grid.tolist(),
+            "thresholds": self.thresholds.tolist(),
+            "slope": self.slope,
+        }
+
+
+def fit_ordinal(scores: Floats, ratings: Floats, weights: Floats | None = None) -> Ordinal:
+    """Return the model of the highest likelihood.
+
+    Args:
+        scores: Judge's scores, shape (n,), no NaN.
+        ratings: Single ratings or means, shape (n,); each distinct value is one rung of the grid.
+        weights: Weight of each row, shape (n,); a rater's share if a row occurs once per rater.
+    """
+    grid, codes = np.unique(ratings, return_inverse=True)
+    if len(grid) == 1:
+        return Ordinal(grid, np.empty(0), 0.0)
+    weight = np.ones(len(codes)) if weights is None else weights
+    # standardized scores make the penalty mean the same on any scale of the judge
+    center, spread = float(scores.mean()), float(scores.std()) or 1.0
+    cells, cell_of = np.unique(scores, return_inverse=True)
+    counts = np.zeros((len(cells), len(grid)))
+    np.add.at(counts, (cell_of, codes), weight)
+    model = _Likelihood((cells - center) / spread, counts)
+    solution = minimize(model, model.start(), jac=True, method="L-BFGS-B")
+    thresholds, slope = model.unpack(solution.x)
+    return Ordinal(grid, thresholds + slope * center / spread, slope / spread)
+
+
+class _Likelihood:
+    """Negative log-likelihood over counts by score and rating, with its gradient."""
+
+    def __init__(self, scores: Floats, counts: Floats) -> None:
+        self._scores, self._counts, self._total = scores, counts, counts.sum()
+
+    def start(self) -> Floats:
+        shares = np.cumsum(self._counts.sum(axis=0))[:-1] / self._total
+        thresholds = np.log(shares / (1 - shares))
+        # steps in log space keep the thresholds increasing whatever the optimizer tries, so no
+        # constraint is needed
+        return np.concatenate([thresholds[:1], np.log(np.diff(thresholds)), [0.0]])
+
+    @staticmethod
+    def unpack(packed: Floats) -> tuple[Floats, float]:
+        # thresholds that are e^30 apart separate two ratings completely; trial steps of the line
+        # search beyond that could only overflow
+        steps = np.concatenate([packed[:1], np.exp(np.minimum(packed[1:-1], 30.0))])
+        return np.cumsum(steps), float(packed[-1])
+
+    def __call__(self, packed: Floats) -> tuple[float, Floats]:
+        thresholds, slope = self.unpack(packed)
+        below = expit(thresholds[None, :] - slope * self._scores[:, None])
+        edge = np.zeros((len(below), 1))
+        padded = np.concatenate([edge, below, edge + 1], axis=1)
+        shares = np.maximum(np.diff(padded, axis=1), 1e-12)
+        value = -float((self._counts * np.log(shares)).sum()) / self._total
+        ratio, density = self._counts / shares, below * (1 - below)
+        by_threshold = -(ratio[:, :-1] - ratio[:, 1:]) * density / self._total
+        first = by_threshold.sum(axis=0)
+        # a step moves its own threshold and every later one
+        steps = np.concatenate([[1.0], np.exp(np.minimum(packed[1:-1], 30.0))])
+        gradient = np.append(
+            np.cumsum(first[::-1])[::-1] * steps,
+            -(by_threshold.sum(axis=1) @ self._scores) + _PENALTY * slope,
+        )
+        return value + _PENALTY * slope**2 / 2, gradient
 
 
 class Map(Protocol):

@@ -1,35 +1,51 @@
-"""A ranking of systems from a run of comparisons, with intervals over sources.
+"""A ranking of systems from a run of comparisons in pairs, with intervals over sources.
 
-Knows recorded scores of pairs and the data that say who made each text.
+Reads recorded comparisons (which text was chosen, and whether the order decided) and the data that
+say who made each text.
+
+A system of strength a beats one of strength b with probability logistic(a - b); half of a tie
+counts for each side. Strengths are those of the highest likelihood, moved to a mean of 0. Their
+errors are summed over sources (a sandwich), so comparisons of one source may be alike.
+
+References:
+    Bradley and Terry, "Rank analysis of incomplete block designs" (1952); Ford, "Solution of a
+    ranking problem from binary comparisons" (1957), for when the strengths are finite; Liang and
+    Zeger, "Longitudinal data analysis using generalized linear models" (1986), for the sandwich.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 
-from textassay.calibration.bradley_terry import Comparisons, fit_strengths
-from textassay.calibration.choices import Choices, ComparedPair, read_comparisons, systems_of
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
+    mean_over_groups,
     paired_ranks,
     rank_range,
 )
 from textassay.display import Displayed
 from textassay.learning.splits import group_codes
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.meta.correlation import Codes, Floats
+from textassay.meta.score_files import RecordedRow, read_score_lines
+from textassay.runtime.data.pairs import OTHER_SYSTEM
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import Example
 from textassay.table import Column, Note, Table
 
+_STEPS = 100
+_TOLERANCE = 1e-10
 _ALPHA = 0.05
 _SYSTEMS = (
     Column("aspect", "aspect"), Column("system", "system"), Column("rank", "rank", "number"),
@@ -197,7 +213,7 @@ def rank_systems(
         ConfigurationError: The scores are not of comparisons, of several judges, or an aspect is
             not among them.
     """
-    known = systems_of(pairs)
+    known = read_systems(pairs)
     judged = read_comparisons(scores, known)
     names = list(dict.fromkeys(aspects)) if aspects is not None else list(judged)
     for name in names:
@@ -325,3 +341,205 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
     estimate = linearized.estimate(confidence)
     # sources that agree to the last digit do not show how far others would differ
     return estimate if linearized.variance > 1e-24 else Estimate(estimate.value)
+
+
+@dataclass(slots=True)
+class Choices:
+    """The recorded comparisons on one aspect.
+
+    Attributes:
+        values: 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id.
+        flipped: Ids of choices that flipped with the order of the texts.
+        signatures: Signatures of the scores.
+    """
+
+    values: dict[str, float | None] = field(default_factory=dict)
+    flipped: set[str] = field(default_factory=set)
+    signatures: dict[str, None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPair:
+    """Who made the two texts of a comparison, and their source."""
+
+    a: str
+    b: str
+    group: str | None
+
+
+def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
+    """Return the systems of each comparison, by id.
+
+    Raises:
+        DataError: A system is missing, or a comparison is of a system with itself.
+    """
+    pairs_by_id: dict[str, ComparedPair] = {}
+    for one in pairs:
+        other = one.meta.get(OTHER_SYSTEM)
+        if one.system is None or not isinstance(other, str) or not other:
+            lacking = "system" if one.system is None else OTHER_SYSTEM
+            raise DataError(
+                f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
+                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts "
+                f"with 'group' and"
+                " 'system'"
+            )
+        if one.system == other:
+            raise DataError(f"the comparison {one.id!r} is of {other!r} with itself")
+        pairs_by_id[one.id] = ComparedPair(one.system, other, one.group)
+    return pairs_by_id
+
+
+def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> dict[str, Choices]:
+    """Read a run of comparisons, aspect by aspect; ids that are not known are left out.
+
+    Raises:
+        DataError: There are no scores, or none of the known comparisons.
+        ConfigurationError: A value is not that of a comparison.
+    """
+    judged: dict[str, Choices] = {}
+    seen = None
+    for row in read_score_lines(scores):
+        seen = row.id
+        if row.id in known:
+            _keep(judged.setdefault(row.aspect, Choices()), row, scores)
+    if seen is None:
+        raise DataError(f"{scores} contains no scores")
+    if not judged:
+        shown = next(iter(known), "nothing")
+        raise DataError(
+            f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
+            f"a run with {parameter('pair', 'system')} needs it here too unless it is a run folder"
+        )
+    return judged
+
+
+def _keep(judged: Choices, row: RecordedRow, scores: str | Path) -> None:
+    if row.value is not None and not 0 <= row.value <= 1:
+        raise ConfigurationError(
+            f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0, 0.5 "
+            f"or 1; rank needs a run of {parameter('method', 'pairwise')}"
+        )
+    judged.values[row.id] = row.value
+    # a later line replaces an earlier one of the same id, with its evidence
+    judged.flipped.discard(row.id)
+    if row.value is None:
+        return
+    judged.signatures[str(row.fields.get("signature") or "")] = None
+    evidence = row.fields.get("evidence") or ()
+    if any(isinstance(one, dict) and one.get("flipped") for one in evidence):
+        judged.flipped.add(row.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """Comparisons of systems, one row each.
+
+    Attributes:
+        first: Code of the first system, shape (n,).
+        second: Code of the second, shape (n,).
+        values: 1 if the first is better, 0 if the second is, 0.5 for a tie, shape (n,).
+        groups: Code of each row's source, shape (n,).
+        systems: Number of systems.
+    """
+
+    first: Codes
+    second: Codes
+    values: Floats
+    groups: Codes
+    systems: int
+
+    def win_rate(self, system: int) -> Linearized:
+        """Return the share of its comparisons that a system wins, ties as half, over sources."""
+        ahead, behind = self.first == system, self.second == system
+        values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
+        groups = np.concatenate([self.groups[ahead], self.groups[behind]])
+        return mean_over_groups(values, groups, int(self.groups.max()) + 1)
+
+    def connected(self) -> Codes:
+        """Return the component of each system; systems compared, even via others, share one."""
+        return self._parts(np.ones(len(self.values), bool), np.ones(len(self.values), bool), "weak")
+
+    def has_strengths(self) -> bool:
+        """Return whether the likelihood has its maximum at finite strengths (Ford's condition).
+
+        In every split of the systems into two, some system of each side has to win, or tie, against
+        one of the other side.
+        """
+        return bool((self._parts(self.values > 0, self.values < 1, "strong") == 0).all())
+
+    def _parts(self, won: np.ndarray, lost: np.ndarray, connection: str) -> Codes:
+        winners = np.concatenate([self.first[won], self.second[lost]])
+        losers = np.concatenate([self.second[won], self.first[lost]])
+        shape = (self.systems, self.systems)
+        graph = coo_array((np.ones(len(winners)), (winners, losers)), shape=shape)
+        parts = connected_components(graph, directed=True, connection=connection)[1]
+        return np.asarray(parts, np.intp)
+
+
+def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
+    """Return the strength of each system in log odds; `None` if they are not finite.
+
+    Args:
+        comparisons: At least one row.
+    """
+    # Newton's method would run off to infinity, for instance for a system that never loses
+    if not comparisons.has_strengths():
+        return None
+    counts, wins = _by_pair(comparisons)
+    strengths = np.zeros(comparisons.systems)
+    for _ in range(_STEPS):
+        expected, inverse = _newton_parts(counts, strengths)
+        # what a system has won beyond what its strength predicts
+        step = inverse @ (wins - counts * expected).sum(axis=1)
+        # a full step may overshoot where wins are lopsided; log odds of 2 are far enough for one
+        step *= min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        strengths += step
+        if float(np.abs(step).max()) < _TOLERANCE:
+            break
+    _, inverse = _newton_parts(counts, strengths)
+    influence = inverse @ _slopes(comparisons, strengths)
+    clusters = len(np.unique(comparisons.groups))
+    return tuple(
+        Linearized(float(strength), influence[at], clusters)
+        for at, strength in enumerate(strengths)
+    )
+
+
+def _by_pair(one: Comparisons) -> tuple[Floats, Floats]:
+    """Return how often each system met each other, and won, ties as half; (systems, systems)."""
+    winning = np.concatenate([one.values, 1 - one.values])
+    ahead = np.concatenate([one.first, one.second])
+    behind = np.concatenate([one.second, one.first])
+    cell, shape = ahead * one.systems + behind, (one.systems, one.systems)
+    counts = np.bincount(cell, minlength=one.systems**2).reshape(shape)
+    wins = np.bincount(cell, winning, one.systems**2).reshape(shape)
+    return counts.astype(np.float64), np.asarray(wins, np.float64)
+
+
+def _newton_parts(counts: Floats, strengths: Floats) -> tuple[Floats, Floats]:
+    """Return the chance of each win, and the inverse of the information on strengths of mean 0."""
+    expected = expit(strengths[:, None] - strengths)
+    weight = counts * expected * (1 - expected)
+    information = np.diag(weight.sum(axis=1)) - weight
+    # only differences of strengths are identified: the information is singular along the vector of
+    # ones, exactly so only up to rounding, which a pseudo-inverse could take for information. A
+    # constant makes it regular, and its inverse is taken off again: that keeps a mean of 0
+    constant = float(np.trace(information)) / len(strengths) ** 2
+    regular = np.linalg.inv(information + constant)
+    return expected, regular - 1 / (constant * len(strengths) ** 2)
+
+
+def _slopes(one: Comparisons, strengths: Floats) -> Floats:
+    """Return the slope of the likelihood by system and source; (systems, sources).
+
+    One slope per source instead of one per row: the sandwich's middle part sums them squared.
+    """
+    residual = one.values - expit(strengths[one.first] - strengths[one.second])
+    sources = int(one.groups.max()) + 1
+    cells, shape = one.systems * sources, (one.systems, sources)
+    gained, lost = (
+        np.bincount(side * sources + one.groups, residual, cells).reshape(shape)
+        for side in (one.first, one.second)
+    )
+    return np.asarray(gained - lost)

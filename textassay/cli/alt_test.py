@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from textassay.calibration.annotator_test import annotator_test, pooled_annotator_test
-from textassay.calibration.prepared import one_signature, scales_of
+from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
+from textassay.calibration.columns import one_signature, scales_of
 from textassay.cli.console import print_tables
 from textassay.cli.decisions import check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError

@@ -11,9 +11,13 @@ from pathlib import Path
 
 from rich.live import Live
 
-from textassay.annotate import output
-from textassay.annotate.ratings import Answers, CollectedRatings
-from textassay.annotate.sampled import read_sampled
+from textassay.annotate.ratings import (
+    Answers,
+    CollectedRatings,
+    agreement,
+    read_sampled,
+    self_agreement,
+)
 from textassay.annotate.server import AnnotationServer
 from textassay.annotate.study import Study
 from textassay.cli.console import messages, say
@@ -159,11 +163,11 @@ async def _watch(ratings: CollectedRatings) -> None:
 
 def agreement_table(ratings: Answers) -> Table:
     """Return items, agreement and self-agreement by aspect."""
-    again = output.self_agreement(ratings)
+    again = self_agreement(ratings)
     rows = [
         (aspect, one.items, one.ratings, one.alpha["ordinal"], again[aspect]["n"],
          again[aspect]["same"])
-        for aspect, one in output.agreement(ratings).items()
+        for aspect, one in agreement(ratings).items()
     ]  # fmt: skip
     columns = (
         Column("aspect", "aspect"), Column("items", "items", "count"),

@@ -11,10 +11,10 @@ from typing import Any
 
 import typer
 
-from textassay.calibration import folder
-from textassay.calibration.calibration import calibrate, report_table
-from textassay.calibration.columns import Columns, People
-from textassay.calibration.prepared import assumptions, scales_of
+from textassay.calibration.calibration import Calibration, calibrate, report_table, source_digest
+from textassay.calibration.calibration import load as load_calibration
+from textassay.calibration.calibration import save as save_calibration
+from textassay.calibration.columns import Columns, People, assumptions, scales_of
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import CHOSEN, allow_change, read_columns
 from textassay.display import to_text
@@ -68,7 +68,7 @@ def learn(
     assumed = {note for table in tables for note in assumptions(table, chosen=labels == CHOSEN)}
     notes += [Note(f"assumed: {note}") for note in sorted(assumed)]
     drawn[0] = replace(drawn[0], notes=(*notes, *drawn[0].notes))
-    folder.save(
+    save_calibration(
         made,
         reports,
         "\n\n".join(map(to_text, drawn)) + "\n",
@@ -93,7 +93,7 @@ def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
             if rated:
                 # digests let `estimate` recognize sources that the calibration has seen, without
                 # their texts
-                sources.add(folder.source_digest(group[id_] or f"row {id_}"))
+                sources.add(source_digest(group[id_] or f"row {id_}"))
     return frozenset(sources)
 
 
@@ -119,7 +119,7 @@ def apply(
             "file"
         )
     allowed = allow_change(given)
-    read = folder.load(calibration)
+    read = load_calibration(calibration)
     manifest = read_manifest(run)
     judged: dict[str, None] = {}
     for score in latest_scores(run):  # all of it is checked before anything is written
@@ -152,7 +152,7 @@ def apply(
 
 async def _write(
     run: Path,
-    read: folder.Calibration,
+    read: Calibration,
     manifest: Mapping[str, Any],
     out: Path,
     allowed: bool,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.calibration.cascade import Tried, learn_rule
-from textassay.calibration.prepared import scales_of
+from textassay.calibration.columns import scales_of
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import check_confidence, read_columns
 from textassay.learning.cascade import Rule, save

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from textassay.calibration.columns import People
+from textassay.calibration.columns import People, read_judged
 from textassay.calibration.compare_runs import (
     GateVerdict,
     agreement_difference,
@@ -13,7 +13,6 @@ from textassay.calibration.compare_runs import (
     comparison_tables,
     gate,
 )
-from textassay.calibration.judged import read_judged
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.calibration.columns import Columns, People, join_columns, read_plan
-from textassay.calibration.judged import read_judged
+from textassay.calibration.columns import Columns, People, join_columns, read_judged, read_plan
 from textassay.cli import arguments
 from textassay.runtime.errors import ConfigurationError, UnknownName
 

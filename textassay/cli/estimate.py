@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.calibration import folder
-from textassay.calibration.columns import Columns, People
+from textassay.calibration.calibration import Calibration
+from textassay.calibration.calibration import load as load_calibration
+from textassay.calibration.columns import Columns, People, one_signature, scales_of
 from textassay.calibration.estimate import estimate_means
 from textassay.calibration.maps import Map
-from textassay.calibration.prepared import one_signature, scales_of
 from textassay.cli.calibrate import sources_of
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import (
@@ -41,7 +41,7 @@ def show(
         raise UnknownName("unit of --by", str(by), ["system"])
     check_confidence(confidence)
     allowed = allow_change(given)
-    read = None if calibration is None else folder.load(calibration)
+    read = None if calibration is None else load_calibration(calibration)
     tables, people = read_columns(scores, data, aspect_map, labels)
     estimates = []
     for columns in tables:
@@ -78,7 +78,7 @@ def show(
 
 
 def _from_folder(
-    read: folder.Calibration | None,
+    read: Calibration | None,
     columns: Columns,
     people: People,
     signature: str,

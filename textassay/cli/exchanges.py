@@ -16,7 +16,7 @@ from textassay.cli.console import say
 from textassay.cli.score import ScoreCommand
 from textassay.display import printable
 from textassay.evaluation.exchanges import Exchange, exchanges_ahead, exchanges_of_run
-from textassay.report.texts import clipped
+from textassay.report.evidence import clipped
 from textassay.runtime.errors import StorageError
 
 MAX_THOUGHT = 1000

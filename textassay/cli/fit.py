@@ -14,9 +14,8 @@ from textassay.cli.exits import UNSCORED, Stopped, run_async
 from textassay.cli.progress import Style, show_progress
 from textassay.cli.run_result import print_estimate
 from textassay.evaluation.session import Session
-from textassay.fitting.api import align_with_people, learn_recorded
-from textassay.fitting.request import FitRequest
-from textassay.fitting.result import REPORT, Fit
+from textassay.fitting.api import FitRequest, align_with_people, learn_recorded
+from textassay.fitting.report import REPORT, Fit
 from textassay.runtime.errors import (
     ConfigurationError,
     RunFolderError,

@@ -9,8 +9,7 @@ from textassay.cli.console import print_tables
 from textassay.cli.decisions import check_confidence
 from textassay.fitting.jurors import worth_table, worths
 from textassay.fitting.learn import Fitter
-from textassay.fitting.scales import scales_of
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import Selection, rating_scales, read_table
 from textassay.learning import NAMES
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
@@ -26,7 +25,7 @@ def show(
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
     rated = read_table(Examples(data), Selection(scores=read_files((str(scores),))))
-    fitter = Fitter(scales_of(rated, {}), seed, 1)
+    fitter = Fitter(rating_scales(rated, {}), seed, 1)
     found = worths(
         rated, fitter, aggregator=aggregator, costs=costs_of(scores), confidence=confidence
     )

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from textassay.calibration.columns import one_signature, scales_of
 from textassay.calibration.label_plan import next_rows, plan_labels
-from textassay.calibration.prepared import one_signature, scales_of
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError, StorageError

@@ -332,7 +332,7 @@ def calibrating(
     """
     if folder is None:
         return None
-    from textassay.calibration.folder import load  # heavy (scipy), so where it is used
+    from textassay.calibration.calibration import load  # heavy (scipy), so where it is used
 
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)

@@ -14,14 +14,12 @@ from rich.text import Text
 
 from textassay.cli.console import indented, plain_table, results
 from textassay.display import printable, to_terminal
-from textassay.report.evidence import Line
+from textassay.report.evidence import Line, clipped, visible
 from textassay.report.joined import Joined
-from textassay.report.page import figure, joined_of, mapped
+from textassay.report.page import figure, join_runs, mapped
 from textassay.report.sections.examples import ShownScore, first_rows, show
-from textassay.report.sections.overview import overview
-from textassay.report.sections.scores import scores
+from textassay.report.sections.scores import overview, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_run
-from textassay.report.texts import clipped, visible
 from textassay.runtime.errors import UnknownName
 from textassay.table import Cell, Column, Flag, Table
 
@@ -110,7 +108,7 @@ def _read(
     run = open_run(folder)
     run.table.read_all()
     data = open_data(run, human)
-    return run, data, joined_of([run], data, mapped(aspect_map))
+    return run, data, join_runs([run], data, mapped(aspect_map))
 
 
 def _facts(run: RunSource, data: DataSource) -> RenderableType:

@@ -14,10 +14,8 @@ from textassay.cli.run_result import print_estimate
 from textassay.cli.score import ScoreCommand, command_from
 from textassay.evaluation.session import Session
 from textassay.runtime.errors import ConfigurationError
-from textassay.stress.order import StressOrder
-from textassay.stress.run import StressRun
-from textassay.stress.summary import StressResult
-from textassay.stress.verdicts import gate
+from textassay.stress.run import StressPlan, StressRun
+from textassay.stress.verdicts import StressResult, gate
 
 _STAGES = {
     "paraphrase": "the originals in other words, each verified",
@@ -30,7 +28,7 @@ _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 class StressRequest:
     """One `stress`, read from the command line."""
 
-    order: StressOrder
+    order: StressPlan
     dry: bool = False
     progress: Style = "auto"
 
@@ -50,7 +48,7 @@ def stress_order(
     read = command_from(flags, chosen, command="stress")
     if read.spec.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
-    order = StressOrder(
+    order = StressPlan(
         spec=read.spec,
         settings=read.settings,
         out=read.out,
@@ -71,7 +69,7 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
         raise ConfigurationError(
             f"{order.out} is the part {stage!r} of a stress run; resume the folder above it"
         )
-    recalled = StressOrder.recall(order.spec, order.settings, order.out)
+    recalled = StressPlan.recall(order.spec, order.settings, order.out)
     return StressRequest(recalled, progress=order.progress)
 
 
@@ -93,7 +91,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     return _show(result, request.order, as_json=as_json)
 
 
-def _show(result: StressResult, order: StressOrder, *, as_json: bool) -> int:
+def _show(result: StressResult, order: StressPlan, *, as_json: bool) -> int:
     print_tables(result.tables(), result.as_dict(), as_json=as_json)
     if order.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make

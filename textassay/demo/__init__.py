@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from textassay.lazy import lazy
+__all__ = ["BUNDLED_TASKS", "data_file"]
 
-if TYPE_CHECKING:
-    from textassay.demo.bundled import data_file
+FOLDER = Path(__file__).parent / "data"
+BUNDLED_TASKS = ("summarization", "dialogue", "data-to-text", "translation")
+"""Tasks that there are examples of: texts with ratings that we gave."""
 
-__all__ = ["data_file"]
 
-__getattr__, __dir__ = lazy(__name__, {"data_file": "bundled"})
+def data_file(task: str) -> Path:
+    """Return where the examples of one of `BUNDLED_TASKS` stand.
+
+    Raises:
+        KeyError: There are none of this task.
+    """
+    if task not in BUNDLED_TASKS:
+        raise KeyError(task)
+    return FOLDER / f"{task}.jsonl"

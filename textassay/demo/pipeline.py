@@ -11,15 +11,15 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from textassay.demo.bundled import data_file
-from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, Recipe, recipes_of
+from textassay.demo import data_file
+from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import EvaluationRequest, open_requested_session
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
-from textassay.fitting.fit_from_scores import Learning, fit_recorded
-from textassay.learning import group_codes, split_rows
+from textassay.fitting.fit_from_scores import fit_recorded
+from textassay.fitting.learn import Learning
+from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
 from textassay.runtime.data.dataset import Examples
@@ -35,22 +35,15 @@ WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
 """Shows how a session goes while its block runs, given the task, what is run, and the session."""
 
 
-def steps_of(layout: DemoFolder) -> int:
+def count_steps(layout: DemoFolder) -> int:
     """Return how many sessions a demo has."""
-    return sum(len(recipes_of(task)) + 3 for task in layout.tasks)
+    return sum(len(list_recipes(task)) + 3 for task in layout.tasks)
 
 
 class Pipeline:
     """The demo's runs, in order; one that is finished already is only read."""
 
     def __init__(self, layout: DemoFolder, model: Model, watch: WatchSession) -> None:
-        """Store what to run on.
-
-        Args:
-            layout: Where everything is kept; open.
-            model: The connected model that every method asks.
-            watch: Shows how a session goes.
-        """
         self._layout, self._model, self._watch = layout, model, watch
 
     async def run(self) -> None:
@@ -61,17 +54,13 @@ class Pipeline:
         """
         for task in self._layout.tasks:
             self._write_data(task)
-            for recipe in (BASELINES, *recipes_of(task), NODES):
+            for recipe in (BASELINES, *list_recipes(task), NODES):
                 await self._score(task, recipe)
             self._fit(task)
             await self._apply(task)
 
     def _write_data(self, task: str) -> None:
-        """Copy a task's examples, and write those of the held-out sources to a file of their own.
-
-        Raises:
-            StorageError: The folder cannot be written to.
-        """
+        """Copy a task's examples, and write those of the held-out sources to another file."""
         lines = data_file(task).read_text(encoding="utf-8").splitlines(keepends=True)
         groups = group_codes(example.group for example in Examples(data_file(task)))
         # the same split as `fit` makes with these settings, so that the file holds exactly its

@@ -1,18 +1,34 @@
-"""Reads from the demo's folder what came out.
+"""What came out of the demo: agreement with our ratings, means by treatment, evidence, decisions.
 
-Tables of agreement, means by treatment, and one example's evidence.
+Agreement stands beside that of trivial surface measures. One judge of one task is calibrated and
+estimated from some of our ratings, and tested against all of our raters. Reads runs; asks no model.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from textassay.demo.comparison import TaskComparison, Treatments, by_treatment, compare_with_ratings
-from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import BASELINES, FITTED, NODES, Recipe, recipes_of
+import numpy as np
+
+from textassay.calibration import (
+    AnnotatorTest,
+    Columns,
+    EstimateRow,
+    People,
+    annotator_test,
+    calibrate,
+    estimate_means,
+    join_columns,
+    read_judged,
+    scales_of,
+)
+from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.score_files import Recorded, read_scores
+from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.run_files import latest_scores
@@ -22,6 +38,178 @@ TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text"
 EXAMPLE, ASPECT = "bridge-wrong", "consistency"
 """Whose evidence is shown, of the first task."""
 WITH_EVIDENCE = ("decomp-eval", "claims", "hd-eval", "fusion-eval")
+JUDGE = "g-eval"
+RATED = 4
+"""Sources whose ratings are used; those of the others are kept to look at afterward."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonLine:
+    """One way of scoring against the ratings.
+
+    Attributes:
+        name: What it is called.
+        trivial: Whether it looks at the surface alone.
+        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined, without the
+            aspects that are not judged.
+        n: Fewest rows behind any of them.
+    """
+
+    name: str
+    trivial: bool
+    spearman: dict[str, float | None]
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskComparison:
+    """All lines of one task, over the same examples.
+
+    Attributes:
+        task: Name of the task.
+        aspects: The human aspects.
+        examples: Number of examples.
+        groups: Number of sources.
+        lines: The trivial ones first.
+    """
+
+    task: str
+    aspects: tuple[str, ...]
+    examples: int
+    groups: int
+    lines: tuple[ComparisonLine, ...]
+
+    def bar(self, aspect: str) -> float:
+        """Return the bar that a judge must beat.
+
+        The best trivial measure's coefficient, whichever its sign.
+
+        The sign and the best of several are picked with the ratings in view, which is in favor of
+        the trivial ones.
+        """
+        values = [line.spearman.get(aspect) for line in self.lines if line.trivial]
+        return max((abs(value) for value in values if value is not None), default=0.0)
+
+    def is_bar(self, line: ComparisonLine, aspect: str) -> bool:
+        """Whether a trivial line is the one that a judge must beat."""
+        value = line.spearman.get(aspect)
+        return line.trivial and value is not None and abs(value) == self.bar(aspect)
+
+    def beats(self, line: ComparisonLine, aspect: str) -> bool:
+        """Whether a line is above the best trivial measure; one without a coefficient is not."""
+        value = line.spearman.get(aspect)
+        # the judge's sign counts although the bar ignores that of trivial measures: see `bar`
+        return value is not None and value > self.bar(aspect)
+
+    def won(self, line: ComparisonLine) -> list[str]:
+        """Return the aspects on which a line beats the best trivial measure."""
+        return [aspect for aspect in self.aspects if self.beats(line, aspect)]
+
+    @property
+    def judges(self) -> tuple[ComparisonLine, ...]:
+        """The lines that are not trivial."""
+        return tuple(line for line in self.lines if not line.trivial)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "task": self.task,
+            "level": "dataset",
+            "coefficient": "spearman",
+            "examples": self.examples,
+            "groups": self.groups,
+            "best_trivial": {aspect: self.bar(aspect) for aspect in self.aspects},
+            "lines": [
+                {"name": line.name, "trivial": line.trivial, "n": line.n, "spearman": line.spearman}
+                | ({} if line.trivial else {"beats_best_trivial": self.won(line)})
+                for line in self.lines
+            ],
+        }
+
+
+def compare_with_ratings(
+    task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
+) -> TaskComparison:
+    """Compare trivial measures and judges with the ratings of the examples.
+
+    Args:
+        task: Name of the task.
+        examples: With ratings; scores of other examples are left out.
+        trivial: Value by measure and id; each is compared with every human aspect.
+        judged: Scores by name of the method; each aspect is compared with the human aspect of its
+            name.
+    """
+    aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
+    lines = [
+        _line(name, True, examples, dict.fromkeys(aspects, values))
+        for name, values in trivial.items()
+    ]
+    lines += [_line(name, False, examples, scores) for name, scores in judged.items()]
+    return TaskComparison(
+        task, aspects, len(examples), len({example.group for example in examples}), tuple(lines)
+    )
+
+
+def _line(
+    name: str, trivial: bool, examples: Sequence[Example], scores: Recorded
+) -> ComparisonLine:
+    rows = agreement_table(scores, examples).rows
+    agreements = {row.human: row.agreement for row in rows}
+    aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
+    spearman = {
+        aspect: agreements[aspect].spearman if aspect in agreements else None
+        for aspect in aspects
+        if aspect in scores
+    }
+    # the fewest rows: a line must not look better covered than its worst aspect
+    return ComparisonLine(name, trivial, spearman, min(one.n for one in agreements.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Treatments:
+    """Mean score of every method by what was done to the texts (`system`).
+
+    Attributes:
+        aspect: What was judged.
+        systems: What was done, in the order of the data.
+        rows: By name: mean by system, `None` if nothing was scored.
+    """
+
+    aspect: str
+    systems: tuple[str, ...]
+    rows: dict[str, tuple[float | None, ...]]
+
+
+def by_treatment(
+    aspect: str,
+    examples: Sequence[Example],
+    judged: Mapping[str, Recorded],
+    ratings: str = "our rating",
+) -> Treatments:
+    """Return mean scores by what was done to the texts, the assigned ratings first.
+
+    Args:
+        aspect: What was judged.
+        examples: With ratings and systems.
+        judged: Scores by name of the method; those without the aspect are left out.
+        ratings: What the row of ratings is called.
+    """
+    systems = tuple(dict.fromkeys(example.system or "" for example in examples))
+    columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
+    columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
+    rows = {
+        name: tuple(
+            _mean(values.get(e.id) for e in examples if (e.system or "") == system)
+            for system in systems
+        )
+        for name, values in columns.items()
+    }
+    return Treatments(aspect, systems, rows)
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +241,7 @@ class ShownExample:
     scores: dict[str, Score]
 
 
-def result_of(layout: DemoFolder, task: str) -> TaskResult:
+def read_result(layout: DemoFolder, task: str) -> TaskResult:
     """Read what came out for a task.
 
     Raises:
@@ -63,7 +251,7 @@ def result_of(layout: DemoFolder, task: str) -> TaskResult:
         list(Examples(layout.data(task))),
         list(Examples(layout.data(task, held_out=True))),
     )
-    judged = {recipe.name: _judged(layout, task, recipe, examples) for recipe in recipes_of(task)}
+    judged = {recipe.name: _judged(layout, task, recipe, examples) for recipe in list_recipes(task)}
     trivial = _values(layout, task, BASELINES.name)
     # the plain mean beside the fitted one on the same held-out texts: what learning adds
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
@@ -116,7 +304,7 @@ def _runs(layout: DemoFolder) -> list[tuple[str, str]]:
     return [
         (task, name)
         for task in layout.tasks
-        for name in (BASELINES.name, *(r.name for r in recipes_of(task)), NODES.name, FITTED)
+        for name in (BASELINES.name, *(r.name for r in list_recipes(task)), NODES.name, FITTED)
     ]
 
 
@@ -136,4 +324,55 @@ def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Ex
 def _score(layout: DemoFolder, task: str, name: str) -> Score:
     return next(
         s for s in latest_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One aspect.
+
+    Attributes:
+        estimate: Means from the judge's scores of all texts and the ratings of some.
+        all_ratings: Mean of all our ratings, of which the estimate saw some.
+        error: Mean absolute distance of the judge's scores from the ratings, on the rated texts.
+        calibrated_error: The same of calibrated scores, by maps that saw other sources.
+        kind: Kind of the map.
+        annotator_test: The alternative annotator test against all raters, by source.
+    """
+
+    estimate: EstimateRow
+    all_ratings: float
+    error: float
+    calibrated_error: float
+    kind: str
+    annotator_test: AnnotatorTest
+
+
+def decided(layout: DemoFolder) -> list[Decided]:
+    """Calibrate, estimate and test each aspect of the first task.
+
+    Raises:
+        TextassayError: A run cannot be read, or its scores cannot be learned from.
+    """
+    task = layout.tasks[0]
+    judged = read_judged(layout.run(task, JUDGE))
+    tables = join_columns(judged, People(layout.data(task)))
+    return [_decided(table) for table in tables]
+
+
+def _decided(table: Columns) -> Decided:
+    # whole sources are rated, as in practice a rater reads all texts of one article
+    drawn = np.random.default_rng(0).permutation(int(table.groups.max()) + 1)[:RATED]
+    some = np.where(np.isin(table.groups, drawn), table.ratings, np.nan)
+    partly = replace(table, ratings=some)
+    scales = scales_of(partly, {})
+    _, report = calibrate(partly, scales=scales)
+    agreement = report["agreement"]
+    return Decided(
+        estimate=estimate_means(partly, scales=scales).rows[0],
+        all_ratings=float(np.mean(table.ratings)),
+        error=agreement["before"]["mean_absolute_error"],
+        calibrated_error=agreement["after"]["mean_absolute_error"],
+        kind=report["kind"],
+        annotator_test=annotator_test(table, scales=scales_of(table, {})),
     )

@@ -392,7 +392,7 @@ def _method_of(
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    from textassay.tools.dry_run import dry_run_tool
+    from textassay.tools.scorer import dry_run_tool
 
     return tuple(map(dry_run_tool, tools))
 

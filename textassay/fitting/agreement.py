@@ -1,35 +1,48 @@
-"""Agreement of the evaluator with people on held-out rows, beside baselines that learn little.
+"""Agreement of the evaluator with people on held-out rows, and what it takes to get there.
 
-Baselines: the single feature that agrees best with people on the training rows, the plain average,
-and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what they learn comes
-from the training rows.
+Baselines learn little: the single feature that agrees best with people on the training rows, the
+plain average, and the average weighted by correlation (Fusion-Eval's AVG and CorrW); all of what
+they learn comes from the training rows.
+
+A full report adds how much data and how many criteria it takes (HD-Eval, sections 4.2 and 4.3,
+figures 4 and 5), what layers of criteria and learning how to weigh them add (its table 4), rankings
+within sources (its appendix D) and the agreement of single raters (its table 9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import compress
+from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Choice, Fitter, predicted_by
+from textassay.fitting.learn import (
+    Choice,
+    Fitter,
+    correlations,
+    importance_over_folds,
+    predicted_by,
+)
 from textassay.fitting.table import FeatureTable
-from textassay.learning import features_for
-from textassay.learning.training import Floats
-from textassay.meta.agreement import agreement_of
-from textassay.meta.bootstrap import resampled
+from textassay.learning.aggregators import Aggregator
+from textassay.learning.splits import split_rows
+from textassay.learning.training import Floats, features_for
+from textassay.meta.agreement import compute_agreement, difference_between
 from textassay.meta.correlation import COEFFICIENTS, pearson
-from textassay.meta.intervals import coefficient_interval, number_of_groups
+from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
 from textassay.meta.levels import pair_up
-from textassay.meta.significance import difference_between
 from textassay.runtime.errors import DataError
+from textassay.runtime.messages import slug
 from textassay.runtime.model import Json
 
 EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"
 SIGNIFICANT = 0.05
 _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
+FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
+SEEDS = 3
+_BASELINE = "avg"
 
 
 def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
@@ -104,7 +117,7 @@ def _on_same_rows(
     rows: Json = {}
     for name, values in predictions.items():
         pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
-        agreement, count = agreement_of(pairs, "dataset"), number_of_groups(pairs)
+        agreement, count = compute_agreement(pairs, "dataset"), number_of_groups(pairs)
         # equal seeds over equal rows draw equal resamples, which pairs the differences below
         draws[name] = resampled(pairs, "dataset", resamples=resamples_for(agreement.n), seed=seed)
         rows[name] = {
@@ -165,3 +178,314 @@ def _mean(aspects: Json) -> Json:
 
 def _listed(span: tuple[float, float] | None) -> list[float] | None:
     return None if span is None else list(span)
+
+
+def competition_ranks(values: Floats) -> Floats:
+    """Return how many values are greater, shape (n,).
+
+    The best has rank 0, equal values share one.
+    """
+    # as in appendix D: ties share the better rank, so a judge that gives all the same score is
+    # right about the best item only
+    return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
+
+
+def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
+    """Return per aspect the share of items that are ranked within their source as people rank them.
+
+    Shares are given for the evaluator and the best single feature, over sources with at least two
+    items that have a rating and a score; a share is `None` if no source has.
+    """
+    predicted = predicted_by(choice.aggregator, test)
+    by_aspect: Json = {}
+    for at, aspect in enumerate(test.aspects):
+        human = test.human[:, at]
+        shares: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
+        single = best_single(train, aspect)
+        if single is not None:
+            values = single[1] * test.features[:, test.names.index(single[0])]
+            shares["best single"] = {
+                **_share_of_equal_ranks(values, human, test),
+                "feature": single[0],
+            }
+        by_aspect[aspect] = shares
+    return by_aspect
+
+
+def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> Json:
+    equal = items = groups = 0
+    for code in np.unique(test.groups):
+        rows = (test.groups == code) & ~np.isnan(scores) & ~np.isnan(human)
+        # a lone item has rank 0 on both sides and would count as agreement
+        if rows.sum() < 2:
+            continue
+        same = competition_ranks(scores[rows]) == competition_ranks(human[rows])
+        equal, items, groups = equal + int(same.sum()), items + len(same), groups + 1
+    return {"share": equal / items if items else None, "items": items, "groups": groups}
+
+
+def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
+    """Return per aspect how annotators agree with each other, and the evaluator with them.
+
+    Figures are those of each pair of annotators and their mean, of one annotator with the mean of
+    the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
+    aspect has ratings of single annotators, who are identified by their position in the data.
+    """
+    predicted = predicted_by(aggregator, test)
+    by_aspect: Json = {}
+    for aspect, ratings in test.annotators.items():
+        at = test.aspects.index(aspect)
+        pairs = {
+            f"{a + 1}-{b + 1}": _agreement_between(ratings[:, a], ratings[:, b])
+            for a, b in combinations(range(ratings.shape[1]), 2)
+        }
+        by_aspect[aspect] = {
+            "pairs": pairs,
+            "mean_of_pairs": _mean_of_raters(list(pairs.values())),
+            "one_with_the_others": _mean_of_raters(
+                [
+                    _agreement_between(ratings[:, a], _mean_of_others(ratings, a))
+                    for a in range(ratings.shape[1])
+                ]
+            ),
+            "evaluator_with_the_mean": _agreement_between(predicted[:, at], test.human[:, at]),
+            "evaluator_with_one": _mean_of_raters(
+                [_agreement_between(predicted[:, at], one) for one in ratings.T]
+            ),
+        }
+    return by_aspect
+
+
+def _mean_of_others(ratings: Floats, one: int) -> Floats:
+    others = np.delete(ratings, one, axis=1)
+    counts = (~np.isnan(others)).sum(axis=1)
+    sums = np.nansum(others, axis=1)
+    return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
+
+
+def _agreement_between(a: Floats, b: Floats) -> Json:
+    agreement = compute_agreement(pair_up(a, b), "dataset")
+    return {"pearson": agreement.pearson, "spearman": agreement.spearman, "n": agreement.n}
+
+
+def _mean_of_raters(rows: list[Json]) -> Json:
+    means: Json = {}
+    for coefficient in ("pearson", "spearman"):
+        values = [row[coefficient] for row in rows if row[coefficient] is not None]
+        means[coefficient] = float(np.mean(values)) if values else None
+    return means
+
+
+def over_data(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = SEEDS
+) -> list[Json]:
+    """Return agreement on held-out rows after learning from parts of the training rows.
+
+    Each part is drawn with several seeds.
+
+    Parts are drawn by source, and a smaller part under a seed lies within a larger. If a part is
+    too small to learn from, the entry says why.
+    """
+    return [
+        {
+            "fraction": fraction,
+            **{
+                one: _over_seeds(one, train, test, fitter, fraction, repeats)
+                for one in dict.fromkeys((name, _BASELINE))
+            },
+        }
+        for fraction in FRACTIONS
+    ]
+
+
+def _over_seeds(
+    name: str,
+    train: FeatureTable,
+    test: FeatureTable,
+    fitter: Fitter,
+    fraction: float,
+    repeats: int,
+) -> Json:
+    curves, rows, problem = [], [], None
+    # all of the rows are the same rows under any seed
+    for seed in range(repeats if fraction < 1 else 1):
+        try:
+            part = (
+                train
+                if fraction == 1
+                else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
+            )
+            curves.append(correlations(predicted_by(fitter.fit(name, part), test), test))
+            rows.append(len(part.ids))
+        except DataError as error:
+            problem = str(error)
+    curve: Json = {"seeds": len(curves), "rows": int(np.mean(rows)) if rows else None}
+    for coefficient in ("pearson", "spearman"):
+        values = [one[coefficient] for one in curves if one[coefficient] is not None]
+        curve[coefficient] = (
+            {"mean": float(np.mean(values)), "sd": float(np.std(values))} if values else None
+        )
+    return curve | ({"failed": problem} if problem is not None else {})
+
+
+def over_criteria(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = 1
+) -> list[Json] | Json:
+    """Return agreement on held-out rows with the top 1, 2, ... features.
+
+    Features are ranked by importance on the training rows.
+
+    Args:
+        name: The aggregator.
+        train: Training rows.
+        test: Held-out rows.
+        fitter: How aggregators are fitted.
+        repeats: Samples that are averaged over: the split as it is, and further ones of the same
+            rows by source, each with an order of importance of its own.
+    """
+    try:
+        curves = [
+            _over_one_sample(name, learned, rest, fitter)
+            for learned, rest in _samples(train, test, fitter, repeats)
+        ]
+    except DataError as error:
+        return {"failed": str(error)}
+    return (
+        curves[0]
+        if repeats == 1
+        else [_average_points(points) for points in zip(*curves, strict=True)]
+    )
+
+
+def _samples(
+    train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
+) -> Iterator[tuple[FeatureTable, FeatureTable]]:
+    # the split of the report comes first, so one sample gives the figures of the report itself
+    yield train, test
+    whole = train.joined(test)
+    for sample in range(1, repeats):
+        # the same share as in the report's split, so that all samples measure the same thing
+        share = len(train.ids) / len(whole.ids)
+        learned = split_rows(whole.groups, share, seed=fitter.seed + sample)
+        yield whole.rows(learned), whole.rows(~learned)
+
+
+def _over_one_sample(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
+    ranking = importance_over_folds(name, train, fitter, repeats=3).ranking()
+    order = [feature for feature, _ in ranking]
+    return [_with_top(order[:count], name, train, test, fitter) for count in steps(len(order))]
+
+
+def _average_points(points: Sequence[Json]) -> Json:
+    """Return one point of the mean curve: means and standard deviations over the samples."""
+    mean: Json = {"count": points[0]["count"], "last": points[0]["last"], "sd": {}}
+    for coefficient in ("pearson", "spearman"):
+        values = [one[coefficient] for one in points if one.get(coefficient) is not None]
+        mean[coefficient] = float(np.mean(values)) if values else None
+        mean["sd"][coefficient] = float(np.std(values)) if values else None
+    return mean | {"samples": len(points)}
+
+
+def steps(count: int) -> list[int]:
+    """Return 1, 2, 3, 4, 6, 8, 12, 16, ... and the count itself."""
+    counts = {
+        size
+        for power in range(20)
+        for size in (2**power, 3 * 2 ** max(power - 1, 0))
+        if size < count
+    }
+    return [*sorted(counts), count]
+
+
+def _with_top(
+    features: list[str], name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> Json:
+    point: Json = {"count": len(features), "last": features[-1]}
+    try:
+        predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
+    except DataError as error:
+        return {**point, "failed": str(error)}
+    return point | correlations(predicted, test)
+
+
+def layer_of_each(names: Iterable[str]) -> dict[str, int]:
+    """Return the layer of each feature in a tree of criteria, counted from 1.
+
+    A feature is below another whose name is the beginning of its own, up to a slash: recorded
+    ratings of `coherence` and `coherence/logical-flow` are two layers, `gpt-4/coherence` by itself
+    is one.
+    """
+    known = set(names)
+    return {
+        name: 1 + sum(name[:at] in known for at, mark in enumerate(name) if mark == "/")
+        for name in known
+    }
+
+
+def ablation_table(
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter
+) -> list[Json]:
+    """Return agreement on the held-out rows of the whole and of what is left without its parts.
+
+    Layers are taken away if the features are those of a tree, whoever grew it and wherever they
+    were rated.
+
+    Args:
+        name: The aggregator.
+        train: Training rows.
+        test: Held-out rows.
+        fitter: How aggregators are fitted.
+    """
+    layers = layer_of_each(train.names)
+    depth = max(layers.values())
+    rows = [{"without": "nothing", **_agreement_of(name, train, test, fitter)}]
+    # from the deepest layer up, as in the paper: a layer without its parent would be no tree
+    for kept in range(depth - 1, 0, -1):
+        features = [f for f in train.names if layers[f] <= kept]
+        gone = ", ".join(str(layer) for layer in range(kept + 1, depth + 1))
+        rows.append(
+            {
+                "without": f"layer {gone}",
+                **_agreement_of(name, train.only(features), test.only(features), fitter),
+            }
+        )
+    if depth > 1 and (plain := _aspects_alone(test)) is not None:
+        gone = ", ".join(str(layer) for layer in range(1, depth + 1))
+        rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
+    rows.append(
+        {"without": "aggregator", "left": "the average of all features", **_averaged(train, test)}
+    )
+    return rows
+
+
+def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+    try:
+        return correlations(predicted_by(fitter.fit(name, train), test), test)
+    except DataError as error:
+        return {"failed": str(error)}
+
+
+def _aspects_alone(test: FeatureTable) -> Json | None:
+    columns = {slug(name): at for at, name in enumerate(test.names) if "/" not in name}
+    if not all(slug(aspect) in columns for aspect in test.aspects):
+        return None
+    return correlations(
+        np.stack([test.features[:, columns[slug(aspect)]] for aspect in test.aspects], axis=1), test
+    )
+
+
+def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
+    """Average all standardized features, as the paper's ablation does.
+
+    Means and spreads are those of training rows.
+    """
+    with np.errstate(invalid="ignore"):
+        mean, sd = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
+    # nothing here is learned from ratings, which is what this row of the table is to show
+    varies = sd > 0
+    z = (test.features[:, varies] - mean[varies]) / sd[varies]
+    filled = np.where(np.isnan(z), 0.0, z).mean(axis=1)
+    filled[np.isnan(z).all(axis=1)] = np.nan
+    return correlations(np.repeat(filled[:, None], len(test.aspects), axis=1), test)

@@ -19,12 +19,17 @@ from typing import Literal, get_args
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.curves import correlations
-from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Choice, Fitter, choose, predicted_by
-from textassay.fitting.report import Parts
-from textassay.fitting.table import FeatureTable, refuse_leaks
-from textassay.learning import Importance
+from textassay.fitting.learn import (
+    Choice,
+    Fitter,
+    choose,
+    correlations,
+    importance_over_folds,
+    predicted_by,
+    saliency_over_folds,
+)
+from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
+from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.graph.concurrency import gather
@@ -161,7 +166,7 @@ async def align(
         if not nodes:  # no criterion that was kept has parts in the given tree
             break
         ratings |= await rate(layer, tree, nodes)
-        parts = parts_of(people, train, {node.id: ratings[node.id] for node in tree})
+        parts = split_ratings(people, train, {node.id: ratings[node.id] for node in tree})
         choice = choose(aggregators, parts.train, fitter)
         ranking = _rank(choice.chosen, parts.train, fitter, nodes, growth.saliency)
         # the first layer is what people rated, so all of it is expanded; the last one has nothing
@@ -217,7 +222,7 @@ def check_learnable(
     Raises:
         DataError: The training rows do not allow to learn with the aggregators.
     """
-    parts = parts_of(people, train, _stand_ins(people, roots, fitter.seed))
+    parts = split_ratings(people, train, _stand_ins(people, roots, fitter.seed))
     try:
         choice = choose(aggregators, parts.train, fitter)
         if measure is None:
@@ -249,7 +254,7 @@ def _stand_ins(people: FeatureTable, roots: Sequence[Aspect], seed: int) -> Node
     }
 
 
-def parts_of(people: FeatureTable, train: Mask, ratings: NodeValues) -> Parts:
+def split_ratings(people: FeatureTable, train: Mask, ratings: NodeValues) -> Parts:
     """Return training and held-out rows with the ratings as features.
 
     Rows without any are left out.

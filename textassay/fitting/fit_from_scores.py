@@ -1,94 +1,179 @@
 """`fit --features` and `fit --scores`: an evaluator learned from scores that exist already.
 
-Asks no model.
+Asks no model. If raters differ, targets may come from a rater model instead of plain means. Raters
+are the places of `annotators`, or, if every row has one rating and says who gave it, the names in a
+column such as `annotator`. The rater model is learned from training rows alone; a held-out row's
+target comes from its own ratings and from what training rows tell about its raters.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import get_args
+from dataclasses import dataclass, replace
 
-from textassay.fitting.learn import Fitter, background_of, choose
-from textassay.fitting.raters import Raters, modeled
-from textassay.fitting.report import Depth, Parts, report_of
-from textassay.fitting.result import Fit
-from textassay.fitting.scales import Scales, scales_of
-from textassay.fitting.table import FeatureTable, Selection, read_table, refuse_leaks
-from textassay.learning import hold_out, split_rows
-from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
+import numpy as np
+
+from textassay.fitting.learn import (
+    Choice,
+    Fitter,
+    Learning,
+    background_rows,
+    choose,
+    predicted_by,
+    split,
+)
+from textassay.fitting.report import Fit, build_report, human_aspect, provenance
+from textassay.fitting.table import (
+    FeatureTable,
+    Parts,
+    Scales,
+    Selection,
+    rating_scales,
+    read_table,
+    refuse_leaks,
+)
+from textassay.learning.rater_model import RaterModel
+from textassay.learning.training import Floats
+from textassay.meta import pearson, spearman
+from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.features import ScoreSource, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName, parameter
-from textassay.runtime.messages import Aspect
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.model import Json
-from textassay.version import __version__
 
 
 @dataclass(frozen=True)
-class Learning:
-    """How to learn, whatever the features are.
+class RatedBy:
+    """Ratings of one aspect by rater, of all rows.
 
     Attributes:
-        aggregators: Names; of several the one with the least error over folds of the training rows
-            is taken.
-        train_fraction: Share of the rows to learn from; the others are held out for the report.
-        test_fraction: Share of the rows to hold out, the same ones whatever `train_fraction` is
-            under one seed; rows of neither share are not used.
-        seed: Seed of the split and of everything random.
-        depth: `basic`, or `full` with curves and ablations.
-        aspects: Human aspects; `None` for all that people rated.
-        scales: Scale by human aspect; if absent, the whole numbers around the ratings.
-        by_row: Whether to split row by row, which puts rows of one source on both sides.
-        threads: Threads that training may use.
-        repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
-            default 3 for data and 1 for criteria.
-        new_systems: Whether texts of systems that nobody rated are to be judged: then folds leave
-            out systems as well as sources to decide whether the means of systems help.
-        raters: Whether the target is the mean of a row's ratings or comes from a rater model, which
-            takes off each rater's severity and noise.
+        names: Names of the raters; places from 1 if the data name nobody.
+        named: Whether rows name their rater, so that a new row's may be known.
     """
 
-    aggregators: tuple[str, ...] = ("auto",)
-    train_fraction: float = 0.5
-    seed: int = 0
-    depth: Depth = "basic"
-    aspects: tuple[str, ...] | None = None
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    by_row: bool = False
-    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
-    test_fraction: float | None = None
-    repeats: int | None = None
-    new_systems: bool = False
-    raters: Raters = "mean"
+    names: tuple[str, ...]
+    named: bool
 
-    def __post_init__(self) -> None:
-        if self.repeats is not None and not 1 <= self.repeats <= 100:
-            raise ConfigurationError(f"repeats must be between 1 and 100, not {self.repeats}")
-        if self.raters not in get_args(Raters):
-            raise UnknownName("target of several raters", self.raters, list(get_args(Raters)))
+    def ratings(self, table: FeatureTable, aspect: str) -> Floats:
+        """Return a table's ratings, shape (n, raters), NaN for gaps."""
+        if not self.named:
+            return table.annotators[aspect]
+        ratings = np.full((len(table.ids), len(self.names)), np.nan)
+        at = {name: column for column, name in enumerate(self.names)}
+        human = table.human[:, table.aspects.index(aspect)]
+        for row, name in enumerate(table.raters):
+            if name is not None:
+                ratings[row, at[name]] = human[row]
+        return ratings
 
 
-def check_out(folder: Path) -> None:
-    """Refuse a folder that holds something else.
+def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
+    """Return who rated an aspect.
 
     Raises:
-        RunFolderError: It holds an evaluator already, or other files.
+        DataError: The data have no ratings of single raters.
     """
-    if is_evaluator(folder):
-        raise RunFolderError(
-            f"{folder} already contains an evaluator; choose another folder for "
-            f"{parameter('out')}, or delete it"
+    if aspect in table.annotators:
+        width = table.annotators[aspect].shape[1]
+        return RatedBy(tuple(str(place + 1) for place in range(width)), named=False)
+    names = tuple(sorted({name for name in table.raters if name is not None}))
+    if not names:
+        raise DataError(
+            f"aspect {aspect!r}: {parameter('raters', 'model')} needs the ratings of single raters:"
+            " 'annotators' with all of a row's ratings, or 'annotator' with the name of its rater"
         )
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")
-    # a folder of something else is never written into: `report.json` is a common name
-    if folder.is_dir() and any(folder.iterdir()):
-        raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")
+    return RatedBy(names, named=True)
+
+
+@dataclass(frozen=True)
+class Modeled:
+    """Rater models by aspect, with the rows whose targets they made.
+
+    Attributes:
+        parts: Training and held-out rows with modeled targets.
+        models: Model by aspect.
+        raters: Who rated, by aspect.
+    """
+
+    parts: Parts
+    models: Mapping[str, RaterModel]
+    raters: Mapping[str, RatedBy]
+
+    @property
+    def severities(self) -> dict[str, dict[str, float]]:
+        """Points by which named raters rate below the raters' mean, by name and aspect."""
+        found: dict[str, dict[str, float]] = {}
+        for aspect, model in self.models.items():
+            who = self.raters[aspect]
+            if who.named:
+                for name, points in zip(who.names, model.points().tolist(), strict=True):
+                    found.setdefault(name, {})[aspect] = points
+        return found
+
+    def report(self, choice: Choice, plain: Choice, plain_parts: Parts) -> Json:
+        """Return raters, and held-out agreement beside that of learning from plain means."""
+        test, plain_test = self.parts.test, plain_parts.test
+        ours, theirs = predicted_by(choice.aggregator, test), predicted_by(plain.aggregator, test)
+        content: Json = {}
+        for at, aspect in enumerate(test.aspects):
+            model, who = self.models[aspect], self.raters[aspect]
+            counts = (~np.isnan(who.ratings(self.parts.train, aspect))).sum(axis=0)
+            targets = {"model": test.human[:, at], "mean": plain_test.human[:, at]}
+            learned = {"model": ours[:, at], "mean": theirs[:, at]}
+            if who.named:
+                points = dict(zip(who.names, model.points().tolist(), strict=True))
+                known = np.array([points.get(name or "", 0.0) for name in test.raters])
+                learned["model, rater added back"] = learned["model"] - known
+            content[aspect] = {
+                "raters": [
+                    {"rater": name, "n": int(n), "severity": points, "noise": noise}
+                    for name, n, points, noise in zip(
+                        who.names, counts, model.points().tolist(), model.noise, strict=True
+                    )
+                ],
+                "held_out": {
+                    name: {against: _agreement(p, target) for against, target in targets.items()}
+                    for name, p in learned.items()
+                },
+            }
+        return content
+
+
+def modeled(table: FeatureTable, parts: Parts) -> Modeled:
+    """Learn a rater model per aspect from the training rows, and replace all targets by its own.
+
+    Args:
+        table: All rows, which name the raters.
+        parts: Training and held-out rows.
+
+    Raises:
+        DataError: An aspect has no ratings of single raters, or of one rater only.
+    """
+    raters = {aspect: rated_by(table, aspect) for aspect in table.aspects}
+    models: dict[str, RaterModel] = {}
+    for aspect, who in raters.items():
+        try:
+            models[aspect] = RaterModel.learn(who.ratings(parts.train, aspect))
+        except DataError as error:
+            raise DataError(f"aspect {aspect!r}: {error}") from error
+
+    # from the training rows, so that a held-out row's target depends on no other held-out row
+    kept = {n: models[n].reliability(who.ratings(parts.train, n)) for n, who in raters.items()}
+
+    def with_targets(rows: FeatureTable) -> FeatureTable:
+        columns = [
+            models[name].targets(who.ratings(rows, name), reliability=kept[name])
+            for name, who in raters.items()
+        ]
+        return replace(rows, human=np.stack(columns, axis=1))
+
+    return Modeled(Parts(with_targets(parts.train), with_targets(parts.test)), models, raters)
+
+
+def _agreement(predicted: Floats, target: Floats) -> Json:
+    there = ~np.isnan(predicted) & ~np.isnan(target)
+    p, t = predicted[there], target[there]
+    return {"n": int(there.sum()), "pearson": pearson(p, t), "spearman": spearman(p, t)}
 
 
 @dataclass(frozen=True)
@@ -120,7 +205,7 @@ class RecordedFit:
         by_rater = modeled(table, self.parts) if learning.raters == "model" else None
         parts = by_rater.parts if by_rater else self.parts
         choice = choose(learning.aggregators, parts.train, fitter)
-        made = made_of(table, parts, self.info, learning)
+        made = provenance(table, parts, self.info, learning)
         if by_rater and by_rater.severities:
             made["raters"] = by_rater.severities
         evaluator = Evaluator(
@@ -128,10 +213,10 @@ class RecordedFit:
             aspects=tuple(human_aspect(name, fitter.scales[name]) for name in table.aspects),
             features=table.names,
             aggregator=choice.aggregator.to_dict(),
-            background=background_of(parts.train, choice.aggregator),
+            background=background_rows(parts.train, choice.aggregator),
             made=made,
         )
-        report = report_of(
+        report = build_report(
             choice,
             parts,
             fitter,
@@ -176,7 +261,7 @@ def read_recorded(
     table = read_table(data, selection)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
-    scales = scales_of(table, learning.scales)
+    scales = rating_scales(table, learning.scales)
     return RecordedFit(table, split(table, learning), scales, data.check(), learning)
 
 
@@ -194,59 +279,3 @@ def fit_recorded(
         DataError: As `read_recorded`, or the ratings do not allow to learn from them.
     """
     return read_recorded(data, features=features, scores=scores, learning=learning).learn()
-
-
-def split(table: FeatureTable, learning: Learning) -> Parts:
-    """Return training and held-out rows.
-
-    Raises:
-        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
-        DataError: There are fewer than two groups.
-    """
-    train, test = sides(table, learning)
-    return Parts(table.rows(train), table.rows(test))
-
-
-def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
-    """Return which rows are learned from and which are held out.
-
-    Raises:
-        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
-        DataError: There are fewer than two groups.
-    """
-    train = split_rows(table.groups, learning.train_fraction, seed=learning.seed)
-    if learning.test_fraction is None:
-        return train, ~train
-    return train, hold_out(table.groups, learning.test_fraction, train, seed=learning.seed)
-
-
-def made_of(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning) -> Json:
-    """Return how an evaluator came about, for its file and its report."""
-    return {
-        "data": {
-            "path": info.name,
-            "digest": info.digest,
-            "rows": info.count,
-            "unrated": table.unrated,
-            "left_out": table.left_out,
-        },
-        "split": {
-            "by": table.grouped_by,
-            "seed": learning.seed,
-            "train_fraction": learning.train_fraction,
-            **({} if learning.test_fraction is None else {"test_fraction": learning.test_fraction}),
-            "train": _size(parts.train),
-            "held_out": _size(parts.test),
-        },
-        "textassay": __version__,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:
-    """Return a human aspect under its own name and on the raters' scale."""
-    return Aspect(name=name, definition=definition or f"{name}, as people rate it.", scale=scale)
-
-
-def _size(table: FeatureTable) -> Json:
-    return {"rows": len(table.ids), "groups": len(set(table.groups.tolist()))}

@@ -1,15 +1,20 @@
 """`fit --method rubric`: criteria that a model proposes from rated texts, kept while they help.
 
-The folder is that of an alignment; OUT/layers/N.json holds the criteria of round N,
-OUT/layers/N/ the run that rated them on the training rows (0: the aspects themselves), and
-OUT/layers/held-out/ the run that rated the held-out rows on what is left.
+From few labels (HypoEval, Li et al. 2025, arXiv 2504.07174). Each round a model is shown rated
+texts and proposes criteria; a criterion stays only while its held-out importance has an interval
+above 0. HypoEval keeps hypotheses by their accuracy on the texts that they were proposed from, and
+averages their ratings; here folds over sources decide, and an aggregator weighs what is left.
+
+The folder is that of an alignment; OUT/layers/N.json holds the criteria of round N, OUT/layers/N/
+the run that rated them on the training rows (0: the aspects themselves), and OUT/layers/held-out/
+the run that rated the held-out rows on what is left.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,32 +22,333 @@ import numpy as np
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.material import fenced
-from textassay.fitting.alignment import Aligned, Measure, NodeValues
-from textassay.fitting.alignment_order import AlignmentOrder
-from textassay.fitting.fit_from_scores import Learning, sides
-from textassay.fitting.fit_tree import Alignment
-from textassay.fitting.layers import Layers, WatchSession
-from textassay.fitting.rubric import RubricGrowth, Shown, grow_rubric, importance_for
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.alignment import Aligned, Measure, NodeValues, split_ratings
+from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession
+from textassay.fitting.learn import (
+    Fitter,
+    Learning,
+    choose,
+    correlations,
+    cross_fitted_importance,
+    predicted_by,
+    sides,
+)
+from textassay.fitting.table import FeatureTable, refuse_leaks
+from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
-from textassay.methods.fitted.node_ratings import NodeRatings
-from textassay.methods.hd_eval import SCALE
+from textassay.learning.training import Floats
+from textassay.methods.hd_eval import SCALE, NodeRatings
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce
-from textassay.runtime.errors import MalformedResponse, RunFolderError
+from textassay.runtime.errors import ConfigurationError, MalformedResponse, RunFolderError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json
 
+PROXY = "ridge"
+"""Aggregator by whose folds criteria stay or go; the final one is the user's choice."""
+FOLDS, SHUFFLES = 5, 10
+NOISE = 0.05
+"""Probability that a round keeps any of an aspect's criteria that say nothing."""
+
+Shown = Mapping[str, Sequence[str]]
+"""Ids of the rated texts that are shown, by human aspect."""
+Propose = Callable[[int, Shown, Sequence[Aspect]], Awaitable[Sequence[Decomposition]]]
+"""Yields the criteria of a round, given the texts to show and the criteria that were tried."""
+RateOn = Callable[[str, AspectTree, Sequence[Aspect], Mask], Awaitable[NodeValues]]
+"""Rates criteria on some rows; the first argument names the run."""
 PROMPT = "rubric"
 MAX_WORDS = 400
 """Words of a source that a proposing model is shown of each text."""
 
 
 @dataclass(frozen=True)
-class RubricOrder(AlignmentOrder):
+class RubricGrowth:
+    """How a rubric grows.
+
+    Attributes:
+        rounds: Most rounds.
+        count: Most criteria that are proposed for an aspect in a round.
+        pairs: Rated texts that are shown for an aspect in a round.
+        labels: Most rated rows to learn from, spread over the sources; twice as many are held out.
+    """
+
+    rounds: int = 3
+    count: int = 4
+    pairs: int = 6
+    labels: int = 60
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("rounds", 1, 20), ("count", 1, 26), ("pairs", 2, 20), ("labels", 10, 10_000),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ConfigurationError(f"{name} must be between {least} and {most}, not {value}")
+
+    def as_dict(self) -> Json:
+        """Return JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Verdict:
+    """What became of a criterion in a round."""
+
+    importance: float | None
+    interval: tuple[float, float] | None
+    reason: str | None
+    """Why it went; `None` if it stays."""
+
+
+async def grow_rubric(
+    people: FeatureTable,
+    train: Mask,
+    roots: Sequence[Aspect],
+    growth: RubricGrowth,
+    *,
+    aggregators: Sequence[str],
+    fitter: Fitter,
+    rate: RateOn,
+    propose: Propose,
+) -> Aligned:
+    """Propose, rate and keep criteria until a round adds none, then learn how people weigh them.
+
+    Held-out rows are rated once, on the criteria that are left.
+
+    Args:
+        people: Rated rows; their features are not looked at.
+        train: Which rows are learned from, shape (n,).
+        roots: What people rate; always kept.
+        growth: How the rubric grows.
+        aggregators: Names; of several the one with the least error over folds is taken.
+        fitter: How aggregators are fitted.
+        rate: Rates criteria.
+        propose: Proposes criteria.
+
+    Raises:
+        DataError: The ratings do not allow to learn from them.
+        TextassayError: As `rate` and `propose` raised it.
+    """
+    table = people.rows(train)
+    tree = AspectTree(aspects=tuple(roots))
+    ratings = dict(await rate("0", tree, list(roots), train))
+    kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
+    for number in range(1, growth.rounds + 1):
+        shown = texts_to_show(table, _known(ratings, roots, kept), number, growth, fitter.seed)
+        proposed = await propose(number, shown, tried)
+        new = [part for one in proposed for part in one.aspects]
+        notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
+        if new:
+            # parents are roots, so that a rubric has two layers whatever was kept
+            tree = tree.with_children(new)
+            ratings |= await rate(str(number), tree, new, train)
+        tried += new
+        verdicts = weed(table, roots, [*kept, *new], ratings, fitter)
+        gone = {node.id for node in (*kept, *new) if verdicts[node.id].reason}
+        added = [node for node in new if node.id not in gone]
+        rounds.append(_round_as_json(number, shown, kept, new, verdicts, notes))
+        kept = [node for node in (*kept, *new) if node.id not in gone]
+        if not added:  # nothing more helps
+            break
+    final = AspectTree(aspects=tuple(roots)).with_children(kept)
+    held_out = await rate("held-out", final, list(final), ~train)
+    every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
+    parts = split_ratings(people, train, every)
+    choice = choose(aggregators, parts.train, fitter)
+    rounds[-1]["agreement"] = correlations(predicted_by(choice.aggregator, parts.test), parts.test)
+    warnings = () if kept else (_nothing(growth, len(tried)),)
+    return Aligned(final, choice, parts, rounds, warnings)
+
+
+def weed(
+    train: FeatureTable,
+    roots: Sequence[Aspect],
+    criteria: Sequence[Aspect],
+    ratings: NodeValues,
+    fitter: Fitter,
+) -> dict[str, _Verdict]:
+    """Return what becomes of each criterion: the least important goes until all others matter.
+
+    One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
+    aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
+    would hide any importance.
+
+    Args:
+        train: The training rows.
+        roots: What people rate; never weeded.
+        criteria: What is weeded.
+        ratings: Ratings by criterion and row.
+        fitter: How the proxy is fitted.
+    """
+    verdicts = dict[str, _Verdict]()
+    for root in roots:
+        left = list[Aspect]()
+        for node in criteria:
+            if node.parent != root.id:
+                continue
+            values = {v for v in ratings[node.id].values() if v is not None}
+            if len(values) < 2:
+                reason = "every text has the same rating" if values else "no text has a rating"
+                verdicts[node.id] = _Verdict(None, None, reason)
+            else:
+                left.append(node)
+        verdicts |= _weed_below(root, train, left, ratings, fitter)
+    return verdicts
+
+
+def _weed_below(
+    root: Aspect,
+    train: FeatureTable,
+    criteria: Sequence[Aspect],
+    ratings: NodeValues,
+    fitter: Fitter,
+) -> dict[str, _Verdict]:
+    """Return what becomes of the criteria of one aspect, whose ratings vary."""
+    verdicts = dict[str, _Verdict]()
+    left = list(criteria)
+    # for all criteria of the aspect together (Bonferroni): of many that say nothing, the interval
+    # of one would miss 0 by chance
+    confidence = 1 - NOISE / max(1, len(left))
+    while left:
+        found = _importance(train, root, left, ratings, fitter, confidence)
+        worst = min(left, key=lambda node: found[node.id][1][0])
+        low, high = found[worst.id][1]
+        if low > 0:
+            return verdicts | {node.id: _Verdict(*found[node.id], None) for node in left}
+        reason = f"importance {low:+.3f} to {high:+.3f}: not above 0"
+        verdicts[worst.id] = _Verdict(*found[worst.id], reason)
+        left.remove(worst)
+    return verdicts
+
+
+def _importance(
+    train: FeatureTable,
+    root: Aspect,
+    criteria: Sequence[Aspect],
+    ratings: NodeValues,
+    fitter: Fitter,
+    confidence: float,
+) -> dict[str, tuple[float, tuple[float, float]]]:
+    """Return each criterion's importance for its aspect, with its interval."""
+    table = train.with_features({node.id: ratings[node.id] for node in (root, *criteria)})
+    refuse_leaks(table)
+    table = table.rows(table.filled)
+    measured = importance_for(root, table, fitter)
+    intervals = measured.interval(confidence)
+    found = dict[str, tuple[float, tuple[float, float]]]()
+    for node in criteria:
+        at = measured.names.index(node.id)
+        low, high = intervals[at, 0]
+        # without an interval nothing is known to be above 0
+        span = (float(low), float(high)) if np.isfinite(low) else (-np.inf, np.inf)
+        found[node.id] = float(measured.mean[at, 0]), span
+    return found
+
+
+def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
+    """Return the importance by which criteria of an aspect stay or go.
+
+    Raises:
+        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
+    """
+    [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
+    return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
+
+
+def texts_to_show(
+    train: FeatureTable, features: NodeValues, number: int, growth: RubricGrowth, seed: int
+) -> dict[str, list[str]]:
+    """Return the ids of the rated texts that a round shows, by human aspect.
+
+    Half of them spread over the ratings, from the lowest to the highest; from the second round on
+    the other half are those that the ratings so far explain worst.
+
+    Args:
+        train: The training rows; no other row is ever shown.
+        features: Ratings of the criteria so far.
+        number: Round, from 1.
+        growth: How many texts are shown.
+        seed: Seed of the choice.
+    """
+    shown = dict[str, list[str]]()
+    for column, aspect in enumerate(train.aspects):
+        human = train.human[:, column]
+        rated = np.flatnonzero(~np.isnan(human))
+        rng = np.random.default_rng((seed, number, column))
+        count = min(growth.pairs, len(rated))
+        hardest = list[int]()
+        if number > 1:
+            residual = _residuals(human[rated], train.with_features(features).features[rated])
+            hardest = rated[np.argsort(-residual, kind="stable")][: count // 2].tolist()
+        others = np.array([row for row in rated.tolist() if row not in hardest])
+        # drawn from as many strata of equal size as texts are wanted, so that all ratings occur
+        ordered = others[np.lexsort((rng.random(len(others)), human[others]))]
+        strata = np.array_split(ordered, count - len(hardest))
+        rows = hardest + [int(rng.choice(stratum)) for stratum in strata]
+        shown[aspect] = [train.ids[row] for row in sorted(rows, key=lambda row: human[row])]
+    return shown
+
+
+def _residuals(human: Floats, features: Floats) -> Floats:
+    """Return how far each rating is from its least-squares fit by the features."""
+    gaps = np.isnan(features)
+    means = np.where(gaps.all(axis=0), 0.0, np.nanmean(np.where(gaps, np.nan, features), axis=0))
+    filled = np.where(gaps, means, features)
+    design = np.column_stack([np.ones(len(filled)), filled])
+    weights, *_ = np.linalg.lstsq(design, human, rcond=None)
+    return np.asarray(np.abs(design @ weights - human), float)
+
+
+def _known(ratings: NodeValues, roots: Sequence[Aspect], kept: Sequence[Aspect]) -> NodeValues:
+    return {node.id: ratings[node.id] for node in (*roots, *kept)}
+
+
+def _round_as_json(
+    number: int,
+    shown: Shown,
+    kept: Sequence[Aspect],
+    new: Sequence[Aspect],
+    verdicts: Mapping[str, _Verdict],
+    notes: Sequence[Json],
+) -> Json:
+    """Return a round as JSON values."""
+    rows = list[Json]()
+    for node in (*kept, *new):
+        one = verdicts[node.id]
+        finite = one.interval is not None and np.isfinite(one.interval).all()
+        rows.append(
+            {
+                "criterion": node.id,
+                "name": node.name,
+                "definition": node.definition,
+                "new": node in new,
+                "importance": one.importance,
+                "ci": list(one.interval) if finite and one.interval is not None else None,
+                "kept": one.reason is None,
+                "reason": one.reason,
+            }
+        )
+    return {
+        "round": number,
+        "shown": {aspect: list(ids) for aspect, ids in shown.items()},
+        "criteria": rows,
+        "unused": list(notes),
+    }
+
+
+def _nothing(growth: RubricGrowth, tried: int) -> str:
+    return (
+        f"none of {tried} criteria has an importance above 0 with {growth.labels} labels at most:"
+        " the evaluator rests on the aspects' own ratings alone; rate more rows (labels=N), or let"
+        " another model propose"
+    )
+
+
+@dataclass(frozen=True)
+class RubricRequest(AlignmentRequest):
     """The request for a rubric.
 
     Attributes:
@@ -55,12 +361,12 @@ class RubricOrder(AlignmentOrder):
 class Rubric(Alignment):
     """One rubric: checked when constructed, found by `run`, counted by `dry_run`."""
 
-    order: RubricOrder
+    request: RubricRequest
 
     def _split(self, learning: Learning) -> Mask:
         """Return which rows are learned from: few, and spread over many sources."""
         train, test = sides(self.people, learning)
-        labels, seed = self.order.rubric.labels, learning.seed
+        labels, seed = self.request.rubric.labels, learning.seed
         train = spread(train, self.people.groups, labels, seed)
         # held-out rows only tell how good the result is; a share that was asked for is kept whole
         if learning.test_fraction is None:
@@ -92,10 +398,10 @@ class Rubric(Alignment):
         self.proposer(models)
 
     def _plan(self) -> Json:
-        return super()._plan() | {"rubric": self.order.rubric.as_dict()}
+        return super()._plan() | {"rubric": self.request.rubric.as_dict()}
 
     def _grown(self, aligned: Aligned) -> Json:
-        growth = self.order.rubric.as_dict()
+        growth = self.request.rubric.as_dict()
         return {"growth": growth, "report": {"rubric": aligned.layers}}
 
     def proposer(self, models: Mapping[str, Model]) -> Decomposer:
@@ -109,7 +415,7 @@ class Rubric(Alignment):
             "criteria", "learn from recorded scores", options.profile, models, "decomposer"
         )
         ask = Ask(model_for(models, "decomposer"), PROMPT, self.task, seed=options.seed)
-        count = self.order.rubric.count
+        count = self.request.rubric.count
         return Decomposer(ask, count=count, scale=SCALE, repairs=options.parse_retries)
 
     def shown(self, root: Aspect, ids: Sequence[str]) -> Json:
@@ -146,8 +452,8 @@ class Rubric(Alignment):
     async def _ask_all(
         self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
-        tree, growth = AspectTree(aspects=self.roots), self.order.rubric
-        learned = rows_of(self, self.train)
+        tree, growth = AspectTree(aspects=self.roots), self.request.rubric
+        learned = select_examples(self, self.train)
         await self.count(
             NodeRatings(models, self.task, tree, self.roots, self.judging), connected, watch
         )
@@ -182,8 +488,8 @@ class Rounds(Layers):
             rubric.people,
             rubric.train,
             rubric.roots,
-            rubric.order.rubric,
-            aggregators=rubric.order.learning.aggregators,
+            rubric.request.rubric,
+            aggregators=rubric.request.learning.aggregators,
             fitter=rubric.fitter,
             rate=self.rate_on,
             propose=self.propose,
@@ -193,7 +499,7 @@ class Rounds(Layers):
         self, name: str, tree: AspectTree, nodes: Sequence[Aspect], rows: Mask
     ) -> NodeValues:
         """Return the criteria's ratings on some rows."""
-        return await self.rated(name, tree, nodes, rows_of(self._alignment, rows))
+        return await self.rated(name, tree, nodes, select_examples(self._alignment, rows))
 
     async def propose(
         self, number: int, shown: Shown, known: Sequence[Aspect]
@@ -251,7 +557,7 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     return found
 
 
-def rows_of(rubric: Rubric, rows: Mask) -> list[Example]:
+def select_examples(rubric: Rubric, rows: Mask) -> list[Example]:
     """Return the examples of some rows."""
     ids = {id_ for id_, one in zip(rubric.people.ids, rows, strict=True) if one}
     return [example for example in rubric.examples if example.id in ids]
@@ -267,11 +573,7 @@ def _beginning(text: str) -> str:
 
 
 def _read(file: Path, shown: Mapping[str, Sequence[str]]) -> list[Decomposition]:
-    """Read the criteria of a round.
-
-    Raises:
-        RunFolderError: The file was edited, or its criteria were proposed from other texts.
-    """
+    """Read the criteria of a round."""
     try:
         held = json.loads(file.read_bytes())
         found = [Decomposition.model_validate(one) for one in held["proposed"]]

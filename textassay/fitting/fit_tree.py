@@ -1,36 +1,249 @@
-"""`fit --method hd-eval`.
+"""`fit --method hd-eval`: alignment with a model that rates criteria and takes them apart.
 
-Iterative alignment with a model that rates criteria and takes them apart. `tree_folder` says what
-its folder holds.
+The request is checked against the data before anything is asked; then each layer of criteria is
+rated by a run in its own folder (`tree_folder`), and `alignment` decides what is taken apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.task import Task
+from textassay.evaluation.api import finish
 from textassay.evaluation.opening import batched_of, open_book, open_models, open_store
-from textassay.evaluation.session import Session
-from textassay.fitting.alignment import Aligned, in_parallel
-from textassay.fitting.alignment_order import AlignmentOrder
-from textassay.fitting.checked_alignment import CheckedAlignment
-from textassay.fitting.fit_from_scores import check_out, human_aspect, made_of
-from textassay.fitting.given_tree import parts_in
-from textassay.fitting.layers import Layers, WatchSession, tree_decomposer
-from textassay.fitting.learn import background_of
-from textassay.fitting.report import report_of
-from textassay.fitting.result import Fit
-from textassay.fitting.tree_folder import ANSWERS, LAYERS, PLAN, note_saved_progress, open_folder
+from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.spec import RunSpec
+from textassay.fitting.alignment import (
+    Aligned,
+    Growth,
+    Measure,
+    NodeValues,
+    align,
+    check_learnable,
+    in_parallel,
+)
+from textassay.fitting.learn import Fitter, Learning, background_rows, sides
+from textassay.fitting.report import Fit, build_report, human_aspect, provenance
+from textassay.fitting.table import Selection, human_aspects, rating_scales, read_table
+from textassay.fitting.tree_folder import (
+    ANSWERS,
+    LAYERS,
+    PLAN,
+    check_out,
+    given_tree,
+    note_saved_progress,
+    open_folder,
+    parts_in,
+    read_parts,
+)
+from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator
-from textassay.methods.fitted.node_ratings import NodeRatings, scorer_of
-from textassay.methods.hd_eval import SCALE
+from textassay.methods.hd_eval import (
+    BY_MODEL,
+    SCALE,
+    HDEvalOptions,
+    NodeRatings,
+    decomposer_for,
+    node_scorer,
+)
+from textassay.methods.library import tasks, trees
+from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
+from textassay.prompts import TASKS
 from textassay.runtime.connected import ledger_of, with_store
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
-from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
+from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
+from textassay.runtime.settings import Settings
+from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_folder import RunFolder, lock_run
+
+OF_THE_TREE = ("tree", "depth", "output")
+"""Options of HD-Eval that alignment decides itself."""
+WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
+"""Shows how a session goes while its block runs."""
+
+
+@dataclass(frozen=True)
+class AlignmentRequest:
+    """The request for an alignment.
+
+    Attributes:
+        data: Examples with human ratings.
+        models: Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both).
+        out: Folder of the evaluator; `None` for a dry run.
+        task: Built-in task or path of a TOML file; `None` for the one that defines most of the
+            human aspects.
+        options: How the judge is asked.
+        growth: How far the tree grows.
+        learning: How to learn.
+        settings: How models are asked.
+        limit: Maximum number of rated examples, from the first.
+        tree: `model` for a tree that the model grows, `published` for that of the task, or the
+            name or file of one that is given: it is rated layer by layer, and pruned by
+            `growth.keep` alone.
+    """
+
+    data: Examples
+    models: Mapping[str, str | Model]
+    out: Path | None
+    task: str | None = None
+    options: HDEvalOptions = field(default_factory=HDEvalOptions)
+    growth: Growth = field(default_factory=Growth)
+    learning: Learning = field(default_factory=Learning)
+    settings: Settings = field(default_factory=Settings)
+    limit: int | None = None
+    tree: str = BY_MODEL
+
+
+def task_for(task: str | None, aspects: Sequence[str]) -> Task:
+    """Return the task with those human aspects that it defines: the first layer.
+
+    Args:
+        task: Built-in task or path of a TOML file; `None` for the first built-in one that defines
+            most.
+        aspects: Names of the human aspects.
+
+    Raises:
+        UnknownName: There is no such task.
+        ConfigurationError: None of the aspects is defined.
+    """
+    names = (
+        [task]
+        if task is not None
+        else [tasks.DEFAULT, *(name for name in TASKS if name != tasks.DEFAULT)]
+    )
+    best: tuple[list[str], str] = ([], names[0])
+    for name in names:
+        known = {aspect.name.casefold() for aspect in tasks.load(name).aspects}
+        defined = [aspect for aspect in aspects if aspect.casefold() in known]
+        if len(defined) > len(best[0]):
+            best = (defined, name)
+    if not best[0]:
+        raise ConfigurationError(
+            f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
+            f" give the definitions in a TOML file with {parameter('task', 'FILE')}"
+        )
+    return tasks.load(best[1], best[0])
+
+
+def rated_examples(data: Examples, learning: Learning, limit: int | None) -> list[Example]:
+    """Return the examples that people rated on a wanted aspect, at most `limit` of them."""
+    names = human_aspects(data.check(), learning.aspects)
+    examples: list[Example] = []
+    for example in data:
+        if limit is not None and len(examples) == limit:
+            break
+        if any(example.human.get(name) is not None for name in names):
+            examples.append(example)
+    return examples
+
+
+class Layers:
+    """Rates and decomposes criteria by model, keeping every layer's tree and run in a folder.
+
+    Attributes:
+        unscored: Ratings that could not be had, by outcome.
+        rating: Whether ratings are being asked for, or could not be had.
+    """
+
+    def __init__(
+        self,
+        alignment: Alignment,
+        folder: Path,
+        models: Mapping[str, Model],
+        connected: Mapping[str, Model],
+        watch: WatchSession,
+    ) -> None:
+        self._alignment, self._folder, self._watch = alignment, folder, watch
+        self._models, self._connected = models, connected
+        self._options = alignment.judging
+        self.unscored: dict[str, int] = {}
+        self.rating = False
+
+    async def grow(self) -> Aligned:
+        """Return the tree that is found, with what was learned over it."""
+        alignment = self._alignment
+        return await align(
+            alignment.people,
+            alignment.train,
+            alignment.roots,
+            alignment.request.growth,
+            aggregators=alignment.request.learning.aggregators,
+            fitter=alignment.fitter,
+            rate=self.rate,
+            take_apart=self.take_apart,
+            given=alignment.tree is not None,
+        )
+
+    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> NodeValues:
+        """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
+        return await self.rated(str(layer), tree, nodes)
+
+    async def rated(
+        self,
+        name: str,
+        tree: AspectTree,
+        nodes: Sequence[Aspect],
+        examples: Sequence[Example] | None = None,
+    ) -> NodeValues:
+        """Return ratings from the run of that name, on all examples or on those given."""
+        self.rating = True
+        method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
+        folder = self._folder / name
+        async with (
+            self._alignment.session(method, self._connected, folder, examples) as session,
+            self._watch(session),
+        ):
+            scores = (await finish(session)).scores
+        ids = {node.label: node.id for node in nodes}
+        ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
+        for score in scores:
+            ratings[ids[score.aspect]][score.id] = score.value
+            self._count(score)
+        self.rating = False
+        return ratings
+
+    def _count(self, score: Score) -> None:
+        if score.value is None:
+            self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
+
+    async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
+        """Return the parts of the criteria.
+
+        Those that an earlier call settled are read from its file.
+        """
+        # the parts are kept apart from the cache: asked again, a model may write others, and the
+        # ratings of the earlier ones would be lost
+        file = self._folder / f"{layer}.json"
+        if self._alignment.tree is not None:
+            return parts_in(self._alignment.tree, aspects)
+        if file.exists():
+            return read_parts(file, aspects)
+        decomposer = tree_decomposer(self._models, self._alignment.task, self._options)
+        decompositions = await in_parallel(decomposer, aspects)
+        write_json(file, [one.model_dump(mode="json") for one in decompositions])
+        return decompositions
+
+
+def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOptions) -> Decomposer:
+    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot.
+    """
+    instead = (
+        f"give one with {parameter('tree', 'FILE')}, or rate the first layer alone with "
+        f"{parameter('layers', '1')}"
+    )
+    return decomposer_for(models, task, options, instead=instead)
 
 
 @asynccontextmanager
@@ -38,7 +251,7 @@ async def _unwatched(session: Session) -> AsyncIterator[None]:
     yield
 
 
-class Alignment(CheckedAlignment):
+class Alignment:
     """One alignment: checked when constructed, performed by `run`, counted by `dry_run`.
 
     Attributes:
@@ -46,16 +259,139 @@ class Alignment(CheckedAlignment):
         begun: Whether there is a folder to continue in.
     """
 
-    def __init__(self, order: AlignmentOrder) -> None:
-        """Check the order against the data.
+    def __init__(self, request: AlignmentRequest) -> None:
+        """Check the request against the data.
 
         Raises:
             ConfigurationError: Something does not fit; nothing was asked.
             DataError: The ratings do not allow to learn from them.
         """
-        super().__init__(order)
+        self.request = request
         self.unscored: dict[str, int] = {}
         self.begun = False
+        for name in OF_THE_TREE:
+            if name in request.options.model_fields_set:
+                raise ConfigurationError(
+                    f"option {name} cannot be combined with fit, which decides it itself; a tree "
+                    f"is named by {parameter('tree')}, its layers by {parameter('layers')}"
+                )
+        self.task = task_for(
+            request.task, human_aspects(request.data.check(), request.learning.aspects)
+        )
+        self.examples = rated_examples(request.data, request.learning, request.limit)
+        self.people = read_table(
+            Examples(self.examples),
+            Selection(aspects=request.learning.aspects, by_row=request.learning.by_row),
+        )
+        self.fitter = Fitter(
+            rating_scales(self.people, request.learning.scales),
+            request.learning.seed,
+            request.learning.threads,
+        )
+        self.train = self._split(request.learning)
+        self.tree = given_tree(request.tree, self.task)
+        self.roots = (
+            tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
+            if self.tree is None
+            else self.tree.roots
+        )
+        self._check_learnable()
+
+    def _check_learnable(self, measure: Measure | None = None) -> None:
+        check_learnable(
+            self.people,
+            self.train,
+            self.roots,
+            aggregators=self.request.learning.aggregators,
+            fitter=self.fitter,
+            measure=measure,
+        )
+
+    def _split(self, learning: Learning) -> Mask:
+        """Return which rows are learned from.
+
+        Rows of neither side are dropped and not rated.
+        """
+        train, test = sides(self.people, learning)
+        used = train | test
+        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
+        self.examples = [example for example in self.examples if example.id in kept]
+        # ratings are paid for per row, so rows of neither side must not reach the judge
+        self.people = self.people.rows(used)
+        return train[used]
+
+    @property
+    def judging(self) -> HDEvalOptions:
+        """How the judge and the decomposer are asked."""
+        prompt = self.request.options.prompt
+        if prompt is not None and prompt.endswith(
+            ".jinja"
+        ):  # the evaluator may be applied from another folder
+            prompt = str(Path(prompt).absolute())
+        profile = absolute_profile(self.request.options.profile)
+        update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
+        return self.request.options.model_copy(update=update)
+
+    def session(
+        self,
+        method: NodeRatings,
+        connected: Mapping[str, Model],
+        folder: Path | None,
+        examples: Sequence[Example] | None = None,
+    ) -> AbstractAsyncContextManager[Session]:
+        """Open or resume the run that rates a layer's nodes, on all examples or on those given.
+
+        Without a folder, only count its requests.
+        """
+        return open_session(
+            self.examples if examples is None else examples,
+            RunSpec(
+                method=method.name, models={role: model.name for role, model in connected.items()}
+            ),
+            method=method,
+            models=connected,
+            # the models carry the alignment's own store already; a cache of the run would keep
+            # answers twice
+            settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
+            out=folder,
+            resume=folder is not None and (folder / "manifest.json").exists(),
+            dry=folder is None,
+        )
+
+    def _plan(self) -> Json:
+        """Return what must not change between two calls, as JSON values.
+
+        Another aggregator may: it can make other criteria matter, and then the file of the next
+        layer's parts differs.
+        """
+        learning = asdict(self.request.learning)
+        # these change the report or the speed, but never which ratings are asked for
+        for name in ("threads", "depth", "aggregators", "repeats"):
+            del learning[name]
+        if learning["test_fraction"] is None:  # as earlier versions have it
+            del learning["test_fraction"]
+        tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
+        names = {
+            role: m if isinstance(m, str) else m.name for role, m in self.request.models.items()
+        }
+        # through JSON, so that tuples and lists compare equal to what the file holds
+        plan: Json = json.loads(
+            json.dumps(
+                {
+                    "format": 1,
+                    "data": self.request.data.check().digest,
+                    "limit": self.request.limit,
+                    "task": {"name": self.task.name, "digest": self.task.digest},
+                    "roots": [root.name for root in self.roots],
+                    "models": names,
+                    "options": self.request.options.model_dump(mode="json"),
+                    "growth": self.request.growth.as_dict(given=self.tree is not None),
+                    "learning": learning,
+                    **tree,
+                }
+            )
+        )
+        return plan
 
     async def run(self, watch: WatchSession = _unwatched) -> Fit:
         """Run the alignment, or resume one that was stopped.
@@ -69,18 +405,18 @@ class Alignment(CheckedAlignment):
                 are kept.
             TextassayError: What stopped it; what is finished is kept.
         """
-        out = self.order.out
+        out = self.request.out
         if out is None:
             raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
         async with AsyncExitStack() as stack:
-            connected = await open_models(self.order.models, self.order.settings, stack)
+            connected = await open_models(self.request.models, self.request.settings, stack)
             # before there is a folder, which would only be in the way of the corrected request
             self._check_models(connected)
             open_folder(out, self._plan())
             # two processes would pay for the same ratings, and submit the same batches
             stack.callback(lock_run(out).release)
             self.begun = True
-            store = await open_store(self.order.settings, out / ANSWERS, stack)
+            store = await open_store(self.request.settings, out / ANSWERS, stack)
             book = await open_book(batched_of(connected), out, stack)
             models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             layers = self._layers(out / LAYERS, models, connected, watch)
@@ -92,16 +428,12 @@ class Alignment(CheckedAlignment):
                 # an error while ratings are asked for is not one of learning, and these notes
                 # would mislead
                 if not layers.rating:
-                    note_saved_progress(error, out, self.order.settings)
+                    note_saved_progress(error, out, self.request.settings)
                 raise
 
     def _check_models(self, models: Mapping[str, Model]) -> None:
-        """Refuse a model that cannot write criteria.
-
-        Raises:
-            ConfigurationError: Its profile says so.
-        """
-        if self.order.growth.layers > 1 and self.tree is None:
+        """Refuse a model that cannot write criteria."""
+        if self.request.growth.layers > 1 and self.tree is None:
             tree_decomposer(models, self.task, self.judging)
 
     def _layers(
@@ -121,12 +453,12 @@ class Alignment(CheckedAlignment):
             RunFolderError: The folder holds something else, or cannot be written to.
         """
         # the estimate should fail now if the run itself would
-        if self.order.out is not None and not (self.order.out / PLAN).exists():
-            check_out(self.order.out)
-            RunFolder.check_new(self.order.out)
+        if self.request.out is not None and not (self.request.out / PLAN).exists():
+            check_out(self.request.out)
+            RunFolder.check_new(self.request.out)
         async with AsyncExitStack() as stack:
-            connected = await open_models(self.order.models, self.order.settings, stack)
-            store = await open_store(self.order.settings, None, stack)
+            connected = await open_models(self.request.models, self.request.settings, stack)
+            store = await open_store(self.request.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
             await self._ask_all(models, connected, watch)
             ledgers = {id(model): ledger_of(model).usage for model in models.values()}
@@ -138,7 +470,7 @@ class Alignment(CheckedAlignment):
     ) -> None:
         """Ask dry models everything that may be asked."""
         tree, nodes = AspectTree(aspects=self.roots), self.roots
-        for layer in range(1, self.order.growth.layers + 1):
+        for layer in range(1, self.request.growth.layers + 1):
             if layer > 1:
                 tree = tree.with_children(await self._largest(layer, nodes, models))
                 nodes = tree.layer(layer)
@@ -166,7 +498,7 @@ class Alignment(CheckedAlignment):
         self, layer: int, nodes: Sequence[Aspect], models: Mapping[str, Model]
     ) -> list[Aspect]:
         """Return as many criteria as a layer may have, given those of the layer above it."""
-        growth = self.order.growth
+        growth = self.request.growth
         # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
         if self.tree is None:
@@ -179,12 +511,12 @@ class Alignment(CheckedAlignment):
 
     def _grown(self, aligned: Aligned) -> Json:
         """Return how the tree grew: `growth` for the evaluator, `report` for the report."""
-        growth = self.order.growth.as_dict(given=self.tree is not None)
+        growth = self.request.growth.as_dict(given=self.tree is not None)
         return {"growth": growth, "report": {"alignment": aligned.layers}}
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
         table = self.people
-        made = made_of(table, aligned.parts, self.order.data.check(), self.order.learning)
+        made = provenance(table, aligned.parts, self.request.data.check(), self.request.learning)
         grown = self._grown(aligned)
         # rows without any usable rating are known only after the judge was asked
         made["data"]["left_out"] = (
@@ -193,16 +525,16 @@ class Alignment(CheckedAlignment):
         decomposed: Json = (
             {"decomposer": model_for(models, "decomposer").name}
             if self.tree is None
-            else {"tree": self.order.tree}
+            else {"tree": self.request.tree}
         )
         evaluator = self._evaluator(
             aligned, models, made | {"growth": grown["growth"], **decomposed}
         )
-        report = report_of(
+        report = build_report(
             aligned.choice,
             aligned.parts,
             self.fitter,
-            depth=self.order.learning.depth,
+            depth=self.request.learning.depth,
             made={
                 "kind": "hd-eval",
                 **made,
@@ -210,7 +542,7 @@ class Alignment(CheckedAlignment):
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
-            repeats=self.order.learning.repeats,
+            repeats=self.request.learning.repeats,
         )
         return Fit(evaluator, report)
 
@@ -227,11 +559,11 @@ class Alignment(CheckedAlignment):
             ),
             features=aligned.parts.train.names,
             aggregator=aggregator.to_dict(),
-            background=background_of(aligned.parts.train, aggregator),
+            background=background_rows(aligned.parts.train, aggregator),
             task=self.task,
             tree=aligned.tree,
             model=model_for(models, "scorer").name,
-            prompts=scorer_of(models, self.task, options, nodes).prompt_digest,
+            prompts=node_scorer(models, self.task, options, nodes).prompt_digest,
             options=options.model_dump(mode="json"),
             made=made,
         )

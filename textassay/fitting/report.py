@@ -1,40 +1,61 @@
-"""The fit report as JSON: how an evaluator was learned, how well it agrees, what it rests on."""
+"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder.
+
+`build_report` computes how an evaluator was learned, how well it agrees and what it rests on; `Fit`
+is what `textassay.fit` returns.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
 
 import numpy as np
 
-from textassay.fitting import ablations, ceiling, curves
-from textassay.fitting.agreement import held_out
-from textassay.fitting.importance import importance_on
-from textassay.fitting.learn import Choice, Fitter
-from textassay.fitting.table import FeatureTable
-from textassay.learning import Importance, explain, global_importance
+from textassay.display import Displayed, more_rows, to_text
+from textassay.fitting.agreement import (
+    EVALUATOR,
+    SEEDS,
+    ablation_table,
+    experts,
+    held_out,
+    over_criteria,
+    over_data,
+    ranking,
+)
+from textassay.fitting.learn import Choice, Depth, Fitter, Learning, importance_on
+from textassay.fitting.table import FeatureTable, Parts
+from textassay.learning.attribution import Importance, explain, global_importance
 from textassay.learning.training import Floats
-from textassay.runtime.errors import DataError
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.errors import (
+    ConfigurationError,
+    DataError,
+    RunFolderError,
+    StorageError,
+)
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
+from textassay.runtime.storage.files import write_json, write_text
+from textassay.table import Cell, Column, Interval, Note, Table
 from textassay.version import __version__
 
 FORMAT = 1
-Depth = Literal["basic", "full"]
 
 _REPEATS = 5
 _EXPLAINED_ROWS = 300
 _PERMUTATIONS = 16
+_SHOWN = 15
+"""Rows of a list that are shown of each aspect or evaluator."""
+_COEFFICIENTS = ("pearson", "spearman", "kendall")
+REPORT, TEXT = "report.json", "report.txt"
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The rows on both sides of the split."""
-
-    train: FeatureTable
-    test: FeatureTable
-
-
-def report_of(
+def build_report(
     choice: Choice,
     parts: Parts,
     fitter: Fitter,
@@ -68,15 +89,15 @@ def report_of(
         "importance": importance(choice, parts, fitter),
     }
     if depth == "full":
-        report["data_efficiency"] = curves.over_data(
-            choice.chosen, train, test, fitter, repeats=repeats or curves.SEEDS
+        report["data_efficiency"] = over_data(
+            choice.chosen, train, test, fitter, repeats=repeats or SEEDS
         )
-        report["criteria_efficiency"] = curves.over_criteria(
+        report["criteria_efficiency"] = over_criteria(
             choice.chosen, train, test, fitter, repeats=repeats or 1
         )
-        report["ablations"] = ablations.ablation_table(choice.chosen, train, test, fitter)
-        report["ranking"] = ceiling.ranking(choice, train, test)
-        report["experts"] = ceiling.experts(choice.aggregator, test)
+        report["ablations"] = ablation_table(choice.chosen, train, test, fitter)
+        report["ranking"] = ranking(choice, train, test)
+        report["experts"] = experts(choice.aggregator, test)
     return report
 
 
@@ -146,3 +167,407 @@ def _known(figure: float) -> float | None:
 
 def _listed(span: Floats) -> list[float] | None:
     return None if np.isnan(span).any() else [float(end) for end in span]
+
+
+def provenance(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning) -> Json:
+    """Return how an evaluator came about, for its file and its report."""
+    return {
+        "data": {
+            "path": info.name,
+            "digest": info.digest,
+            "rows": info.count,
+            "unrated": table.unrated,
+            "left_out": table.left_out,
+        },
+        "split": {
+            "by": table.grouped_by,
+            "seed": learning.seed,
+            "train_fraction": learning.train_fraction,
+            **({} if learning.test_fraction is None else {"test_fraction": learning.test_fraction}),
+            "train": _size(parts.train),
+            "held_out": _size(parts.test),
+        },
+        "textassay": __version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:
+    """Return a human aspect under its own name and on the raters' scale."""
+    return Aspect(name=name, definition=definition or f"{name}, as people rate it.", scale=scale)
+
+
+def _size(table: FeatureTable) -> Json:
+    return {"rows": len(table.ids), "groups": len(set(table.groups.tolist()))}
+
+
+def report_text(report: Json) -> str:
+    """Return the report as lines of text."""
+    return "\n\n".join(map(to_text, report_tables(report))) + "\n"
+
+
+def report_tables(report: Json) -> list[Table]:
+    """Return all parts of the report."""
+    tables = [_head(report)]
+    if "rubric" in report:
+        tables += [_round(one) for one in report["rubric"]]
+    if "alignment" in report:
+        tables += [_layer(one) for one in report["alignment"]]
+    if "raters" in report:
+        tables += _raters(report["raters"])
+    tables += [*_held_out(report["held_out"]), _importance(report["importance"])]
+    if "data_efficiency" in report:
+        tables += [_data_curve(report), _criteria_curve(report), _ablations(report)]
+        tables += [_ranking(report)]
+        tables += [_experts(report)] if report["experts"] else []
+    return tables
+
+
+def _head(report: Json) -> Table:
+    data, split, chosen = report["data"], report["split"], report["aggregators"]
+    sizes = {name: f"{split[name]['rows']} rows in {split[name]['groups']} groups"
+             for name in ("train", "held_out")}  # fmt: skip
+    rows = [
+        ("learned from", f"{data['path'] or 'data in memory'}: {sizes['train']}"),
+        ("held out", f"{sizes['held_out']} (split by {split['by']}, seed {split['seed']})"),
+        ("aggregator", f"{chosen['chosen']} over {len(report['features'])} features"),
+    ]
+    if chosen["cross_validated_error"]:
+        errors = chosen["cross_validated_error"].items()
+        listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
+        rows.append(("error over folds, 1 being that of the mean", listed))
+    notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
+    if data["left_out"]:
+        notes.append(Note(f"left out: {data['left_out']} rated rows without any feature"))
+    notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
+    notes += _means(report["aspects"])
+    # a feature that most rows lack is mostly its mean, and its weight says little
+    coverage = {name: one["coverage"] for name, one in report["features"].items()}
+    sparse = [f"{name} {share:.0%}" for name, share in coverage.items() if share < 0.5]
+    if sparse:
+        notes.append(Note(f"features that fewer than half of the rows have: {', '.join(sparse)}"))
+    return Table((Column("name", ""), Column("value", "")), rows, tuple(notes))
+
+
+def _means(aspects: Json) -> Iterator[Note]:
+    """Yield what means of systems and sources do, for each aspect and kind tried."""
+    for aspect, one in aspects.items():
+        for kind in ("systems", "sources"):
+            if (means := one["learning"].get(kind)) is None:
+                continue
+            errors, used = means["held_out_error"], "" if means["used"] else "do not "
+            given = " where a pool of texts is given" if kind == "sources" and means["used"] else ""
+            yield Note(
+                f"{aspect}: the means of {means['known']} {kind} {used}take part{given}; error over"
+                f" folds that leave out {means['left_out']}: {errors['without']:.3f} without,"
+                f" {errors['with']:.3f} with"
+            )
+
+
+def _round(one: Json) -> Table:
+    """Return what was proposed for a rubric in one round, and what became of it."""
+    rows = [
+        (row["criterion"], "new" if row["new"] else "from before",
+         "stays" if row["kept"] else row["reason"], _ends(row["ci"]) if row["kept"] else None)
+        for row in one["criteria"]
+    ]  # fmt: skip
+    columns = (
+        Column("criterion", "criterion"), Column("new", "proposed"), Column("decision", "decision"),
+        Column("importance", "importance", "interval", 4),
+    )  # fmt: skip
+    finished = not any(row["new"] and row["kept"] for row in one["criteria"])
+    notes = (Note("nothing new helps: the rubric is finished"),) if finished else ()
+    shown = len({id_ for ids in one["shown"].values() for id_ in ids})
+    title = f"rubric, round {one['round']}, from {shown} rated texts"
+    return Table(columns, rows, notes, title)
+
+
+def _layer(layer: Json) -> Table:
+    """Return the criteria of one layer of an alignment."""
+    rows = [
+        (row["criterion"], row["importance"], "yes" if row["expanded"] else "")
+        for row in layer["importance"]
+    ]
+    columns = (
+        Column("criterion", "criterion"), Column("importance", "importance", "number", 4),
+        Column("expanded", "taken apart for the next layer"),
+    )  # fmt: skip
+    title = (
+        f"alignment, layer {layer['layer']}: {len(layer['criteria'])} criteria, aggregator"
+        f" {layer['aggregator']}"
+    )
+    if layer["agreement"]["pearson"] is not None:
+        title += f", held-out Pearson / Spearman {_both(layer['agreement'])}"
+    return Table(columns, rows, title=title)
+
+
+def _raters(aspects: Json) -> list[Table]:
+    severity: list[tuple[Cell, ...]] = []
+    agreement: list[tuple[Cell, ...]] = []
+    notes: list[Note] = []
+    for aspect, one in aspects.items():
+        most = sorted(one["raters"], key=lambda row: -row["n"])
+        severity += [(aspect, r["rater"], r["severity"], r["noise"], r["n"]) for r in most[:_SHOWN]]
+        if len(most) > _SHOWN:
+            notes.append(Note(f"{aspect}: {more_rows(len(most) - _SHOWN).text}"))
+        for name, by in one["held_out"].items():
+            agreement.append((aspect, name, _both(by["model"]), _both(by["mean"])))
+    columns = (
+        Column("aspect", "aspect"), Column("rater", "rater"),
+        Column("severity", "severity", "number", 2), Column("noise", "noise", "number", 2),
+        Column("n", "n", "count"),
+    )  # fmt: skip
+    compared = (
+        Column("aspect", "aspect"), Column("targets", "learned from"),
+        Column("model", "with the model's targets", "number"),
+        Column("mean", "with plain means", "number"),
+    )  # fmt: skip
+    title = (
+        "severity of raters: points below their mean; noise: in standard deviations of the texts"
+    )
+    return [
+        Table(columns, severity, tuple(notes), title),
+        Table(compared, agreement, title="held-out Pearson / Spearman"),
+    ]
+
+
+def _held_out(held_out: Json) -> Iterator[Table]:
+    columns = (
+        Column("name", ""), *(Column(c, c.capitalize(), "interval") for c in _COEFFICIENTS),
+        Column("better", "evaluator better by (p)"),
+    )  # fmt: skip
+    for aspect, one in held_out["aspects"].items():
+        rows: list[tuple[Cell, ...]] = []
+        for name, row in one["agreement"].items():
+            if "failed" in row:
+                rows.append((name, None, None, None, row["failed"]))
+                continue
+            label = f"{name}: {row['feature']}" if "feature" in row else name
+            figures = (_interval(row[c], row["ci"][c]) for c in _COEFFICIENTS)
+            better = _better(one["evaluator_minus"].get(name), one["resamples"])
+            rows.append((label, *figures, better))
+        yield Table(columns, rows, title=f"{aspect}, {one['n']} held-out rows")
+    means = [(name, *(row[c] for c in _COEFFICIENTS)) for name, row in held_out["mean"].items()]
+    coefficients = (Column(c, c.capitalize(), "number") for c in _COEFFICIENTS)
+    yield Table((Column("name", "mean over the aspects"), *coefficients), means)
+
+
+def _better(difference: Json | None, resamples: int) -> str:
+    if difference is None:
+        return ""
+    known = [difference[c] for c in ("pearson", "spearman")]
+    return " / ".join(
+        f"{one['difference']:+.3f}{_probability(one, resamples)}"
+        for one in known
+        if one["difference"] is not None
+    )
+
+
+def _probability(one: Json, resamples: int) -> str:
+    """Return the p-value, or that it is no larger than so many resamples can show."""
+    if one["p"] is None:
+        return ""
+    least = 2 / (resamples + 1)
+    p = f"<{least:.3f}" if one["p"] <= least else f"{one['p']:.3f}"
+    return f" ({p}{'*' if one['significant'] else ''})"
+
+
+def _importance(importance: Json) -> Table:
+    columns = (
+        Column("feature", "feature"), Column("growth", "growth", "interval", 4),
+        Column("contribution", "contribution", "number", 4),
+    )  # fmt: skip
+    title = (
+        "what the evaluator rests on: growth of the squared error when shuffled, with its 95 %"
+        " interval; mean size of the contributions"
+    )
+    permutation = importance["permutation"]
+    if isinstance(permutation, dict):
+        return Table(columns, (), (Note(permutation["failed"]),), title)
+    sizes = {row["feature"]: row["mean"] for row in importance["shap"]}
+    rows = [
+        (row["feature"], _interval(row["mean"], row["ci"]), sizes[row["feature"]])
+        for row in permutation[:_SHOWN]
+    ]
+    more = len(permutation) - _SHOWN
+    return Table(columns, rows, (more_rows(more),) if more > 0 else (), title)
+
+
+def _data_curve(report: Json) -> Table:
+    name = report["aggregators"]["chosen"]
+    rows = [
+        (row["fraction"], row[name]["rows"] or None, _mean_of_both(row[name]),
+         _mean_of_both(row.get("avg", row[name])))
+        for row in report["data_efficiency"]
+    ]  # fmt: skip
+    columns = (
+        Column("fraction", "share of the training rows", "share"), Column("n", "rows", "count"),
+        Column("chosen", name, "number"), Column("avg", "avg", "number"),
+    )  # fmt: skip
+    return Table(columns, rows, title="Pearson / Spearman with fewer training rows")
+
+
+def _criteria_curve(report: Json) -> Table:
+    curve = report["criteria_efficiency"]
+    columns = (
+        Column("count", "criteria by importance", "count"), Column("pearson", "Pearson", "number"),
+        Column("spearman", "Spearman", "number"), Column("last", "last one added"),
+    )  # fmt: skip
+    if isinstance(curve, dict):
+        return Table(columns, (), (Note(curve["failed"]),))
+    return Table(
+        columns, [(r["count"], r.get("pearson"), r.get("spearman"), r["last"]) for r in curve]
+    )
+
+
+def _ablations(report: Json) -> Table:
+    rows = [
+        (row["without"], row.get("pearson"), row.get("spearman"), row.get("left", ""))
+        for row in report["ablations"]
+    ]
+    columns = (
+        Column("without", "without"), Column("pearson", "Pearson", "number"),
+        Column("spearman", "Spearman", "number"), Column("left", "left"),
+    )  # fmt: skip
+    return Table(columns, rows)
+
+
+def _ranking(report: Json) -> Table:
+    rows = [
+        (aspect, *(one.get(name, {}).get("share") for name in ("evaluator", "best single")))
+        for aspect, one in report["ranking"].items()
+    ]
+    columns = (
+        Column("aspect", "items whose rank within their source is people's"),
+        Column("evaluator", "evaluator", "share", 1), Column("single", "best single", "share", 1),
+    )  # fmt: skip
+    return Table(columns, rows)
+
+
+def _experts(report: Json) -> Table:
+    names = (
+        "mean_of_pairs", "one_with_the_others", "evaluator_with_the_mean", "evaluator_with_one",
+    )  # fmt: skip
+    rows = [
+        (aspect, *(_both(one[name]) for name in names)) for aspect, one in report["experts"].items()
+    ]
+    columns = (Column(name, name.replace("_", " "), "number") for name in names)
+    return Table((Column("aspect", "annotators"), *columns), rows)
+
+
+def _interval(value: float | None, ends: list[float] | None) -> Interval:
+    return Interval(value, *(ends or ()))
+
+
+def _ends(ends: list[float] | None) -> str:
+    return "" if ends is None else f"[{ends[0]:.4f}, {ends[1]:.4f}]"
+
+
+def _mean_of_both(one: Json) -> str:
+    return _both({c: None if one[c] is None else one[c]["mean"] for c in ("pearson", "spearman")})
+
+
+def _both(figures: Json) -> str:
+    """Return Pearson's and Spearman's coefficient as one cell."""
+    return " / ".join(
+        "-" if figures[c] is None else f"{figures[c]:.3f}" for c in ("pearson", "spearman")
+    )
+
+
+@dataclass(repr=False)
+class Fit(Displayed):
+    """What `fit` learned; `evaluate(..., method=...)` takes it once it is saved.
+
+    Attributes:
+        evaluator: What judges, as JSON values and models.
+        report: How it was learned, how well it agrees with people on held-out rows, and what it
+            rests on; `report.json` of the folder.
+        folder: The evaluator folder, which `save` sets; `None` if it was not saved.
+        unscored: Ratings that the model did not give usably, by outcome; they count as gaps.
+    """
+
+    evaluator: Evaluator
+    report: Json
+    folder: Path | None = None
+    unscored: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Fit:
+        """Read an evaluator folder.
+
+        Raises:
+            ConfigurationError: It holds no evaluator, or one that was edited or is newer.
+            RunFolderError: Its report cannot be read, or is none.
+        """
+        evaluator, file = load(Path(folder)), Path(folder) / REPORT
+        try:
+            report = json.loads(file.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise RunFolderError(f"{file} cannot be read: {error}") from error
+        try:
+            found = cls(evaluator, report, Path(folder), dict(report.get("unscored", {})))
+            # the report has no digest, and its parts are many: it is one if it can be shown
+            repr(found), found.text
+        except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+            raise RunFolderError(
+                f"{file} is not a report of fit ({type(error).__name__}: {error}); restore it, or"
+                " fit again"
+            ) from error
+        return found
+
+    @property
+    def text(self) -> str:
+        """The report in words; `report.txt` of the folder."""
+        return report_text(self.report)
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the evaluator folder, and make it this one's `folder`.
+
+        The evaluator itself last, so that a folder with one is complete.
+
+        Raises:
+            StorageError: The folder cannot be written.
+        """
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(folder / REPORT, self.report)
+            write_text(folder / TEXT, self.text)
+            save(self.evaluator, folder)
+        except OSError as error:
+            raise StorageError(f"cannot write the evaluator to {folder}: {error}") from error
+        self.folder = folder
+
+    def __fspath__(self) -> str:
+        """Return the folder, so that whatever takes one takes this.
+
+        Raises:
+            ConfigurationError: There is none, or it is gone.
+        """
+        if self.folder is None:
+            raise ConfigurationError(
+                "this evaluator has no folder: fit with out=FOLDER, or save it first with"
+                " .save(FOLDER)"
+            )
+        if not is_evaluator(self.folder):
+            raise ConfigurationError(
+                f"{self.folder}, where this evaluator was saved, no longer contains it; save it "
+                "again with .save(FOLDER)"
+            )
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        mean = self.report["held_out"]["mean"].get(EVALUATOR, {}).get("pearson")
+        found = "undefined" if mean is None else f"{mean:.3f}"
+        where = "in memory" if self.folder is None else repr(str(self.folder))
+        return f"<Fit {where}: {self._learned}, held-out Pearson {found}>"
+
+    @property
+    def _learned(self) -> str:
+        count = len(self.evaluator.features)
+        features = "1 feature" if count == 1 else f"{count} features"
+        return f"{self.report['aggregators']['chosen']} over {features}"
+
+    def tables(self) -> list[Table]:
+        """Return the report as tables."""
+        return report_tables(self.report)

@@ -1,10 +1,13 @@
-"""The rows to learn from: recorded features, people's ratings and sources as columns.
+"""The rows to learn from: recorded features, ratings and sources as columns, and their scales.
 
-Texts are not kept.
+Texts are not kept. A scale is the given one, or whole numbers around the ratings. Means and ends of
+a scale cannot show which scale a rater had in mind, but two scales in one column can be seen where
+whole sources lie on either side of 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -12,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
-from textassay.learning import find_leaks, group_codes
-from textassay.learning.beside import Pool
-from textassay.learning.splits import Codes, Mask
-from textassay.learning.training import Floats
+from textassay.learning.pooling import Pool
+from textassay.learning.splits import Codes, Mask, group_codes
+from textassay.learning.training import Floats, find_leaks
 from textassay.meta.score_files import Recorded
-from textassay.methods.fitted.features import matching_names, row_of, source_of
+from textassay.methods.fitted.features import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
+
+Scales = dict[str, tuple[float, float]]
+_MIN_RATED_ROWS = 3
+"""Rated rows of a source from which on it shows a scale."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +226,7 @@ class _Rows:
         if all(rating != rating for rating in ratings):
             self._unrated += 1
             return
-        features = np.array(row_of(example, self._names, self._scores), float)
+        features = np.array(read_row(example, self._names, self._scores), float)
         if self._names and np.isnan(features).all():
             self._left_out += 1
             return
@@ -235,7 +241,7 @@ class _Rows:
         )
 
     def _source(self, example: Example) -> str | None:
-        label = source_of(example)
+        label = source_label(example)
         if label is not None:
             self._by.add("group" if example.group is not None else "source")
         return label
@@ -316,3 +322,69 @@ def _padded(rows: Sequence[tuple[Any, ...]]) -> Floats:
     return np.array(
         [[*(_number(v) for v in row), *[float("nan")] * (width - len(row))] for row in rows], float
     )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The rows on both sides of the split."""
+
+    train: FeatureTable
+    test: FeatureTable
+
+
+def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> Scales:
+    """Return lowest and highest rating by aspect.
+
+    Args:
+        table: Rated rows.
+        given: Scales that the caller gave.
+
+    Raises:
+        UnknownName: A scale is given for an aspect that is not learned.
+        DataError: Ratings lie outside the given scale, do not vary, or come on two scales.
+    """
+    for name in given:
+        if name not in table.aspects:
+            raise UnknownName("human aspect with a scale", name, list(table.aspects))
+    scales: Scales = {}
+    for column, name in enumerate(table.aspects):
+        ratings = table.human[:, column]
+        low, high = float(np.nanmin(ratings)), float(np.nanmax(ratings))
+        if low == high:
+            raise DataError(
+                f"aspect {name!r}: people rated every row {low:g}, so nothing can be learned; leave"
+                " it out"
+            )
+        if name in given:
+            if low < given[name][0] or high > given[name][1]:
+                raise DataError(
+                    f"aspect {name!r}: ratings go from {low:g} to {high:g}, off the scale "
+                    f"{given[name][0]:g} to {given[name][1]:g} that was given"
+                )
+            scales[name] = given[name]
+            continue
+        _refuse_two_scales(name, ratings, table)
+        scales[name] = (float(math.floor(low)), float(math.ceil(high)))
+    return scales
+
+
+def _refuse_two_scales(name: str, ratings: Floats, table: FeatureTable) -> None:
+    below, above = 0, 0
+    for code in np.unique(table.groups):
+        own = ratings[table.groups == code]
+        own = own[~np.isnan(own)]
+        if len(own) < _MIN_RATED_ROWS:
+            continue
+        if own.max() <= 1 and own.min() < 1:
+            below += 1
+        elif own.min() >= 1 and own.max() > 1:
+            above += 1
+        # ratings on both sides of 1 within one source show that a single scale crosses 1
+        elif own.min() < 1 < own.max():
+            return
+    if min(below, above) >= 2:
+        raise DataError(
+            f"aspect {name!r} is rated on two scales: all ratings of {below} sources lie within 0"
+            f" to 1, all of {above} others at 1 and above; bring them to one scale, or learn from"
+            " one part at a time"
+        )

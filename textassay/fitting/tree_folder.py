@@ -1,28 +1,74 @@
-"""The folder of an alignment, which `fit` fills and resumes.
+"""Trees that are given, and the folder in which `fit` grows, fills and resumes one.
 
 OUT/fit.json        the request; the same command resumes an alignment that was stopped
 OUT/layers/N.json   the tree as it stood at layer N
 OUT/layers/N/       the run that rated the nodes of layer N
 OUT/answers/        answers of models, unless a cache is named
 OUT/evaluator.json  written last, with the report
+
+A given tree is a published one or a file of the user's. Asks no model.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.fit_from_scores import check_out
+from textassay.agents.task import Task
 from textassay.methods.fitted.evaluator import is_evaluator
-from textassay.runtime.errors import DataError, RunFolderError, parameter
-from textassay.runtime.messages import Aspect
+from textassay.methods.hd_eval import BY_MODEL, PUBLISHED, SCALE
+from textassay.methods.library import trees
+from textassay.prompts import TREES
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, parameter
+from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 
 PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+
+
+def given_tree(option: str, task: Task) -> AspectTree | None:
+    """Return the tree that an option names, every node on the judge's scale.
+
+    Args:
+        option: `model` for none: the model grows it; `published` for the tree of the task; or the
+            name of a published tree or a tree file, whose roots are the first layer.
+        task: The task with the aspects that people rated. An aspect that its published tree lacks
+            is a root without parts.
+
+    Raises:
+        UnknownName: There is no such tree.
+        ConfigurationError: The file cannot be used, or no tree is published for the task.
+    """
+    if option == BY_MODEL:
+        return None
+    if option != PUBLISHED:
+        return AspectTree(aspects=_rated_alike(trees.load(option, task)))
+    if task.name not in TREES:
+        raise ConfigurationError(
+            f"no tree is published for the task {task.name!r}; there is one for"
+            f" {', '.join(TREES)}. Name one of these or a file, or let the model grow it (model)"
+        )
+    tree = trees.load(task.name, task)
+    published = {root.id: root for root in tree.roots}
+    # the task decides what is judged: aspects without a published branch stay as roots
+    nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
+    roots = {node.id for node in nodes}
+    nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
+    return AspectTree(aspects=_rated_alike(nodes))
+
+
+def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Return what criteria are made of in a tree; those without parts are left out."""
+    children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
+    return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
+
+
+def _rated_alike(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
+    return tuple(node.model_copy(update={"scale": SCALE}) for node in nodes)
 
 
 def open_folder(out: Path, plan: Json) -> None:
@@ -97,3 +143,21 @@ def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
             " layers from there on, or choose another folder"
         )
     return decompositions
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder that holds something else.
+
+    Raises:
+        RunFolderError: It holds an evaluator already, or other files.
+    """
+    if is_evaluator(folder):
+        raise RunFolderError(
+            f"{folder} already contains an evaluator; choose another folder for "
+            f"{parameter('out')}, or delete it"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")
+    # a folder of something else is never written into: `report.json` is a common name
+    if folder.is_dir() and any(folder.iterdir()):
+        raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")

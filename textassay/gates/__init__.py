@@ -9,8 +9,7 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.gates.assay import Assay
-    from textassay.gates.baseline import judged
-    from textassay.gates.checks import Check, CheckFailed, Inconclusive, JudgeError
+    from textassay.gates.checks import Check, CheckFailed, Inconclusive, JudgeError, judged
     from textassay.gates.recording import Judge
 
 _HOME = {
@@ -20,7 +19,7 @@ _HOME = {
     "Inconclusive": "checks",
     "Judge": "recording",
     "JudgeError": "checks",
-    "judged": "baseline",
+    "judged": "checks",
 }
 
 __all__ = ["Assay", "Check", "CheckFailed", "Inconclusive", "Judge", "JudgeError", "judged"]

@@ -8,10 +8,8 @@ from typing import Any
 
 from textassay.evaluation.api import evaluate
 from textassay.evaluation.run import Run
-from textassay.gates.baseline import Baseline, check_not_worse
-from textassay.gates.checks import Check
+from textassay.gates.checks import MAX_UNSCORED, Baseline, Check, check_at_least, check_not_worse
 from textassay.gates.recording import Judge
-from textassay.gates.threshold import MAX_UNSCORED, check_at_least
 
 
 class Assay:

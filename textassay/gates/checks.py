@@ -1,12 +1,36 @@
-"""What a check found: its verdict, its numbers and, in words, the texts behind it."""
+"""Checks of scores, decided on the end of an interval: against a threshold, or against a baseline.
+
+A check that fails names the texts behind its verdict: id, scores, the beginning of the text and the
+judge's reason. Knows runs; knows nothing of pytest.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from textassay.calibration.compare_runs import GateVerdict
-from textassay.runtime.errors import TextassayError
+import numpy as np
+
+from textassay.calibration.columns import Judged, People, read_judged
+from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
+from textassay.calibration.intervals import Estimate, mean_over_groups
+from textassay.evaluation.run import Run
+from textassay.learning.splits import group_codes
+from textassay.meta.correlation import Floats
+from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
+from textassay.runtime.messages import Example, Scale, Score
+
+SHOWN = 3
+"""Texts that a message names."""
+WIDTH = 160
+"""Characters of a text or reason that a message shows."""
+MAX_UNSCORED = 0.05
+"""Share of texts without a score up to which a check decides on the others."""
+Baseline = Run | str | Path
+"""A run, or the path of a run folder or of a file of scores."""
 
 
 class CheckFailed(AssertionError):
@@ -95,3 +119,243 @@ def verdict_of(low: float | None, high: float | None, threshold: float) -> GateV
     if high < threshold:
         return "fails"
     return "holds" if low >= threshold else "inconclusive"
+
+
+def worst_texts(
+    scores: Sequence[Score],
+    examples: Mapping[str, Example],
+    losses: Sequence[float],
+    before: Sequence[float] | None = None,
+) -> tuple[str, ...]:
+    """Return lines about the texts with the largest losses.
+
+    Args:
+        scores: Scores with values.
+        examples: What was judged, by id.
+        losses: How bad each is, in the order of `scores`.
+        before: Scores of the baseline, in the same order.
+    """
+    # stable: of equal losses the first in the data, so that the message does not change between
+    # runs
+    order = sorted(range(len(scores)), key=lambda at: -losses[at])[:SHOWN]
+    lines = ["the lowest scores:" if before is None else "the largest losses:"]
+    for at in order:
+        score, example = scores[at], examples.get(scores[at].id)
+        was = "" if before is None else f" (baseline {before[at]:g})"
+        lines.append(f"  {score.id}: {score.value:g}{was}")
+        if example is not None:
+            lines.append(f"    text: {_short(example.output)}")
+        if score.explanation:
+            lines.append(f"    reason: {_short(score.explanation)}")
+    return tuple(lines)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+
+
+def check_at_least(
+    run: Run,
+    aspect: str,
+    threshold: float,
+    *,
+    confidence: float = 0.95,
+    max_unscored: float = MAX_UNSCORED,
+) -> Check:
+    """Check that the mean score of an aspect reaches a threshold.
+
+    The interval is a t-interval over sources (`group` of the data). If all sources have the same
+    mean, t would give an interval of length 0 however few they are; then it is the exact binomial
+    interval for how many sources may differ, taken to the ends of the scale.
+
+    Args:
+        run: What was judged.
+        aspect: Which of its aspects.
+        threshold: On the score's own scale.
+        confidence: Confidence of the two-sided interval.
+        max_unscored: Share of texts without a score up to which the others decide.
+
+    Raises:
+        UnknownName: The run did not judge the aspect.
+        JudgeError: More texts than that have no score.
+    """
+    scores = select_scores(run, aspect, max_unscored=max_unscored)
+    examples = {example.id: example for example in run.examples()}
+    scored = [score for score in scores if score.value is not None]
+    values = np.array([score.value for score in scored], float)
+    codes = group_codes(_group(examples.get(score.id)) for score in scored)
+    mean = mean_over_groups(values, codes, int(codes.max()) + 1)
+    interval = mean.estimate(confidence)
+    # three sources that all score 5 do not prove that every other source does
+    if mean.clusters > 1 and mean.variance == 0:
+        interval = unanimous(mean.value, scored[0].scale, mean.clusters, confidence)
+    verdict = verdict_of(interval.low, interval.high, threshold)
+    return Check(
+        kind="at_least",
+        aspect=aspect,
+        n=len(scored),
+        groups=mean.clusters,
+        unscored=len(scores) - len(scored),
+        value=mean.value,
+        low=interval.low,
+        high=interval.high,
+        threshold=threshold,
+        confidence=confidence,
+        verdict=verdict,
+        texts=() if verdict == "holds" else worst_texts(scored, examples, _losses(values)),
+    )
+
+
+def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> list[Score]:
+    """Return all scores of one aspect.
+
+    Raises:
+        UnknownName: The run did not judge the aspect.
+        JudgeError: None, or more than `max_unscored` of them, have no value.
+    """
+    scores = [score for score in run if score.aspect == aspect]
+    if not scores:
+        raise UnknownName("aspect of the run", aspect, sorted({score.aspect for score in run}))
+    unscored = [score for score in scores if score.value is None]
+    # few missing scores cannot change a verdict much; many may be exactly the bad texts
+    if len(unscored) == len(scores) or len(unscored) > max_unscored * len(scores):
+        raise JudgeError(_unscored(aspect, unscored, len(scores)))
+    return scores
+
+
+def unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
+    """Return an interval for sources that all agree.
+
+    What else there is may lie anywhere on the scale.
+
+    With n sources that agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)`
+    (Clopper and Pearson, 1934).
+    """
+    if scale is None:
+        return Estimate(value)
+    low, high = scale
+    share = 1 - ((1 - confidence) / 2) ** (1 / sources)
+    return Estimate(value, value - share * (value - low), value + share * (high - value))
+
+
+def _losses(values: Floats) -> Sequence[float]:
+    return [-value for value in values.tolist()]
+
+
+def _group(example: Example | None) -> str | None:
+    return None if example is None else example.group
+
+
+def _unscored(aspect: str, unscored: Sequence[Score], total: int) -> str:
+    outcomes = Counter(score.outcome for score in unscored)
+    listed = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    reasons = Counter(
+        f"{score.error.type}: {score.error.message}" for score in unscored if score.error
+    )
+    commonest = f"; most often: {reasons.most_common(1)[0][0]}" if reasons else ""
+    return (
+        f"{aspect}: {len(unscored)} of {total} texts have no score ({listed}), so nothing can be "
+        f"concluded about the system{commonest}"
+    )
+
+
+def check_not_worse(
+    run: Run,
+    baseline: Baseline,
+    *,
+    by: float,
+    aspects: str | Iterable[str] | None = None,
+    confidence: float = 0.95,
+    max_unscored: float = MAX_UNSCORED,
+) -> list[Check]:
+    """Check that scores did not fall by more than a margin since a baseline, paired by source.
+
+    Args:
+        run: The new run.
+        baseline: The recorded one; its texts have the ids of the same sources.
+        by: Margin on the score's own scale; 0 asks for an improvement.
+        aspects: What to compare; all that both judged if left out.
+        confidence: Confidence of the two-sided intervals.
+        max_unscored: Share of texts that may lack one of the two scores.
+
+    Returns:
+        One check per aspect, whose value is new minus old and whose threshold is `-by`.
+
+    Raises:
+        ConfigurationError: The margin is negative, or the runs' judges differ.
+        DataError: The runs share no aspect or no text.
+        JudgeError: Too many texts lack a score.
+    """
+    if by < 0:
+        raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")
+    new, old = judged(run), judged(baseline) if isinstance(baseline, Run) else read_judged(baseline)
+    names = [aspects] if isinstance(aspects, str) else aspects
+    # sources come from the new run's data: the baseline may be a bare file of scores
+    rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
+    return [_check(row, run, new, old, by, confidence, max_unscored) for row in rows]
+
+
+def judged(run: Run) -> dict[str, Judged]:
+    """Return a run's scores by aspect, as `read_judged` does for a folder."""
+    by_aspect: dict[str, Judged] = {}
+    for score in run:
+        one = by_aspect.setdefault(score.aspect, Judged())
+        one.values[score.id] = score.value
+        if score.value is None:
+            one.outcomes[score.id] = score.outcome
+        else:
+            one.signatures[score.signature] = None
+            one.scales[score.scale] = None
+    return by_aspect
+
+
+def _check(
+    row: CompareRow,
+    run: Run,
+    new: Mapping[str, Judged],
+    old: Mapping[str, Judged],
+    by: float,
+    confidence: float,
+    max_unscored: float,
+) -> Check:
+    scores = select_scores(run, row.aspect, max_unscored=max_unscored)
+    if row.unscored > max_unscored * (row.n + row.unscored):
+        raise JudgeError(
+            f"{row.aspect}: {row.unscored} of {row.n + row.unscored} texts have no score in one of "
+            "the two runs, so their difference is unknown"
+        )
+    first, second = row.signatures
+    # a score of another judge can differ without any change of the system under test
+    if first != second:
+        raise ConfigurationError(
+            f"{row.aspect}: the baseline was judged differently, so the scores are not comparable; "
+            f"record it again (now {first!r}, baseline {second!r})"
+        )
+    difference = row.difference
+    verdict = verdict_of(difference.low, difference.high, -by)
+    return Check(
+        kind="not_worse",
+        aspect=row.aspect,
+        n=row.n,
+        groups=row.groups,
+        unscored=row.unscored,
+        value=row.a - row.b,
+        low=difference.low,
+        high=difference.high,
+        threshold=-by,
+        confidence=confidence,
+        verdict=verdict,
+        texts=() if verdict == "holds" else _texts(scores, run, old[row.aspect]),
+    )
+
+
+def _texts(scores: Iterable[Score], run: Run, old: Judged) -> tuple[str, ...]:
+    paired = [
+        (score, before)
+        for score in scores
+        if score.value is not None and (before := old.values.get(score.id)) is not None
+    ]
+    examples = {example.id: example for example in run.examples()}
+    losses = [before - (score.value or 0.0) for score, before in paired]
+    return worst_texts([score for score, _ in paired], examples, losses, [old for _, old in paired])

@@ -19,11 +19,10 @@ from textassay.learning.attribution import (
     pooled,
     sampled_shapley,
 )
-from textassay.learning.beside import Pool
-from textassay.learning.checks import find_leaks
 from textassay.learning.learners import AGGREGATORS, JOINT, NAMES
-from textassay.learning.naming import features_for
+from textassay.learning.pooling import Pool
 from textassay.learning.splits import folds, group_codes, hold_out, split_rows
+from textassay.learning.training import features_for, find_leaks
 
 __all__ = [
     "AGGREGATORS",

@@ -5,8 +5,8 @@ Scores are features: of criteria, judges and tools.
 Knows arrays and names; nothing of examples, runs or models. One protocol for all families, in
 scikit-learn's language.
 
-Features are kept within bounds that come from the training rows (`standardizer`), and the means of
-a row's system and source take part if that helps (`systems`, `sources`, `pooling`).
+Features are kept within bounds that come from the training rows (`Standardizer`), and the means of
+a row's system and source take part if that helps (`pooling`).
 
 What happens to gaps: a feature without a value counts as its mean over the training rows. A row
 without any feature is not learned from, and its prediction is NaN. A row without a rating for an
@@ -26,17 +26,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.learning.aspect import LearnedAspect
-from textassay.learning.beside import Beside, Pool
-from textassay.learning.checks import find_leaks, labels_of, matrix, names_of, without_features
-from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, TrainingRows
-from textassay.learning.sources import SourceMeans
+from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, TrainingRows
+from textassay.learning.pooling import Pool, RowsWithMeans, SourceMeans, SystemMeans, Systems
 from textassay.learning.splits import Mask, group_codes
-from textassay.learning.standardizer import Standardizer
-from textassay.learning.systems import SystemMeans, Systems
-from textassay.learning.training import Explaining, Floats
+from textassay.learning.training import (
+    Explaining,
+    Floats,
+    column_names,
+    find_leaks,
+    label_texts,
+    rows_without_features,
+    to_matrix,
+)
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 
+_REACH = 4.0
+"""Interquartile ranges from the median beyond which a value is clipped, in training as well."""
 FORMAT = 3
 """Version of what `to_dict` returns at most; 1 has neither bounds of features nor means of systems,
 2 no distances from the means of sources."""
@@ -135,13 +140,13 @@ class Aggregator:
         """
         # a fit that fails leaves nothing of an earlier one behind
         self.__dict__.pop("_aspects", None)
-        x, y = matrix(features, "features"), matrix(human, "human ratings")
+        x, y = to_matrix(features, "features"), to_matrix(human, "human ratings")
         _require_length("human ratings", len(y), len(x))
-        self.features_ = names_of(feature_names, x.shape[1], "feature")
-        self.targets_ = names_of(target_names, y.shape[1], "aspect")
+        self.features_ = column_names(feature_names, x.shape[1], "feature")
+        self.targets_ = column_names(target_names, y.shape[1], "aspect")
         codes = np.arange(len(x)) if groups is None else group_codes(groups)
         _require_length("groups", len(codes), len(x))
-        filled: Mask = ~without_features(x)
+        filled: Mask = ~rows_without_features(x)
         if not filled.any():
             raise DataError("no row has any feature")
         # learned from all rows with features, rated or not: means and bounds need no ratings, and
@@ -218,7 +223,7 @@ class Aggregator:
             ConfigurationError: Not fitted yet.
         """
         self._fitted()
-        x = matrix(features, "features")
+        x = to_matrix(features, "features")
         kept = np.clip(x, self._standardizer.low, self._standardizer.high)
         return np.where(self._standardizer.beyond(x), kept, np.nan)
 
@@ -240,7 +245,7 @@ class Aggregator:
         self, features: ArrayLike | Sequence[Sequence[float | None]], systems: Systems
     ) -> Aggregator:
         """Return the aggregator with the means of further systems: `with_pool` without sources."""
-        return self.with_pool(Pool(matrix(features, "features"), systems))
+        return self.with_pool(Pool(to_matrix(features, "features"), systems))
 
     def with_pool(self, pool: Pool | tuple[Floats, Systems]) -> Aggregator:
         """Return the aggregator with the means of further systems and sources, from rows to judge.
@@ -256,13 +261,13 @@ class Aggregator:
         sources = self.pools_sources and pool.sources is not None
         if not systems and not sources:
             return self
-        z = self._standardizer(matrix(pool.features, "features"), keep_gaps=True)
+        z = self._standardizer(to_matrix(pool.features, "features"), keep_gaps=True)
         # a copy: one fitted aggregator may serve several runs, each with a pool of its own
         made = copy(self)
         if systems and self._systems is not None:
-            made._systems = self._systems.extended(z, labels_of(pool.systems))
+            made._systems = self._systems.extended(z, label_texts(pool.systems))
         if self._sources is not None and pool.sources is not None:
-            made._sources = self._sources.over(z, labels_of(pool.sources))
+            made._sources = self._sources.over(z, label_texts(pool.sources))
         return made
 
     @property
@@ -366,37 +371,117 @@ class Aggregator:
         self._systems, self._sources = None, None
         if self.name in UNPOOLED or not (systems or sources):
             return
-        z = self._standardizer(matrix(pool.features, "pooled features"), keep_gaps=True)
+        z = self._standardizer(to_matrix(pool.features, "pooled features"), keep_gaps=True)
         if systems:
-            self._systems = SystemMeans.learn(z, labels_of(pool.systems))
+            self._systems = SystemMeans.learn(z, label_texts(pool.systems))
         if sources and pool.sources is not None:
-            self._sources = SourceMeans.learn(z, labels_of(pool.sources))
+            self._sources = SourceMeans.learn(z, label_texts(pool.sources))
 
-    def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> Beside:
+    def _beside(self, z: Floats, systems: Systems | None, sources: Systems | None) -> RowsWithMeans:
         system_of, source_of = self._labels(systems, len(z)), self._labels(sources, len(z))
-        return Beside(z, self._systems, self._sources, system_of, source_of)
+        return RowsWithMeans(z, self._systems, self._sources, system_of, source_of)
 
     def _labels(self, given: Systems | None, rows: int) -> Systems:
         if given is None:
             return [None] * rows
         _require_length("systems and sources", len(given), rows)
-        return labels_of(given)
+        return label_texts(given)
 
     def _standardize(
         self, features: ArrayLike | Sequence[Sequence[float | None]]
     ) -> tuple[Floats, Mask]:
         self._fitted()
-        x = matrix(features, "features")
+        x = to_matrix(features, "features")
         if x.shape[1] != len(self.features_):
             raise DataError(
                 f"the aggregator was fitted on {len(self.features_)} features, not {x.shape[1]}"
             )
-        return self._standardizer(x), without_features(x)
+        return self._standardizer(x), rows_without_features(x)
 
     def _fitted(self) -> list[LearnedAspect]:
         if not hasattr(self, "_aspects"):
             raise ConfigurationError(f"aggregator {self.name!r} is not fitted; call fit first")
         return self._aspects
+
+
+@dataclass(frozen=True, slots=True)
+class Standardizer:
+    """From features as they come, with gaps, to standardized ones without.
+
+    Attributes:
+        means: Mean of each feature, which stands for its gaps, shape (features,).
+        inverse_sds: 1 / standard deviation; 0 for features that do not vary.
+        low: Values below are clipped to this, shape (features,); -inf without a bound.
+        high: Values above are clipped to this; inf without a bound.
+    """
+
+    means: Floats
+    inverse_sds: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def learn(cls, x: Floats) -> Standardizer:
+        """Learn from training rows, shape (n, features), NaN for gaps.
+
+        The bounds are the training range, or the median plus or minus 4 interquartile ranges where
+        that is narrower and half of the values differ enough to have such a range.
+        """
+        width = x.shape[1]
+        means, inverse = np.zeros(width), np.zeros(width)
+        low, high = np.full(width, -np.inf), np.full(width, np.inf)
+        for column in range(width):
+            there = x[~np.isnan(x[:, column]), column]
+            if len(there) and there.min() == there.max():
+                means[column] = there[0]
+            elif len(there):
+                # bounds before mean and deviation, so that one outlier cannot shift the scale of
+                # all others
+                low[column], high[column] = _bounds(there)
+                kept = np.clip(there, low[column], high[column])
+                means[column], sd = kept.mean(), float(kept.std())
+                # a spread below the smallest normal double would overflow its inverse
+                inverse[column] = 1 / sd if sd > np.finfo(float).tiny else 0.0
+        return cls(means, inverse, low, high)
+
+    def __call__(self, x: Floats, *, keep_gaps: bool = False) -> Floats:
+        """Return standardized features; gaps are 0, or NaN with `keep_gaps`."""
+        kept = np.clip(x, self.low, self.high)
+        if not keep_gaps:
+            kept = np.where(np.isnan(kept), self.means, kept)
+        return np.asarray((kept - self.means) * self.inverse_sds, float)
+
+    def beyond(self, x: Floats) -> Mask:
+        """Return which values lie outside of the bounds of a feature that takes part."""
+        return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; a feature without bounds has `null`."""
+        return {
+            "means": self.means.tolist(),
+            "inverse_sds": self.inverse_sds.tolist(),
+            "bounds": [
+                [low, high] if np.isfinite(low) else None
+                for low, high in zip(self.low.tolist(), self.high.tolist(), strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Standardizer:
+        """Build from `to_dict`; without bounds, as format 1 has it, nothing is clipped."""
+        means, inverse = np.array(data["means"], float), np.array(data["inverse_sds"], float)
+        ends = [one or (-np.inf, np.inf) for one in data.get("bounds", [None] * len(means))]
+        low, high = np.array(ends, float).reshape(-1, 2).T
+        return cls(means, inverse, low, high)
+
+
+def _bounds(values: Floats) -> tuple[float, float]:
+    lowest, highest = float(values.min()), float(values.max())
+    lower, median, upper = (float(q) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    reach = _REACH * (upper - lower)
+    if reach == 0:  # most values are equal: the others are what tells rows apart, not outliers
+        return lowest, highest
+    return max(lowest, median - reach), min(highest, median + reach)
 
 
 def _require_length(name: str, length: int, rows: int) -> None:

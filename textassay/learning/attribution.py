@@ -20,8 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from textassay.learning.aggregators import Aggregator, Contributions
+from textassay.learning.pooling import Systems
 from textassay.learning.splits import Codes, Mask, group_codes
-from textassay.learning.systems import Systems
 from textassay.learning.training import Floats
 from textassay.runtime.errors import ConfigurationError, DataError
 
@@ -135,7 +135,7 @@ def permutation_importance(
         )
     predicted = _columns(predict(x))
     y = np.where(np.isnan(predicted), np.nan, y)
-    error = _error_of(y)
+    error = _error_function(y)
     before = error(predicted)
     rng = np.random.default_rng(seed)
     # the same shuffles for every entry: differences between features are then not due to the draw
@@ -294,7 +294,7 @@ def _replace_in_order(
     return credit, start
 
 
-def _error_of(human: Floats) -> Callable[[Floats], Floats]:
+def _error_function(human: Floats) -> Callable[[Floats], Floats]:
     """Return a function from predictions to each row's part in the error, shape (n, targets).
 
     0 if unrated.

@@ -1,71 +1,324 @@
-"""Learns the predictors of aspects from standardized training rows, by the learner that is named.
+"""Learners by name, the blend of them, and what one of them learns for an aspect.
 
-What an `Aggregator` does with them stands in `aggregators`.
+`AspectLearner` turns standardized training rows into a `LearnedAspect` for each human aspect;
+`Aggregator` prepares the rows.
+
+The blend, `auto`, weighs learners by how well they predict groups that they have not seen.
+Regressions, forest, boosting and kernel err in different ways, so that their mean beats each of
+them if all are about equally good; picking the best of many by their errors alone costs more than
+it brings. Where one is clearly worse, as trees often are with few rows and non-negative weights are
+for features that fall as quality rises, it gets less weight. The weights are pseudo-Bayesian: the
+exponential of the held-out log-likelihood, tempered because errors of few groups are uncertain
+themselves (Yao et al., "Using stacking to average Bayesian predictive distributions", 2018, section
+3.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.learning.aspect import LearnedAspect
-from textassay.learning.auto import learn_auto
-from textassay.learning.averages import learn_avg, learn_corrw
-from textassay.learning.beside import Beside
-from textassay.learning.checks import limits_of
-from textassay.learning.joint_trees import learn_joint_forest, learn_joint_tree
-from textassay.learning.kernel import learn_kernel
-from textassay.learning.linear import learn_linear, learn_nnls, learn_ridge
-from textassay.learning.mlp import learn_joint_mlp, learn_mlp
-from textassay.learning.naming import features_for
-from textassay.learning.pooling import compare_pooling
-from textassay.learning.sources import MIN_GAIN, MIN_SOURCES, SourceMeans
+from textassay.learning.pooling import (
+    MIN_GAIN,
+    MIN_SOURCES,
+    MIN_SYSTEMS,
+    RowsWithMeans,
+    SourceMeans,
+    SystemMeans,
+    Systems,
+    compare_pooling,
+)
+from textassay.learning.regression import (
+    KernelSum,
+    Linear,
+    Mlp,
+    fit_best_feature,
+    fit_correlation_weights,
+    fit_joint_mlp,
+    fit_kernel,
+    fit_linear,
+    fit_mean,
+    fit_mlp,
+    fit_nnls,
+    fit_ridge,
+)
 from textassay.learning.splits import Codes, Mask, group_codes
-from textassay.learning.systems import MIN_SYSTEMS, SystemMeans, Systems
 from textassay.learning.training import (
+    Explaining,
     Floats,
+    HeldOut,
     JointLearner,
     Learned,
     Learner,
     Predictor,
     Training,
+    cross_validate,
+    features_for,
+    rating_limits,
 )
-from textassay.learning.trees import learn_forest, learn_lightgbm, learn_tree
-from textassay.runtime.errors import DataError
+from textassay.learning.trees import (
+    Trees,
+    fit_boosting,
+    fit_forest,
+    fit_joint_forest,
+    fit_joint_tree,
+    fit_tree,
+)
+from textassay.runtime.errors import CapabilityError, DataError
 
-AGGREGATORS: dict[str, Learner] = {
-    "auto": learn_auto,
-    "avg": learn_avg,
-    "corrw": learn_corrw,
-    "linear": learn_linear,
-    "nnls": learn_nnls,
-    "ridge": learn_ridge,
-    "kernel": learn_kernel,
-    "tree": learn_tree,
-    "forest": learn_forest,
-    "mlp": learn_mlp,
-    "lightgbm": learn_lightgbm,
+CANDIDATES: Mapping[str, Learner] = {
+    "single": fit_best_feature,
+    "corrw": fit_correlation_weights,
+    "nnls": fit_nnls,
+    "ridge": fit_ridge,
+    "kernel": fit_kernel,
+    "forest": fit_forest,
+    "lightgbm": fit_boosting,
 }
-"""Learners of one aspect by name."""
-
+"""What may be part of the blend; simple ones first."""
 JOINT: dict[str, JointLearner] = {
-    "tree-joint": learn_joint_tree,
-    "forest-joint": learn_joint_forest,
-    "mlp-joint": learn_joint_mlp,
+    "tree-joint": fit_joint_tree,
+    "forest-joint": fit_joint_forest,
+    "mlp-joint": fit_joint_mlp,
 }
 """Learners of all aspects at once by name, as HD-Eval's are (equation 2, appendix C.3)."""
-
-NAMES = (*AGGREGATORS, *JOINT)
-"""Names of all aggregators."""
-
 UNPOOLED = ("avg", "corrw", "mlp", *JOINT)
 """Aggregators that take no means of systems: the plain averages, what has no exact contributions,
 and what learns all aspects at once, which cannot decide aspect by aspect."""
-
 _MIN_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """The weighted mean of several predictors.
+
+    Attributes:
+        members: The predictors.
+        weights: Their weights, which sum to 1; equal ones if absent.
+    """
+
+    members: tuple[Explaining, ...]
+    weights: tuple[float, ...] = ()
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,)."""
+        total = np.zeros(len(features))
+        for member, weight in self._weighted():
+            total += weight * member.predict(features)
+        return total / self._divisor
+
+    def contributions(self, features: Floats) -> tuple[Floats, float]:
+        """Return the mean of the members' Shapley values: those of a mean are the mean of those."""
+        values, base = np.zeros(features.shape), 0.0
+        for member, weight in self._weighted():
+            own, start = member.contributions(features)
+            values, base = values + weight * own, base + weight * start
+        return values / self._divisor, base / self._divisor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        members = [member.to_dict() for member in self.members]
+        return {"kind": "blend", "members": members, "weights": list(self.weights)}
+
+    def _weighted(self) -> list[tuple[Explaining, float]]:
+        return list(zip(self.members, self.weights or [1.0] * len(self.members), strict=True))
+
+    @property
+    def _divisor(self) -> float:
+        # equal weights, as earlier versions wrote them, are divided once, bit for bit as before
+        return 1.0 if self.weights else float(len(self.members))
+
+
+def fit_blend(training: Training) -> Learned:
+    """Fit every candidate that is worth its weight, and blend them.
+
+    The notes give every candidate's error (1 is that of predicting the mean), the weights, and why
+    any was left out.
+
+    Raises:
+        DataError: There are fewer than two groups, or no candidate can be learned.
+    """
+    held_out = cross_validate(training, CANDIDATES)
+    members = _members(training, held_out)
+    weights = held_out.weights()
+    # the weighted mean of held-out predictions is what the blend would predict of them
+    held_out.add_mean("blend", weights)
+    notes = {
+        "chosen": "blend" if len(weights) > 1 else next(iter(weights)),
+        "weights": weights,
+        "held_out_error": held_out.errors(),
+        "failed": held_out.failed,
+        "members": list(weights),
+    }
+    return Learned(Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes)
+
+
+def _members(training: Training, held_out: HeldOut) -> dict[str, Explaining]:
+    """Train what has a weight on all rows; what cannot learn from them is left out."""
+    members: dict[str, Explaining] = {}
+    while missing := [name for name in held_out.weights() if name not in members]:
+        for name in missing:
+            try:
+                predictor = CANDIDATES[name](training).predictor
+            except DataError as error:  # an average may rise in every fold and fall over all rows
+                held_out.drop(name, str(error))
+                continue
+            assert isinstance(predictor, Explaining)  # all candidates are
+            members[name] = predictor
+    return members
+
+
+class Parts(NamedTuple):
+    """What predictions of one aspect add up from, in units of the ratings.
+
+    Attributes:
+        features: Shape (n, features).
+        baseline: Where they start.
+        means: What the means of the row's system and source contribute, shape (n,).
+    """
+
+    features: Floats
+    baseline: float
+    means: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedAspect:
+    """What was learned for one human aspect.
+
+    A predictor of standardized ratings, and the way back to ratings.
+    """
+
+    predictor: Predictor
+    mean: float
+    sd: float
+    limits: tuple[float, float]
+    notes: dict[str, Any]
+    pooled: Predictor | None = None
+    """Over features and the means of the row's system beside them."""
+    centered: Predictor | None = None
+    """Over these, or features alone if `pooled` is absent, and the distances from the means of the
+    row's source."""
+
+    def predict(self, rows: RowsWithMeans) -> Floats:
+        """Return predicted ratings, on people's scale but not kept within it, shape (n,)."""
+        values = self.predictor.predict(rows.features)
+        for chosen, predictor, beside in self._better(rows):
+            values[chosen] = predictor.predict(beside)
+        return np.asarray(self.mean + self.sd * values, float)
+
+    def contributions(self, rows: RowsWithMeans) -> Parts:
+        """Return how far each feature moved each prediction.
+
+        Raises:
+            CapabilityError: The predictor has no exact contributions.
+        """
+        if not isinstance(self.predictor, Explaining):
+            raise CapabilityError("no exact contributions; use sampled_shapley")
+        width = rows.features.shape[1]
+        own, baseline = self.predictor.contributions(rows.features)
+        values, of_means = np.array(own), np.zeros(len(own))
+        for chosen, predictor, beside in self._better(rows):
+            assert isinstance(predictor, Explaining)  # like `predictor`, of the same learner
+            every, start = predictor.contributions(beside)
+            values[chosen] = every[:, :width]
+            means = every[:, width : 2 * width] if self.pooled is not None else every[:, :0]
+            if predictor is self.centered:
+                # the distance from the source's mean belongs to the feature that it is taken of
+                values[chosen] += every[:, -width:]
+            # such rows start elsewhere; the difference is due to their system and source
+            of_means[chosen] = means.sum(axis=1) + start - baseline
+        scaled = self.mean + self.sd * baseline
+        return Parts(self.sd * values, scaled, self.sd * of_means)
+
+    def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
+        """Yield predictors that know more than a row's features, with the rows that they are for.
+
+        The later one knows more.
+        """
+        system = self.pooled is not None
+        for predictor, source in ((self.pooled, False), (self.centered, True)):
+            if predictor is None:
+                continue
+            chosen = rows.known(system=system, source=source)
+            if chosen.any():
+                yield chosen, predictor, rows.rows(chosen, system=system, source=source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        centered = {} if self.centered is None else {"centered": self.centered.to_dict()}
+        return {
+            "mean": self.mean,
+            "sd": self.sd,
+            "limits": list(self.limits),
+            "notes": self.notes,
+            "predictor": self.predictor.to_dict(),
+            "pooled": None if self.pooled is None else self.pooled.to_dict(),
+            **centered,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> LearnedAspect:
+        """Build from `to_dict`."""
+        low, high = data["limits"]
+        pooled, centered = data.get("pooled"), data.get("centered")
+        return cls(
+            predictor_from(data["predictor"]),
+            data["mean"],
+            data["sd"],
+            (low, high),
+            data["notes"],
+            None if pooled is None else predictor_from(pooled),
+            None if centered is None else predictor_from(centered),
+        )
+
+
+def predictor_from(data: Mapping[str, Any]) -> Predictor:
+    """Build a predictor from its JSON values.
+
+    Raises:
+        DataError: There is no such kind of predictor.
+    """
+    if data["kind"] == "blend":
+        # a blend explains itself through its members, so it holds only those that can
+        members = [predictor_from(member) for member in data["members"]]
+        explaining = tuple(member for member in members if isinstance(member, Explaining))
+        return Blend(explaining, tuple(data.get("weights", ())))
+    kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
+        "linear": Linear.from_dict,
+        "trees": Trees.from_dict,
+        "mlp": Mlp.from_dict,
+        "kernel": KernelSum.from_dict,
+    }
+    # an evaluator of a later version may name a kind that this one lacks
+    if data["kind"] not in kinds:
+        raise DataError(
+            f"unknown kind of predictor {data['kind']!r}; known: {', '.join([*kinds, 'blend'])}"
+        )
+    return kinds[data["kind"]](data)
+
+
+AGGREGATORS: dict[str, Learner] = {
+    "auto": fit_blend,
+    "avg": fit_mean,
+    "corrw": fit_correlation_weights,
+    "linear": fit_linear,
+    "nnls": fit_nnls,
+    "ridge": fit_ridge,
+    "kernel": fit_kernel,
+    "tree": fit_tree,
+    "forest": fit_forest,
+    "mlp": fit_mlp,
+    "lightgbm": fit_boosting,
+}
+"""Learners of one aspect by name."""
+
+
+NAMES = (*AGGREGATORS, *JOINT)
+"""Names of all aggregators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +406,7 @@ class AspectLearner:
         try:
             learned = AGGREGATORS[self.name](training)
             at = np.flatnonzero(used).tolist()
-            beside = Beside(
+            beside = RowsWithMeans(
                 training.features,
                 self.systems,
                 self.sources,
@@ -208,7 +461,7 @@ class AspectLearner:
             raise DataError(
                 f"aspect {name!r}: people rate all rows {target[0]:g}, so nothing can be learned"
             )
-        limits = limits_of(target, self.scales.get(name), name)
+        limits = rating_limits(target, self.scales.get(name), name)
         return float(target.mean()), float(target.std()), limits
 
     def _refuse_constant(self, made: LearnedAspect, features: Floats, name: str) -> None:
@@ -221,10 +474,10 @@ class AspectLearner:
                 f" {len(features)} rows; use 'avg' or 'ridge', or more rows"
             )
 
-    def _learn_pooled(self, training: Training, rows: Beside) -> _Pooled:
+    def _learn_pooled(self, training: Training, rows: RowsWithMeans) -> _Pooled:
         """Learn with the means of systems, then with those of sources, each only if they help."""
         pooled = self._compare(training, rows, system=True, source=False)
-        system = pooled is not None and pooled.helps
+        system = pooled is not None and pooled.improves
         centered = self._compare(training, rows, system=system, source=True)
         notes = {
             name: one.notes
@@ -232,13 +485,15 @@ class AspectLearner:
             if one is not None
         }
         learned = [
-            AGGREGATORS[self.name](one.beside).predictor if one is not None and one.helps else None
+            AGGREGATORS[self.name](one.beside).predictor
+            if one is not None and one.improves
+            else None
             for one in (pooled, centered)
         ]
         return _Pooled(learned[0], learned[1], notes)
 
     def _compare(
-        self, training: Training, rows: Beside, *, system: bool, source: bool
+        self, training: Training, rows: RowsWithMeans, *, system: bool, source: bool
     ) -> _Tried | None:
         """Compare learning without and with means; `None` if too few rows have them."""
         known = rows.known(system=system, source=source)
@@ -264,14 +519,14 @@ class AspectLearner:
         if comparison is None:
             return None
         count = groups if source else len(set(systems))
-        return _Tried(comparison.helps, beside, comparison.as_dict(count, new=new))
+        return _Tried(comparison.improves, beside, comparison.as_dict(count, new=new))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
     """Training rows with means beside their features, and whether these help."""
 
-    helps: bool
+    improves: bool
     beside: Training
     notes: dict[str, Any]
 

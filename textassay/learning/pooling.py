@@ -1,48 +1,286 @@
-"""Whether the means of a row's system or source help to predict its rating.
+"""Partial pooling: means of the rows of a system or source help to predict a single rating.
 
-Decided on rows that are left out.
+Knows arrays and labels of systems and sources, never ratings: what a system's other texts look like
+is known without asking people. A judge errs on single texts more than on a system's mean, so the
+mean tells something that the row's own features do not. Judges also rate all texts about one source
+higher or lower than people do, so how a text compares with the others about its source says more
+than its score alone. Means are shrunk toward those of all rows by empirical Bayes, from the
+variances between and within systems (Gelman and Hill, "Data Analysis Using Regression and
+Multilevel/Hierarchical Models", 2006, section 12.2).
 
-Knows training rows with and without such means beside them. If the systems to be
+Whether means help is decided on rows that are left out (`compare_pooling`). If the systems to be
 judged are those of the training rows, sources are left out; if they are new, systems and sources
 are, since what is learned of few systems need not hold for the next one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from textassay.learning.auto import HeldOut
-from textassay.learning.linear import learn_ridge
+from textassay.learning.regression import fit_ridge
 from textassay.learning.splits import Codes, Mask, folds
-from textassay.learning.training import Floats, Learner, Training
+from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Learner, Training
 
-_FOLDS = 5
+MIN_ROWS_OF_SYSTEM = 10
+"""Rows of a system below which its means say too little to be used."""
+MIN_SYSTEMS = 3
+"""Systems in training below which nothing can be learned of how systems differ."""
+
+Systems = Sequence[str | None]
+MIN_ROWS_OF_SOURCE = 5
+"""Rows of a source below which its means say too little to be used."""
+MIN_SOURCES = 4
+"""Sources in training below which nothing can be learned of how sources differ."""
+MIN_GAIN = 0.01
+"""Share by which the error of left-out sources must fall: a smaller gain is not worth a pool."""
 _MIN_GROUPS = 2
 """Groups that ridge regression needs to choose its penalty."""
-_ROWS_TO_CHOOSE = 5_000
 WITHOUT, WITH = "without", "with"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SystemMeans:
+    """Shrunken means of standardized features by system, on a scale on which systems differ by 1.
+
+    Attributes:
+        means: Shape (features,) by system.
+        rows: Rows behind each system's means.
+        ratios: Variance between systems over variance within, by feature: one row's worth. The
+            means of n rows are shrunk by n * ratio / (n * ratio + 1).
+        scales: What shrunken means are multiplied with to have standard deviation 1 over the
+            systems of training; 0 for features in which systems do not differ.
+        min_rows: Rows of a system below which it has no means.
+    """
+
+    means: Mapping[str, Floats]
+    rows: Mapping[str, int]
+    ratios: Floats
+    scales: Floats
+    min_rows: int = MIN_ROWS_OF_SYSTEM
+
+    @classmethod
+    def learn(
+        cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
+    ) -> SystemMeans | None:
+        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
+
+        Args:
+            features: Standardized, shape (n, features); NaN for gaps.
+            systems: System of each row, `None` for rows without one.
+            min_rows: Rows that a system must have, if not 10.
+        """
+        by_system = _by_system(features, systems, min_rows)
+        if len(by_system) < MIN_SYSTEMS:
+            return None
+        means = np.array([_mean(rows) for rows in by_system.values()])
+        counts = np.array([(~np.isnan(rows)).sum(axis=0) for rows in by_system.values()])
+        squares = sum(
+            np.nansum((rows - mean) ** 2, axis=0)
+            for rows, mean in zip(by_system.values(), means, strict=True)
+        )
+        within = np.asarray(squares, float) / np.maximum(counts.sum(axis=0) - len(by_system), 1)
+        # observed means differ by chance too: the expected part of that is taken off before
+        # shrinking
+        noise = within * (1 / np.maximum(counts, 1)).mean(axis=0)
+        between = np.maximum(means.var(axis=0, ddof=1) - noise, 0.0)
+        # a feature that is constant within every system has no noise to shrink away
+        ratios = between / np.maximum(within, 1e-12)
+        weights = counts * ratios
+        # shrunken means vary less than features; without rescaling a ridge penalty would press
+        # them out
+        spread = (means * weights / (weights + 1)).std(axis=0)
+        scales = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+        return cls({}, {}, ratios, scales, min_rows).extended(features, systems)
+
+    def extended(self, features: Floats, systems: Systems) -> SystemMeans:
+        """Return these means and those of systems that are not among them and have enough rows."""
+        means, rows = dict(self.means), dict(self.rows)
+        for name, own in _by_system(features, systems, self.min_rows).items():
+            if name not in means:
+                weight = (~np.isnan(own)).sum(axis=0) * self.ratios
+                means[name] = self.scales * _mean(own) * weight / (weight + 1)
+                rows[name] = len(own)
+        return replace(self, means=means, rows=rows)
+
+    def known(self, systems: Systems) -> Mask:
+        """Return which rows have a system with means, shape (n,)."""
+        return np.array([name in self.means for name in systems], bool)
+
+    def of(self, systems: Systems) -> Floats:
+        """Return the means of each row's system, shape (n, features); 0 if it has none."""
+        nothing = np.zeros(len(self.ratios))
+        means = [nothing if name is None else self.means.get(name, nothing) for name in systems]
+        return np.array(means, float).reshape(len(systems), len(nothing))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "ratios": self.ratios.tolist(),
+            "scales": self.scales.tolist(),
+            "known": {
+                name: {"rows": self.rows[name], "means": mean.tolist()}
+                for name, mean in self.means.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SystemMeans:
+        """Build from `to_dict`."""
+        known = data["known"]
+        return cls(
+            {name: np.array(one["means"], float) for name, one in known.items()},
+            {name: int(one["rows"]) for name, one in known.items()},
+            np.array(data["ratios"], float),
+            np.array(data["scales"], float),
+        )
+
+
+def _by_system(features: Floats, systems: Systems, min_rows: int) -> dict[str, Floats]:
+    at: dict[str, list[int]] = {}
+    for row, name in enumerate(systems):
+        if name is not None and not np.isnan(features[row]).all():
+            at.setdefault(name, []).append(row)
+    return {name: features[rows] for name, rows in at.items() if len(rows) >= min_rows}
+
+
+def _mean(rows: Floats) -> Floats:
+    """Return means over what is there, 0 for a feature that no row has."""
+    there = ~np.isnan(rows)
+    return np.asarray(
+        np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1), float
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMeans:
+    """Shrunken means of standardized features by source.
+
+    Attributes:
+        means: The means, on the features' own scale.
+    """
+
+    means: SystemMeans
+
+    @classmethod
+    def learn(cls, features: Floats, sources: Systems) -> SourceMeans | None:
+        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows.
+
+        Args:
+            features: Standardized, shape (n, features); NaN for gaps.
+            sources: Source of each row, `None` for rows without one.
+        """
+        found = SystemMeans.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
+        if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
+            return None
+        # unlike means of systems these are subtracted from features, so they keep their scale
+        return cls(replace(found, scales=np.ones_like(found.scales))).over(features, sources)
+
+    def over(self, features: Floats, sources: Systems) -> SourceMeans:
+        """Return the means of the sources of these rows, and of no others."""
+        none = replace(self.means, means={}, rows={})
+        return SourceMeans(none.extended(features, sources))
+
+    def known(self, sources: Systems) -> Mask:
+        """Return which rows have a source with means, shape (n,)."""
+        return self.means.known(sources)
+
+    def deviations(self, features: Floats, sources: Systems) -> Floats:
+        """Return features less their source's shrunken means, for rows that have such means."""
+        means = [self.means.means[name] for name in sources if name is not None]
+        return np.asarray(features - np.array(means, float).reshape(features.shape), float)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values, which leave out the means themselves."""
+        return {"ratios": self.means.ratios.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SourceMeans:
+        """Build from `to_dict`: no source is known until `over` is given rows."""
+        ratios = np.array(data["ratios"], float)
+        return cls(SystemMeans({}, {}, ratios, np.ones_like(ratios), MIN_ROWS_OF_SOURCE))
+
+
+class Pool(NamedTuple):
+    """Rows whose features count in the means of systems and sources.
+
+    Attributes:
+        features: Shape (n, features); NaN for gaps.
+        systems: System that wrote each row's text, `None` if unknown.
+        sources: Source of each row, `None` if unknown; absent if no means of sources are wanted.
+    """
+
+    features: Floats
+    systems: Systems
+    sources: Systems | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWithMeans:
+    """Rows with what is known of their systems and sources.
+
+    Attributes:
+        features: Standardized features, shape (n, features).
+        systems: Means of systems, `None` if none take part.
+        sources: Means of sources, `None` if none take part.
+        system_of: System of each row.
+        source_of: Source of each row.
+    """
+
+    features: Floats
+    systems: SystemMeans | None
+    sources: SourceMeans | None
+    system_of: Systems
+    source_of: Systems
+
+    def known(self, *, system: bool, source: bool) -> Mask:
+        """Return which rows have the means that are asked for, shape (n,)."""
+        known = np.ones(len(self.features), bool)
+        if system:
+            known &= False if self.systems is None else self.systems.known(self.system_of)
+        if source:
+            known &= False if self.sources is None else self.sources.known(self.source_of)
+        return known
+
+    def rows(self, chosen: Mask, *, system: bool, source: bool) -> Floats:
+        """Return features of rows that have these means, with the means beside them.
+
+        Returns:
+            Shape (rows, features * k): features, then means of the system, then the distances from
+            the means of the source, as far as asked for.
+        """
+        at = np.flatnonzero(chosen).tolist()
+        features = self.features[chosen]
+        blocks = [features]
+        if system and self.systems is not None:
+            blocks.append(self.systems.of([self.system_of[row] for row in at]))
+        if source and self.sources is not None:
+            own = [self.source_of[row] for row in at]
+            blocks.append(self.sources.deviations(features, own))
+        return np.hstack(blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingComparison:
     """What leaving rows out shows.
 
     Attributes:
-        helps: Whether the means lower the error; of new systems, by more than one standard error.
+        improves: Whether the means lower the error, of new systems by more than one standard
+            error.
         errors: Squared error `without` and `with` them, relative to that of predicting the mean.
     """
 
-    helps: bool
+    improves: bool
     errors: dict[str, float]
 
     def as_dict(self, systems: int, *, new: bool) -> dict[str, Any]:
         """Return JSON values for notes."""
         left_out = "sources and systems" if new else "sources"
         return {
-            "used": self.helps,
+            "used": self.improves,
             "known": systems,
             "left_out": left_out,
             "held_out_error": self.errors,
@@ -56,8 +294,8 @@ def compare_pooling(
     *,
     new: bool,
     least_gain: float = 0.0,
-    learner: Learner = learn_ridge,
-) -> Compared | None:
+    learner: Learner = fit_ridge,
+) -> PoolingComparison | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
     Args:
@@ -71,7 +309,7 @@ def compare_pooling(
     Returns:
         `None` if any of the rows would have to be predicted from fewer than two groups.
     """
-    kept = np.isin(without.groups, without.at_most(_ROWS_TO_CHOOSE).groups)
+    kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
     cells = _cells(without, systems, new=new)
@@ -86,17 +324,17 @@ def compare_pooling(
     errors = held_out.errors()
     falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
     clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
-    return Compared(clearly if new else falls, errors)
+    return PoolingComparison(clearly if new else falls, errors)
 
 
 def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
     if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]
-    by_group = folds(rows.groups, _FOLDS, seed=rows.seed)
+    by_group = folds(rows.groups, FOLDS, seed=rows.seed)
     if not new:
         return [(by_group != f, by_group == f) for f in range(int(by_group.max()) + 1)]
-    by_system = folds(systems, _FOLDS, seed=rows.seed)
+    by_system = folds(systems, FOLDS, seed=rows.seed)
     cells = [
         ((by_group != f) & (by_system != s), (by_group == f) & (by_system == s))
         for f in range(int(by_group.max()) + 1)

@@ -1,21 +1,34 @@
-"""What a learner is given and what it returns: one target, standardized, without gaps.
+"""What a learner is given and what it returns, and the comparison of learners on unseen groups.
 
-Knows arrays only. `aggregators.py` prepares the data and puts several targets together; each family
-of learners has a file of its own.
+Arrays of one standardized target without gaps. `Aggregator` prepares them and puts several targets
+together; `regression`, `trees` and `learners` learn from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from textassay.learning.splits import Codes, Mask
+from textassay.learning.splits import Codes, Mask, folds, is_gap
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import slug
 
 Floats = NDArray[np.float64]
+
+FOLDS = 5
+ROWS_TO_COMPARE = 5_000
+"""Rows that learners are compared on; of more, whole groups are left out at random."""
+_TEMPERATURE = 5.0
+"""A member whose error is 1/n-th above the least, over n groups, has its weight divided by e to the
+power of 1/5. Set on the data sets of docs/fit.md, where 5 and 8 are about equal, and 1.5 worse."""
+_MIN_WEIGHT = 0.01
+"""Weight below which a candidate is left out: it would cost time and space for nothing."""
+_MAX_MAGNITUDE = 1e100
+_LEAK = 0.999
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,7 @@ class Training:
         features: Standardized, shape (n, features); a gap is 0, which is the feature's mean.
         target: Standardized ratings, shape (n,).
         groups: Code of each row's group, shape (n,).
-        own: Which features averages use, shape (features,): `naming.features_for` the target.
+        own: Which features averages use, shape (features,): `features_for` the target.
         seed: Seed of everything random.
         threads: Threads a learner may use.
     """
@@ -132,3 +145,216 @@ def dot(features: Floats, weights: Floats) -> Floats:
     its batch; a sum over the last axis does not.
     """
     return np.asarray((np.ascontiguousarray(features) * weights).sum(axis=1), float)
+
+
+class HeldOut:
+    """Predictions of rows by learners that have not seen the rows' groups.
+
+    Attributes:
+        squared: Squared error of each row by learner, shape (n,) each.
+        failed: Why a learner has none.
+    """
+
+    def __init__(
+        self, training: Training, predicted: Mapping[str, Floats], failed: Mapping[str, str]
+    ) -> None:
+        self.failed = dict(failed)
+        self._target, self._predicted = training.target, dict(predicted)
+        self._groups = np.unique(training.groups, return_inverse=True)[1]
+        self.squared = {name: (values - self._target) ** 2 for name, values in predicted.items()}
+
+    def drop(self, name: str, why: str) -> None:
+        """Leave a learner out."""
+        del self.squared[name], self._predicted[name]
+        self.failed[name] = why
+
+    def weights(self) -> dict[str, float]:
+        """Return the weight of each learner that is worth one; they sum to 1.
+
+        Raises:
+            DataError: No learner is left.
+        """
+        if not self.squared:
+            failed = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
+            raise DataError(f"no aggregator can be learned: {failed}")
+        errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
+        least = min(errors.values())
+        # errors of one group rise and fall together, so groups are what is counted
+        sharpness = (self._groups.max() + 1) / _TEMPERATURE
+        raw = {
+            k: float(np.exp(-sharpness * (error - least) / least)) if least > 0 else error == least
+            for k, error in errors.items()
+        }
+        total = sum(raw.values())
+        kept = {k: w for k, w in raw.items() if w >= _MIN_WEIGHT * total}
+        return {k: w / sum(kept.values()) for k, w in kept.items()}
+
+    def add_mean(self, name: str, weights: Mapping[str, float]) -> None:
+        """Add the weighted mean of some learners as one more."""
+        mean = sum(weight * self._predicted[member] for member, weight in weights.items())
+        self.squared[name] = (mean - self._target) ** 2
+
+    def errors(self) -> dict[str, float]:
+        """Return each learner's mean squared error, relative to that of predicting the mean."""
+        variance = float(self._target.var()) or 1.0
+        return {name: float(squared.mean()) / variance for name, squared in self.squared.items()}
+
+    def best(self, *, unless_clearly_better: str) -> str:
+        """Return the learner with the least error, or the named one if within a standard error."""
+        errors = {name: float(squared.mean()) for name, squared in self.squared.items()}
+        best = min(errors, key=lambda name: errors[name])
+        worse = self.squared[unless_clearly_better] - self.squared[best]
+        # errors of one group rise and fall together, so their spread is taken over groups
+        by_group = np.bincount(self._groups, weights=worse)
+        standard_error = float(by_group.std() * np.sqrt(len(by_group))) / len(worse)
+        return unless_clearly_better if worse.mean() <= standard_error else best
+
+
+def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> HeldOut:
+    """Predict every row by learners trained on other groups.
+
+    Args:
+        training: The rows; beyond 5,000, whole groups of them are left out at random.
+        candidates: Learners by name.
+
+    Raises:
+        DataError: There are fewer than two groups.
+    """
+    training = training.at_most(ROWS_TO_COMPARE)
+    fold = folds(training.groups, FOLDS, seed=training.seed)
+    predicted = {name: np.empty(len(fold)) for name in candidates}
+    failed: dict[str, str] = {}
+    for number in range(int(fold.max()) + 1):
+        inside, outside = training.rows(fold != number), fold == number
+        for name in [name for name in candidates if name not in failed]:
+            try:
+                predicted[name][outside] = candidates[name](inside).predictor.predict(
+                    training.features[outside]
+                )
+            except DataError as error:
+                # a learner that fails in one fold is compared nowhere: errors over different rows
+                # would not be comparable
+                failed[name] = str(error)
+    return HeldOut(
+        training, {k: values for k, values in predicted.items() if k not in failed}, failed
+    )
+
+
+def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:
+    """Return which features speak of an aspect.
+
+    A feature names an aspect if a part of its name between slashes is the aspect's. Those that name
+    the target speak of it, and so do those that name no aspect at all, such as `rouge1` or `nli`;
+    those that name another aspect do not. If that leaves none, all do.
+
+    Args:
+        target: The aspect.
+        features: Names of the features.
+        aspects: Names of all aspects that a feature may name.
+
+    Returns:
+        Shape (features,).
+    """
+    known = {slug(aspect) for aspect in aspects}
+    parts = [{slug(part) for part in feature.split("/")} for feature in features]
+    matching = np.array([slug(target) in one or not one & known for one in parts], bool)
+    return matching if matching.any() else np.ones(len(features), bool)
+
+
+def find_leaks(
+    features: Floats, human: Floats, feature_names: Sequence[str], target_names: Sequence[str]
+) -> list[tuple[str, str]]:
+    """Return feature-aspect pairs whose correlation exceeds .999 in magnitude on at least 10 rows.
+
+    Args:
+        features: Shape (n, features), NaN if absent.
+        human: Shape (n, targets), NaN if absent.
+        feature_names: Names of the features.
+        target_names: Names of the aspects.
+    """
+    leaks = []
+    for t, target in enumerate(target_names):
+        for f, feature in enumerate(feature_names):
+            both = ~np.isnan(features[:, f]) & ~np.isnan(human[:, t])
+            x, y = features[both, f], human[both, t]
+            if (
+                len(x) >= 10
+                and np.ptp(x) > 0
+                and np.ptp(y) > 0
+                and abs(np.corrcoef(x, y)[0, 1]) > _LEAK
+            ):
+                leaks.append((feature, target))
+    return leaks
+
+
+def to_matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> Floats:
+    """Return a table of numbers, shape (rows, columns), NaN for gaps.
+
+    Raises:
+        DataError: It holds something else, numbers that are not finite, or nothing.
+    """
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name} must be a table of numbers (None or NaN for a missing value): {error}"
+        ) from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or 0 in array.shape:
+        raise DataError(f"{name} must have rows and columns, not shape {array.shape}")
+    # far below the limit of a double, since squares of features are summed
+    if (beyond := np.abs(array) > _MAX_MAGNITUDE).any():
+        row, column = (int(i) for i in np.argwhere(beyond)[0])
+        raise DataError(
+            f"{name} contain {array[row, column]} in row {row}, column {column}; numbers must be"
+            " finite"
+        )
+    return np.ascontiguousarray(array)
+
+
+def label_texts(given: Iterable[object]) -> list[str | None]:
+    """Return labels as text, as a saved aggregator has them; `None` for `None` and NaN."""
+    return [None if is_gap(label) else str(label) for label in given]
+
+
+def rows_without_features(x: Floats) -> Mask:
+    """Return which rows have no feature at all, shape (n,)."""
+    return np.asarray(np.isnan(x).all(axis=1), bool)
+
+
+def column_names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
+    """Return names of columns, made up if none are given.
+
+    Raises:
+        DataError: There are too many or too few, or a name repeats.
+    """
+    if names is None:
+        return tuple(f"{kind}_{i}" for i in range(count))
+    if len(names) != count:
+        raise DataError(f"{len(names)} {kind} names for {count} columns")
+    if len(set(names)) != count:
+        raise DataError(
+            f"{kind} names repeat:"
+            f" {', '.join(sorted({n for n in names if list(names).count(n) > 1}))}"
+        )
+    return tuple(names)
+
+
+def rating_limits(
+    target: Floats, scale: tuple[float, float] | None, name: str
+) -> tuple[float, float]:
+    """Return the scale, or the range of the ratings if none is given.
+
+    Raises:
+        DataError: A rating is off the scale.
+    """
+    low, high = float(target.min()), float(target.max())
+    if scale is None:
+        return low, high
+    if low < scale[0] or high > scale[1]:
+        raise DataError(
+            f"aspect {name!r}: ratings from {low:g} to {high:g} are off the scale"
+            f" {scale[0]:g}-{scale[1]:g}"
+        )
+    return float(scale[0]), float(scale[1])

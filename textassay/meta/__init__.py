@@ -8,12 +8,19 @@ Example:
     0.8
 """
 
-from textassay.meta.agreement import Agreement, correlate
+from textassay.meta.agreement import (
+    Agreement,
+    Comparison,
+    Difference,
+    WilliamsTest,
+    compare,
+    correlate,
+    williams,
+)
 from textassay.meta.correlation import kendall, pearson, spearman
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
 from textassay.meta.score_files import read_scores
-from textassay.meta.significance import Comparison, Difference, WilliamsTest, compare, williams
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 
 __all__ = [

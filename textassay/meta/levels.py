@@ -21,8 +21,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import COEFFICIENTS, ROWS, Coefficient, finite_array
-from textassay.meta.ranks import Codes, Floats
+from textassay.meta.correlation import COEFFICIENTS, ROWS, Codes, Coefficient, Floats, finite_array
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 Level = Literal["dataset", "group", "system"]

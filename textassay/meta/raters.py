@@ -23,8 +23,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import kendall, pearson, spearman
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats, kendall, pearson, spearman
 from textassay.runtime.errors import DataError, UnknownName
 
 MeasurementLevel = Literal["nominal", "ordinal", "interval"]

@@ -8,10 +8,10 @@ Knows the three fields and the rules of a run folder; nothing of people or corre
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from textassay.runtime.data.formats import JsonLines
 from textassay.runtime.errors import (
@@ -20,6 +20,7 @@ from textassay.runtime.errors import (
     RunFolderError,
     StorageError,
 )
+from textassay.runtime.messages import Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
@@ -126,7 +127,7 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
         )
     if is_run and (folder / MANIFEST).exists():
         read_manifest(folder)  # refuses a run of a newer format
-        rows = _of_run(file)
+        rows = _run_rows(file)
     else:
         rows = iter(JsonLines(file).rows())
     for number, row in rows:
@@ -143,7 +144,7 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
         )
 
 
-def _of_run(file: Path) -> Iterator[tuple[int, Any]]:
+def _run_rows(file: Path) -> Iterator[tuple[int, Any]]:
     """Read a run's lines by the rules of the journal that wrote them."""
     try:
         for number, line in read_lines(file):
@@ -179,3 +180,23 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if not math.isfinite(number):
         raise DataError(f"{where}, field 'value': must be finite; it is {value!r}")
     return number
+
+
+class HasScores(Protocol):
+    """What holds the scores of a run, such as `textassay.Run`."""
+
+    @property
+    def scores(self) -> Iterable[Score]:
+        """All scores, later ones replacing earlier ones of the same id and aspect."""
+
+
+def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
+    """Return values by aspect and id of a run, a path, or values that are so already."""
+    if isinstance(scores, str | Path):
+        return read_judge(scores)
+    if isinstance(scores, Mapping):
+        return scores
+    columns: Recorded = {}
+    for score in scores.scores:
+        columns.setdefault(score.aspect, {})[score.id] = score.value
+    return columns

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.score_files import Recorded, read_judge
+from textassay.meta.score_files import HasScores, Recorded, recorded
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
-from textassay.runtime.messages import Example, Score
+from textassay.runtime.messages import Example
 from textassay.table import Column, Interval, Note, Table
 
 _COLUMNS = (
@@ -185,14 +185,6 @@ def _groups(agreement: Agreement) -> str | None:
     return f"{agreement.groups}{skipped}"
 
 
-class HasScores(Protocol):
-    """What holds the scores of a run, such as `textassay.Run`."""
-
-    @property
-    def scores(self) -> Iterable[Score]:
-        """All scores, later ones replacing earlier ones of the same id and aspect."""
-
-
 def agreement_table(
     scores: Recorded | HasScores | str | Path,
     examples: Any,
@@ -287,18 +279,6 @@ def _rater_rows(
         for aspect, human in pairs
         if human in rated
     )
-
-
-def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
-    """Return values by aspect and id of a run, a path, or values that are so already."""
-    if isinstance(scores, str | Path):
-        return read_judge(scores)
-    if isinstance(scores, Mapping):
-        return scores
-    columns: Recorded = {}
-    for score in scores.scores:
-        columns.setdefault(score.aspect, {})[score.id] = score.value
-    return columns
 
 
 class _People:

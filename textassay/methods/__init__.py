@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from textassay.methods.claims import ClaimCheck
     from textassay.methods.coascore import CoAScore
     from textassay.methods.decomp_eval import DecompEval
-    from textassay.methods.fitted.scores import FittedMethod
-    from textassay.methods.fitted.tree import LearnedTree
+    from textassay.methods.fitted.scores import FittedMethod, LearnedTree
     from textassay.methods.fusion_eval import FusionEval
     from textassay.methods.g_eval import GEval
     from textassay.methods.gptscore import GPTScore
@@ -43,7 +42,7 @@ _HOME = {
     "LLMScore": "llm_score",
     "LLMScoreCoT": "llm_score",
     "FittedMethod": "fitted.scores",
-    "LearnedTree": "fitted.tree",
+    "LearnedTree": "fitted.scores",
     "Method": "method",
     "Models": "method",
     "PER_ASPECT": "judging",

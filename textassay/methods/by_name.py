@@ -239,8 +239,12 @@ def _fitted(
             f"{parameter('task', str(task))}"
         )
     from textassay.methods.fitted.evaluator import load
-    from textassay.methods.fitted.scores import FittedMethod, LearnedOptions
-    from textassay.methods.fitted.tree import LearnedTree, LearnedTreeOptions
+    from textassay.methods.fitted.scores import (
+        FittedMethod,
+        LearnedOptions,
+        LearnedTree,
+        LearnedTreeOptions,
+    )
 
     evaluator = load(folder)
     if evaluator.kind == "hd-eval":

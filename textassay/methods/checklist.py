@@ -22,7 +22,8 @@ from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswe
 from textassay.agents.task import Task
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
-from textassay.methods.library import checklists, profiles, trees
+from textassay.methods.library import profiles, trees
+from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.single_flight import once
@@ -307,7 +308,7 @@ class Checklist(PromptMethod):
         """The chosen aspects, or with `output=questions` every question, on the scale of P(yes)."""
         if self.options.output == "questions":
             return tuple(question for items in self._given.values() for question in items)
-        return tuple(map(checklists.with_unit_scale, super().aspects))
+        return tuple(map(with_unit_scale, super().aspects))
 
     @property
     def how(self) -> How:
@@ -371,7 +372,7 @@ async def write_checklist(
         TextassayError: The model could not be asked or wrote no questions.
     """
     options = options or ChecklistOptions()
-    roots = tuple(map(checklists.with_unit_scale, task.aspects))
+    roots = tuple(map(with_unit_scale, task.aspects))
     grown = await grow(writer_for(models, task, options), roots, 2)
     nodes, notes = list[Aspect](), list(grown.notes)
     for root in roots:
@@ -411,13 +412,13 @@ def _given(
     task: Task, options: ChecklistOptions
 ) -> tuple[Mapping[str, tuple[Aspect, ...]], tuple[Aspect, ...]]:
     """Return the questions that are known before the run, by the aspect's id, and all aspects."""
-    chosen = tuple(map(checklists.with_unit_scale, task.aspects))
+    chosen = tuple(map(with_unit_scale, task.aspects))
     published = options.checklist == PUBLISHED
     none: dict[str, tuple[Aspect, ...]] = {}
     if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
         return none, chosen
-    tree = checklists.load(task.name if published else options.checklist, task)
-    known = {root.id: checklists.questions_below(tree, root) for root in tree.roots}
+    tree = load_checklist(task.name if published else options.checklist, task)
+    known = {root.id: questions_below(tree, root) for root in tree.roots}
     file = None if published else f"checklist {options.checklist}"
     return trees.for_aspects(known, tree.roots, task, chosen, file=file)
 

@@ -192,12 +192,7 @@ class ClaimCheck(PromptMethod):
         return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
 
     def _only_tool(self) -> Tool:
-        """Return the tool that verifies.
-
-        Raises:
-            ConfigurationError: There are several, it gives no probability, or an option would have
-                no effect.
-        """
+        """Return the tool that verifies."""
         tool, *others = self.tools
         if others:
             names = ", ".join(one.name for one in self.tools)
@@ -271,9 +266,6 @@ def _judged(task: Task) -> tuple[Aspect, ...]:
 
     Those of the chosen ones that are about facts, or the only one that was chosen; `consistency`
     if a task has none.
-
-    Raises:
-        ConfigurationError: Several aspects were chosen, none of them about facts.
     """
     chosen = tuple(aspect for aspect in task.aspects if aspect.name in FACTUAL)
     if not chosen and len(task.aspects) == 1:

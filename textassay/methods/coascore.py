@@ -108,11 +108,7 @@ class CoAScore(RatingMethod):
         ]
 
     def _refuse_unused_count(self) -> None:
-        """Refuse a number of aspects for chains that are not written by the model.
-
-        Raises:
-            ConfigurationError: `n_aspects` was given, and the chains are known already.
-        """
+        """Refuse a number of aspects for chains that are not written by the model."""
         if "n_aspects" not in self.given:
             return
         if self.options.variant == "inter":

@@ -20,8 +20,7 @@ from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
 from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, How
-from textassay.tools.nltk_sentences import NltkSplitter
-from textassay.tools.sentences import DEFAULT_SPLITTER
+from textassay.tools.text import DEFAULT_SPLITTER, NltkSplitter
 
 
 class DecompEvalOptions(PromptOptions):
@@ -133,11 +132,7 @@ class DecompEval(PromptMethod):
         )
 
     def _alone(self, book: QuestionTable) -> bool:
-        """Return whether averages and sums go over sentences that are judged by themselves.
-
-        Raises:
-            ConfigurationError: The options would have no effect on an aspect, or change its scale.
-        """
+        """Return whether averages and sums go over sentences that are judged by themselves."""
         options, task = self.options, self._task
         own_words = self.profile.digest != "" and not self.profile.printed
         if options.over_sentences == "alone" or (options.over_sentences is None and not own_words):

@@ -174,11 +174,7 @@ class GPTScore(PromptMethod):
         ]
 
     def _scored(self) -> Scored:
-        """Return what is scored.
-
-        Raises:
-            ConfigurationError: The options do not go together.
-        """
+        """Return what is scored."""
         options = self.options
         # both ask how likely the text is, which a yes/no question does not measure
         about_texts = options.direction != "default" or bool(options.pmi)

@@ -120,11 +120,7 @@ class Jury(RatingMethod):
         return await self._jurors[seat.juror](example, seat.aspect)
 
     def _cascade(self) -> Cascade:
-        """Read the cascade, and check that it is the first juror's.
-
-        Raises:
-            ConfigurationError: It is not, there are not two jurors, or an option has no effect.
-        """
+        """Read the cascade, and check that it is the first juror's."""
         ineffective = {"combine", "required", "output"} & self.given
         if ineffective:
             raise ConfigurationError(f"{min(ineffective)} has no effect in a cascade; leave it out")

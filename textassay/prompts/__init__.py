@@ -3,8 +3,6 @@
 Takes and returns plain values; knows nothing of models, messages or methods.
 """
 
-from textassay.prompts.fencing import fence, nonce
-from textassay.prompts.frames import PromptFrame, frame
 from textassay.prompts.packaged import (
     CHECKLISTS,
     PLANS,
@@ -15,7 +13,8 @@ from textassay.prompts.packaged import (
     task_file,
     tree_file,
 )
-from textassay.prompts.rendering import PromptFault, Turn, digest, files, render
+from textassay.prompts.rendering import PromptFault, PromptFrame, Turn, digest, files, frame, render
+from textassay.prompts.texts import fence, nonce, simplify
 
 __all__ = [
     "CHECKLISTS",
@@ -33,6 +32,7 @@ __all__ = [
     "nonce",
     "plan_file",
     "render",
+    "simplify",
     "task_file",
     "tree_file",
 ]

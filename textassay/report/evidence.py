@@ -8,6 +8,7 @@ way.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -29,6 +30,12 @@ _SHOWN = frozenset(
     | {"unlikeliest", "direction", "thought"}
 )
 """Fields that are drawn in some form; any other is named beside its value."""
+# a judged text can reverse what is shown after it (U+202E) or hide instructions: readers of a
+# report must see what the judge saw
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+"""Control characters, halves of surrogate pairs, and marks that reverse what stands after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +168,25 @@ def _is_start(piece: Mapping[str, Any]) -> bool:
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else None
+
+
+def visible(text: str) -> str:
+    """Return text with control characters, direction overrides and lone surrogates written out.
+
+    Line breaks and tabs stay. NUL becomes the picture of NUL, a direction override `[U+202E]`.
+    """
+    if text.isprintable() and text.isascii():  # most texts, and ten times as fast
+        return text
+    return _UNSEEN.sub(_written, text.replace("\r\n", "\n"))
+
+
+def clipped(text: str, limit: int) -> str:
+    """Return a visible text of at most `limit` characters, and how many were left out."""
+    if len(text) <= limit:
+        return visible(text)
+    return f"{visible(text[:limit])} [... {len(text) - limit:,} more characters]"
+
+
+def _written(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else f"[U+{code:04X}]"

@@ -19,16 +19,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.display import to_html
+from textassay.report.evidence import visible
 from textassay.report.joined import Joined, join
 from textassay.report.rows import MAX_ROWS, Packed, pack_rows
-from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pairs_of
+from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pair_aspects
 from textassay.report.sections.decisions import Decisions, decisions
 from textassay.report.sections.examples import ExamplesSection, examples
-from textassay.report.sections.overview import Overview, overview
 from textassay.report.sections.recipe import RecipeSection, recipe
-from textassay.report.sections.scores import AspectScores, scores
+from textassay.report.sections.scores import AspectScores, Overview, overview, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
-from textassay.report.texts import visible
 from textassay.runtime.errors import ConfigurationError, StorageError, parameter
 from textassay.runtime.storage.files import write_text
 
@@ -97,23 +96,23 @@ def render_page(
     *,
     max_rows: int = MAX_ROWS,
 ) -> str:
-    """Return the page of one run or two, read; see `content_of`."""
-    joined = joined_of(runs, data, aspect_map)
+    """Return the page of one run or two, read; see `build_content`."""
+    joined = join_runs(runs, data, aspect_map)
     second = runs[1] if len(runs) > 1 else None
     packed = pack_rows(runs[0], data, joined, second, max_rows=max_rows)
-    content = content_of(
+    content = build_content(
         runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration
     )
-    return page_of(content, packed=packed)
+    return fill_page(content, packed=packed)
 
 
-def joined_of(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
+def join_runs(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
     """Return the first run's scores beside ratings and the second run."""
     pairs = _pairs(runs[0], data, aspect_map)
     return join(runs[0], data, pairs, runs[1] if len(runs) > 1 else None)
 
 
-def content_of(
+def build_content(
     runs: Sequence[RunSource],
     data: DataSource,
     joined: Joined,
@@ -147,7 +146,7 @@ def content_of(
     )
 
 
-def page_of(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
+def fill_page(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
     """Return the page.
 
     Args:
@@ -164,7 +163,7 @@ def page_of(content: Content, *, packed: Packed | None = None, live: str | None 
     )  # fmt: skip
 
 
-def sections_of(content: Content) -> str:
+def render_sections(content: Content) -> str:
     """Return the sections alone, for a served page that renews them."""
     return environment().get_template("sections.html.jinja").render(content=content, packed=None)
 
@@ -228,7 +227,7 @@ def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
 
 def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     humans = {name for example in data.examples.values() for name in example.human}
-    return pairs_of(run.table.aspects, humans, aspect_map)
+    return pair_aspects(run.table.aspects, humans, aspect_map)
 
 
 def _seen(value: Any) -> Any:

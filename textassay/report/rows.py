@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
-from textassay.report.evidence import Line, evidence_lines, obtained
+from textassay.meta.correlation import Floats
+from textassay.report.evidence import Line, clipped, evidence_lines, obtained, visible
 from textassay.report.joined import Joined
-from textassay.report.score_table import OUTCOMES
-from textassay.report.source import DataSource, RunSource
-from textassay.report.texts import clipped, visible
+from textassay.report.source import OUTCOMES, DataSource, RunSource
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.json_text import encode
 

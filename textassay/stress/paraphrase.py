@@ -18,8 +18,7 @@ from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.model import Model
-from textassay.stress.edit import Edit, Surroundings
-from textassay.stress.variants import variant_id
+from textassay.stress.edit import Edit, Surroundings, variant_id
 
 TEST = FAMILY = "paraphrase"
 COPIES = "paraphrased"
@@ -92,6 +91,6 @@ class Paraphrased:
                 yield example.model_copy(update={"id": id_, "output": text})
 
 
-def kept_of(scores: Iterable[Score]) -> dict[str, str]:
+def verified_texts(scores: Iterable[Score]) -> dict[str, str]:
     """Return the verified paraphrases by id of the original."""
     return {score.id: score.explanation or "" for score in scores if score.value is not None}

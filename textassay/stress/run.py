@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +23,18 @@ from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
-from textassay.methods import tasks
+from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
-from textassay.runtime.model import Model
+from textassay.runtime.model import Model, Request, Response, Wrapper
+from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress import paraphrase
-from textassay.stress.edit import Edit
-from textassay.stress.expectations import check_must_see, expected, read_must_see
-from textassay.stress.families.position import (
+from textassay.stress.edit import Edit, Variants
+from textassay.stress.families import (
     LABEL_ORDER,
     LETTERS,
     SCALE_ORDER,
@@ -42,25 +43,163 @@ from textassay.stress.families.position import (
     reversed_labels,
     reversed_scale,
 )
-from textassay.stress.order import StressOrder
-from textassay.stress.stages import LazyExamples, Redrawn, Stage, highest_rating
-from textassay.stress.suite import EDITS, REPEAT, chosen_tests
-from textassay.stress.summary import StressResult
+from textassay.stress.suite import (
+    EDITS,
+    REPEAT,
+    check_must_see,
+    chosen_tests,
+    expected,
+    read_must_see,
+)
 from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.variants import Variants
-from textassay.stress.verdicts import verdicts
+from textassay.stress.verdicts import StressResult, verdicts
 
+REPEAT_DRAW = 500_000
+"""Added to the draw of each request of the repeat, so that no cache answers it."""
 STRESS_FILE = "stress.json"
 FORMAT = 1
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StressPlan:
+    """What is tested.
+
+    Attributes:
+        spec: The run of the judge under test; its `stress` is filled in here.
+        settings: How models are asked.
+        out: Folder of the result; `None` only for dry runs.
+        tests: Names of tests and families; `None` for all.
+        must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
+        seed: Seed of the edits.
+        margin: Points that a score may move although it should not; 5 % of the scale if left out.
+        confidence: Of the intervals.
+        resume: Whether to continue the run in `out`.
+    """
+
+    spec: RunSpec
+    settings: Settings
+    out: Path | None
+    tests: tuple[str, ...] | None = None
+    must_see: tuple[str, ...] = ()
+    seed: int = 0
+    margin: float | None = None
+    confidence: float = 0.95
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        chosen_tests(self.tests)
+        read_must_see(self.must_see)
+        named = paraphrase.TEST in (self.tests or ())
+        if named and paraphrase.WRITER not in self.spec.models:
+            raise ConfigurationError(
+                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
+                f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
+                "to verify them"
+            )
+        if self.margin is not None and self.margin < 0:
+            raise ConfigurationError(
+                f"{parameter('margin')} must be 0 or more, not {self.margin:g}"
+            )
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the manifest keeps, so that `resume` makes the same tests."""
+        beside = {
+            role: self.spec.models[role] for role in paraphrase.ROLES if role in self.spec.models
+        }
+        return {
+            **({"models": beside} if beside else {}),
+            "tests": None if self.tests is None else list(self.tests),
+            "must_see": list(self.must_see),
+            "seed": self.seed,
+            "margin": self.margin,
+            "confidence": self.confidence,
+            "limit": self.spec.limit,
+            "pair": self.spec.pair,
+        }
+
+    @classmethod
+    def recall(cls, spec: RunSpec, settings: Settings, out: Path) -> StressPlan:
+        """Return the plan that a manifest's spec records, to be resumed."""
+        kept = spec.stress or {}
+        return cls(
+            spec=spec.model_copy(
+                update={
+                    "limit": kept.get("limit"),
+                    "pair": kept.get("pair"),
+                    "models": {**spec.models, **kept.get("models", {})},
+                    "stress": None,
+                }
+            ),
+            settings=settings,
+            out=out,
+            tests=None if kept.get("tests") is None else tuple(kept["tests"]),
+            must_see=tuple(kept.get("must_see") or ()),
+            seed=int(kept.get("seed") or 0),
+            margin=kept.get("margin"),
+            confidence=float(kept.get("confidence") or 0.95),
+            resume=True,
+        )
+
+
+def _role(role: str) -> str:
+    return parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
+
+
+@dataclass
+class Stage:
+    """One session of the stress run."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    observe: Callable[[Model], Model] | None = None
+    making: Callable[[Mapping[str, Model]], Method] | None = None
+    examples: Callable[[], Any] | None = None
+    """What is judged, if not the originals."""
+
+
+class Redrawn(Wrapper):
+    """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
+
+    async def generate(self, request: Request) -> Response:
+        """Ask for a later draw."""
+        # the draw is part of the cache's key and of the seed
+        shifted = request.model_copy(update={"draw": request.draw + REPEAT_DRAW})
+        return await self.wrapped.generate(shifted)
+
+
+class LazyExamples:
+    """Examples that are made when they are iterated, by what is known then."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Any:
+        return iter(self._make())
+
+
+def highest_rating(spec: RunSpec, method: Method | None) -> str:
+    """Return the highest rating as this run's judge would write it, for texts that ask for it."""
+    name = spec.method if method is None else method.name
+    if name == Pairwise.name:
+        return "the better text"
+    if method is not None:
+        aspects = method.aspects
+    elif name in METHODS:
+        aspects = tasks.load(spec.task, spec.aspects).aspects
+    else:
+        return "the highest rating"
+    tops = {f"{aspect.scale[1]:g}" for aspect in aspects}
+    return tops.pop() if len(tops) == 1 else "the highest rating"
 
 
 class StressRun:
     """One stress run.
 
     Args:
-        order: What is tested.
-        examples: The data, if not those that the order's spec names.
+        plan: What is tested.
+        examples: The data, if not those that the plan's spec names.
         method: A method object in place of one that is built from the spec.
         models: Models that are open already, by role.
         watching: Shows the progress of each session.
@@ -68,20 +207,20 @@ class StressRun:
 
     def __init__(
         self,
-        order: StressOrder,
+        plan: StressPlan,
         *,
         examples: Any = None,
         method: Method | None = None,
         models: dict[str, Model] | None = None,
         watching: Watching | None = None,
     ) -> None:
-        self._order, self._method, self._models = order, method, models or {}
+        self._plan, self._method, self._models = plan, method, models or {}
         self._watching = watching or (lambda name, session: nullcontext())
-        self._tests = chosen_tests(order.tests)
+        self._tests = chosen_tests(plan.tests)
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
-        self._must_see = read_must_see(order.must_see)
-        data = order.spec.data if examples is None else examples
-        self._examples = opened(data, order.spec)
+        self._must_see = read_must_see(plan.must_see)
+        data = plan.spec.data if examples is None else examples
+        self._examples = opened(data, plan.spec)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[Turned]] = {}
         self._texts: dict[str, str] = {}
@@ -103,8 +242,8 @@ class StressRun:
         """
         answered = await self._sessions(dry=False)
         result = self._judged(answered)
-        if self._order.out is not None:
-            write_json(self._order.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
+        if self._plan.out is not None:
+            write_json(self._plan.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
         return result
 
     async def estimate(self) -> Usage:
@@ -116,7 +255,7 @@ class StressRun:
         answers: dict[str, SessionScores] = {}
         async with AsyncExitStack() as stack:
             models = await open_models(
-                {**self._order.spec.models, **self._models}, self._order.settings, stack
+                {**self._plan.spec.models, **self._models}, self._plan.settings, stack
             )
             # the main session first: it refuses what cannot be tested, and its method decides
             # which further sessions there are
@@ -137,7 +276,7 @@ class StressRun:
             if not dry:
                 scores = await finish(session)
                 if stage.name == paraphrase.TEST:
-                    self._texts = paraphrase.kept_of(scores)
+                    self._texts = paraphrase.verified_texts(scores)
                 return SessionScores.of(scores)
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
@@ -149,21 +288,21 @@ class StressRun:
     def _opened(
         self, stage: Stage, models: dict[str, Model], *, dry: bool
     ) -> AbstractAsyncContextManager[Session]:
-        order = self._order
-        out = None if order.out is None else order.out / stage.name if stage.name else order.out
+        plan = self._plan
+        out = None if plan.out is None else plan.out / stage.name if stage.name else plan.out
         # only the roles that a session uses: its manifest must not change with a model that it
         # never asks
         own = paraphrase.ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
-        spec = order.spec.model_copy(
+        spec = plan.spec.model_copy(
             update={
-                "models": {r: name for r, name in order.spec.models.items() if r in models},
-                "options": {**order.spec.options, **stage.options},
+                "models": {r: name for r, name in plan.spec.models.items() if r in models},
+                "options": {**plan.spec.options, **stage.options},
                 # applied to the originals already; on the copies it would cut off edits of the
                 # last text
                 "limit": None,
                 "pair": None,
-                "stress": {**order.recorded, "stage": stage.name},
+                "stress": {**plan.recorded, "stage": stage.name},
             }
         )
         return open_session(
@@ -171,10 +310,10 @@ class StressRun:
             spec,
             method=None if stage.making is not None else self._method,
             models=models,
-            settings=order.settings,
+            settings=plan.settings,
             out=out,
             # an interrupted run may have begun only some of its sessions
-            resume=order.resume and out is not None and (out / MANIFEST).is_file(),
+            resume=plan.resume and out is not None and (out / MANIFEST).is_file(),
             dry=dry,
             # aspects are the same in all sessions, so the first one checks them
             adjusting=None if stage.name else self._check,
@@ -186,13 +325,13 @@ class StressRun:
         return Variants(
             self._examples,
             self._edits,
-            seed=self._order.seed,
-            top=highest_rating(self._order.spec, self._method),
-            limit=self._order.spec.limit,
+            seed=self._plan.seed,
+            top=highest_rating(self._plan.spec, self._method),
+            limit=self._plan.spec.limit,
         )
 
     def _originals(self) -> Any:
-        return Variants(self._examples, (), limit=self._order.spec.limit)
+        return Variants(self._examples, (), limit=self._plan.spec.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
@@ -239,11 +378,11 @@ class StressRun:
 
     @property
     def _paraphrases(self) -> bool:
-        roles = {**self._order.spec.models, **self._models}
+        roles = {**self._plan.spec.models, **self._models}
         return paraphrase.TEST in self._tests and paraphrase.WRITER in roles
 
     def _paraphraser(self, models: Mapping[str, Model]) -> Method:
-        task = tasks.load(self._order.spec.task, [paraphrase.ASPECT])
+        task = tasks.load(self._plan.spec.task, [paraphrase.ASPECT])
         return paraphrase.ParaphraseMethod(models, task)
 
     def _copies(self, *, dry: bool) -> list[Stage]:
@@ -277,7 +416,7 @@ class StressRun:
             return expected(edit, aspect, self._must_see)
 
         measured = joined.measured(self._edits, self._aspects, expects)
-        rows = verdicts(measured, margin=self._order.margin, confidence=self._order.confidence)
+        rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # these need a method or a model that was not asked for
         left = {SWAP} if self._paraphrases else {SWAP, paraphrase.TEST}
@@ -294,10 +433,10 @@ class StressRun:
 
         It asks nothing more.
         """
-        order = self._order
-        if not order.resume or order.out is None or not (order.out / STRESS_FILE).is_file():
+        plan = self._plan
+        if not plan.resume or plan.out is None or not (plan.out / STRESS_FILE).is_file():
             return set()
-        return {row["test"] for row in read_result(order.out)["tests"]}
+        return {row["test"] for row in read_result(plan.out)["tests"]}
 
 
 def opened(data: Any, spec: RunSpec) -> Examples:

@@ -12,12 +12,11 @@ import numpy as np
 
 from textassay.calibration.intervals import mean_over_groups
 from textassay.learning.splits import group_codes
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.runtime.messages import Aspect, Score
-from textassay.stress.edit import Edit, Expects
-from textassay.stress.families.position import LABEL_ORDER, LETTERS, SWAP
+from textassay.stress.edit import Edit, Expects, variant_id
+from textassay.stress.families import LABEL_ORDER, LETTERS, SWAP
 from textassay.stress.suite import FAMILY_OF, REPEAT
-from textassay.stress.variants import variant_id
 from textassay.stress.verdicts import MARGIN, Measured
 
 ORDER, CHOICE = "order", "choice"

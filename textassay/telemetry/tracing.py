@@ -1,6 +1,12 @@
 """Spans run > node > call, and one event per score, through the OpenTelemetry API.
 
 Only here is OpenTelemetry imported. Exporters, sampling and resources are the application's.
+
+Attributes have the names of OpenTelemetry's conventions for generative AI, and our own. The
+conventions have the status "development": names may change, and this is the only file to follow.
+
+References:
+    github.com/open-telemetry/semantic-conventions-genai, model/gen-ai (November 2026).
 """
 
 from __future__ import annotations
@@ -19,8 +25,45 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.messages import Example, Failure, Score
 from textassay.runtime.model import A, Model, Prompted, Q, Request, Response, Wrapper
-from textassay.telemetry import names
 from textassay.version import __version__
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+AGENT = "gen_ai.agent.name"
+REQUEST_MODEL = "gen_ai.request.model"
+TEMPERATURE = "gen_ai.request.temperature"
+TOP_P = "gen_ai.request.top_p"
+MAX_TOKENS = "gen_ai.request.max_tokens"
+SEED = "gen_ai.request.seed"
+CHOICE_COUNT = "gen_ai.request.choice.count"
+RESPONSE_MODEL = "gen_ai.response.model"
+FINISH_REASONS = "gen_ai.response.finish_reasons"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+ERROR_TYPE = "error.type"
+
+EVALUATION_EVENT = "gen_ai.evaluation.result"
+EVALUATION_NAME = "gen_ai.evaluation.name"
+SCORE_VALUE = "gen_ai.evaluation.score.value"
+SCORE_LABEL = "gen_ai.evaluation.score.label"
+EXPLANATION = "gen_ai.evaluation.explanation"
+RESPONSE_ID = "gen_ai.response.id"
+
+METHOD = "textassay.method"
+SIGNATURE = "textassay.signature"
+SCALE = "textassay.scale"
+HOW = "textassay.how"
+CALIBRATED = "textassay.calibrated"
+EXAMPLE = "textassay.example.id"
+CACHED = "textassay.cached"
+COST = "textassay.cost"
+SCORES = "textassay.scores"
+
 
 _SCOPE = "textassay"
 _example: ContextVar[str | None] = ContextVar("textassay_example", default=None)
@@ -58,9 +101,9 @@ class Tracing:
     def run(self, method: Any) -> RunObserver:
         """Open the span of a session; its nodes are its children, also those of other tasks."""
         attributes = {
-            names.OPERATION: "evaluate",
-            names.METHOD: method.name,
-            names.SIGNATURE: method.signature,
+            OPERATION: "evaluate",
+            METHOD: method.name,
+            SIGNATURE: method.signature,
         }
         return TracedRun(
             self, self.tracer.start_span(f"evaluate {method.name}", attributes=attributes)
@@ -70,9 +113,9 @@ class Tracing:
         self, name: str, agent: Callable[..., Awaitable[Any]], arguments: Mapping[str, Any]
     ) -> Any:
         """Call an agent inside of a span."""
-        attributes = {names.OPERATION: "invoke_agent", names.AGENT: name}
+        attributes = {OPERATION: "invoke_agent", AGENT: name}
         if (id_ := _example.get()) is not None:
-            attributes[names.EXAMPLE] = id_
+            attributes[EXAMPLE] = id_
         # without a context manager: this is run for every node of every example
         span = self.tracer.start_span(f"invoke_agent {name}", attributes=attributes)
         token = context.attach(trace.set_span_in_context(span))
@@ -131,21 +174,21 @@ class TracedRun:
         """Emit the event of a score, as a child of the span of its text if the example names it."""
         self._scores += 1
         attributes: dict[str, Any] = {
-            names.EVALUATION_NAME: score.aspect,
-            names.EXAMPLE: score.id,
-            names.SIGNATURE: score.signature,
-            names.HOW: score.how,
-            names.SCALE: score.scale,
-            names.CALIBRATED: score.calibrated,
-            names.SCORE_VALUE: score.value,
-            names.SCORE_LABEL: None if score.outcome == "scored" else score.outcome,
-            names.ERROR_TYPE: None if score.error is None else score.error.type,
-            names.EXPLANATION: score.explanation if self._tracing.texts else None,
-            names.RESPONSE_ID: example.meta.get("response_id"),
+            EVALUATION_NAME: score.aspect,
+            EXAMPLE: score.id,
+            SIGNATURE: score.signature,
+            HOW: score.how,
+            SCALE: score.scale,
+            CALIBRATED: score.calibrated,
+            SCORE_VALUE: score.value,
+            SCORE_LABEL: None if score.outcome == "scored" else score.outcome,
+            ERROR_TYPE: None if score.error is None else score.error.type,
+            EXPLANATION: score.explanation if self._tracing.texts else None,
+            RESPONSE_ID: example.meta.get("response_id"),
         }
         self._tracing.logger.emit(
             LogRecord(
-                event_name=names.EVALUATION_EVENT,
+                event_name=EVALUATION_EVENT,
                 # beside the trace of the application that wrote the text, if its data carry it:
                 # there a reader looks for a score
                 context=_judged_in(example) or self._context,
@@ -155,7 +198,7 @@ class TracedRun:
 
     def end(self, error: BaseException | None) -> None:
         """Close the span."""
-        self._span.set_attribute(names.SCORES, self._scores)
+        self._span.set_attribute(SCORES, self._scores)
         if error is not None:
             _failed(self._span, type(error).__name__)
         self._span.end()
@@ -167,12 +210,12 @@ class TracedModel(Wrapper):
     def __init__(self, wrapped: Model, tracing: Tracing) -> None:
         super().__init__(wrapped)
         self._tracing = tracing
-        self._attributes = {names.REQUEST_MODEL: self.name, names.PROVIDER: self.name.split("/")[0]}
+        self._attributes = {REQUEST_MODEL: self.name, PROVIDER: self.name.split("/")[0]}
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Forward the request inside of a span."""
         operation = "chat" if request.messages else "text_completion"
-        attributes = {names.OPERATION: operation, **self._attributes}
+        attributes = {OPERATION: operation, **self._attributes}
         if isinstance(request, Request):
             attributes |= _request_attributes(request)
         tracing = self._tracing
@@ -181,7 +224,7 @@ class TracedModel(Wrapper):
             recorded = span.is_recording()
             # texts may hold personal data, and traces often leave the machine
             if recorded and tracing.texts:
-                span.set_attribute(names.INPUT_MESSAGES, _input(request))
+                span.set_attribute(INPUT_MESSAGES, _input(request))
             response = await call(request)
             if recorded:
                 _record_response(span, response, texts=tracing.texts)
@@ -190,41 +233,39 @@ class TracedModel(Wrapper):
 
 def _request_attributes(request: Request) -> dict[str, Any]:
     attributes: dict[str, Any] = {
-        names.TEMPERATURE: request.temperature,
-        names.TOP_P: request.top_p,
+        TEMPERATURE: request.temperature,
+        TOP_P: request.top_p,
     }
     if request.n > 1:
-        attributes[names.CHOICE_COUNT] = request.n
+        attributes[CHOICE_COUNT] = request.n
     if request.max_tokens is not None:
-        attributes[names.MAX_TOKENS] = request.max_tokens
+        attributes[MAX_TOKENS] = request.max_tokens
     if request.seed is not None:
-        attributes[names.SEED] = request.seed
+        attributes[SEED] = request.seed
     return attributes
 
 
 def _record_response(span: Span, response: Any, *, texts: bool) -> None:
     usage = response.usage
     attributes = {
-        names.INPUT_TOKENS: usage.prompt_tokens,
-        names.OUTPUT_TOKENS: usage.completion_tokens,
-        names.CACHED: not usage.calls,
+        INPUT_TOKENS: usage.prompt_tokens,
+        OUTPUT_TOKENS: usage.completion_tokens,
+        CACHED: not usage.calls,
     }
     parts = {
-        names.REASONING_TOKENS: usage.reasoning_tokens,
-        names.CACHE_READ_TOKENS: usage.cached_prompt_tokens,
-        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
+        REASONING_TOKENS: usage.reasoning_tokens,
+        CACHE_READ_TOKENS: usage.cached_prompt_tokens,
+        CACHE_WRITE_TOKENS: usage.cache_write_tokens,
     }
     attributes |= {name: count for name, count in parts.items() if count}
     if usage.cost is not None:
-        attributes[names.COST] = usage.cost
+        attributes[COST] = usage.cost
     if isinstance(response, Response):
-        attributes[names.FINISH_REASONS] = tuple(
-            sample.finish_reason for sample in response.samples
-        )
+        attributes[FINISH_REASONS] = tuple(sample.finish_reason for sample in response.samples)
         if response.model is not None:
-            attributes[names.RESPONSE_MODEL] = response.model
+            attributes[RESPONSE_MODEL] = response.model
         if texts:
-            attributes[names.OUTPUT_MESSAGES] = _output(response)
+            attributes[OUTPUT_MESSAGES] = _output(response)
     span.set_attributes(attributes)
 
 
@@ -263,5 +304,5 @@ def _judged_in(example: Example) -> context.Context | None:
 
 
 def _failed(span: Span, kind: str) -> None:
-    span.set_attribute(names.ERROR_TYPE, kind)
+    span.set_attribute(ERROR_TYPE, kind)
     span.set_status(Status(StatusCode.ERROR))

@@ -10,20 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textassay.lazy import lazy
-from textassay.tools.function_tool import FunctionTool, tool
+from textassay.tools.tool import FunctionTool, tool
 
 if TYPE_CHECKING:
     from textassay.tools.bartscore import BartScore
     from textassay.tools.bertscore import BertScore
     from textassay.tools.bleurt import Bleurt
     from textassay.tools.embedding import Embedding
-    from textassay.tools.extraction import Coverage, Novelty
     from textassay.tools.lm_prob import LMProb
-    from textassay.tools.meteor import Meteor
-    from textassay.tools.minicheck import MiniCheck
-    from textassay.tools.nli import NLI
-    from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
-    from textassay.tools.readability import Readability
+    from textassay.tools.nli import NLI, MiniCheck
+    from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
     from textassay.tools.registry import (
         GROUPS,
         KINDS,
@@ -36,8 +32,8 @@ if TYPE_CHECKING:
         parse,
     )
     from textassay.tools.scorer import ToolScorer
-    from textassay.tools.sentences import RuleSplitter, SentenceSplitter
-    from textassay.tools.surface import Length, Repetition
+    from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
+    from textassay.tools.text import RuleSplitter, SentenceSplitter
     from textassay.tools.tool import (
         Abstention,
         Computed,
@@ -58,23 +54,23 @@ _HOME = {
     "Bleurt": "bleurt",
     "Chrf": "overlap",
     "Computed": "tool",
-    "Coverage": "extraction",
+    "Coverage": "surface",
     "Embedding": "embedding",
     "GROUPS": "registry",
     "KINDS": "registry",
     "LMProb": "lm_prob",
     "Length": "surface",
     "Measurement": "tool",
-    "Meteor": "meteor",
-    "MiniCheck": "minicheck",
+    "Meteor": "overlap",
+    "MiniCheck": "nli",
     "NLI": "nli",
-    "Novelty": "extraction",
+    "Novelty": "surface",
     "Preparable": "tool",
-    "Readability": "readability",
+    "Readability": "surface",
     "Repetition": "surface",
     "Rouge": "overlap",
-    "RuleSplitter": "sentences",
-    "SentenceSplitter": "sentences",
+    "RuleSplitter": "text",
+    "SentenceSplitter": "text",
     "Ter": "overlap",
     "TextTool": "tool",
     "Tool": "tool",

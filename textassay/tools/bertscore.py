@@ -11,12 +11,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
-
-from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Array, Engine, EngineName, Head
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.states import Windowed, windowed
+from textassay.tools.model_tool import Against, ComparingTool, Windowed, unit, windowed
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_ENCODER = "FacebookAI/roberta-large@722cf37b1afa9454edce342e7895e588b6ff1d59"
@@ -152,9 +149,3 @@ def _best(tokens: Array, candidates: Array) -> float:
     """Return the mean over tokens of the highest cosine with a candidate."""
     # Candidates hold special tokens, rows do not: bert-score masks them on one side only.
     return float((unit(tokens) @ unit(candidates).T).max(axis=1).mean())
-
-
-def unit(vectors: Array) -> Array:
-    """Return vectors scaled to length 1; a zero vector stays zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype=np.float32)

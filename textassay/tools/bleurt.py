@@ -15,11 +15,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Encoding, Engine, EngineName, Head
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.model_tool import Against, ComparingTool
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
 from textassay.tools.tool import Measurement
-from textassay.tools.windows import pack_sentences
 
 DEFAULT_BLEURT = "lucadiliello/BLEURT-20@e22b9eb071dcb939da9fff08b20a7e746c72a830"
 """The checkpoint used if none is named; 579 million parameters."""
@@ -77,7 +76,8 @@ class Bleurt(ComparingTool):
         }[against]
         self.description = (
             f"BLEURT: how well the output says what {compared} say, learned from human ratings;"
-            f" higher is better. {scale_of(model)} Scores of different checkpoints do not compare."
+            f" higher is better. {describe_scale(model)} Scores of different checkpoints do not"
+            " compare."
         )
 
     def settings(self) -> Mapping[str, object]:
@@ -141,7 +141,7 @@ class Bleurt(ComparingTool):
         return [(part, [tokenizer.encode(window, part) for window in windows]) for part in parts]
 
 
-def scale_of(model: str) -> str:
+def describe_scale(model: str) -> str:
     """Return what is known of the scale of a checkpoint, by its name."""
     low = model.lower()
     if "bleurt-20" in low:

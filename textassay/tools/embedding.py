@@ -20,13 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.bertscore import unit
-from textassay.tools.comparing import Against, ComparingTool
 from textassay.tools.engines.engine import Array, Engine, EngineName, Head
 from textassay.tools.engines.files import PACKAGED_VECTORS
 from textassay.tools.engines.static import StaticEngine
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.states import windowed
+from textassay.tools.model_tool import Against, ComparingTool, unit, windowed
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_SENTENCE_ENCODER = (
@@ -214,7 +212,7 @@ class Embedding(ComparingTool):
     def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:
         """Return how the model pools, and the longest input it was made for."""
         folder = engine.files.folder
-        return pooling_of(folder, self.runner.label, self.pooling), max_seq_length(folder)
+        return read_pooling(folder, self.runner.label, self.pooling), max_seq_length(folder)
 
 
 def static_vector(engine: StaticEngine, text: str) -> Array | None:
@@ -294,7 +292,7 @@ def pool(states: list[Array], pooling: Pooling) -> Array:
     return unit(rows.mean(axis=0))
 
 
-def pooling_of(folder: Path, label: str, requested: Literal["auto", "mean", "cls"]) -> Pooling:
+def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "cls"]) -> Pooling:
     """Return how a sentence encoder pools, from the files of sentence-transformers beside it.
 
     Args:

@@ -1,7 +1,11 @@
-"""Overlap with references as the field's own libraries count it: ROUGE, BLEU, chrF and TER.
+"""Overlap with references as the field's own libraries count it: ROUGE, BLEU, chrF, TER and METEOR.
 
-The libraries do the counting (rouge-score, sacrebleu) and are imported on first use; here stand
-their settings, what several references mean, and when a number would be meaningless.
+The libraries do the counting (rouge-score, sacrebleu, NLTK) and are imported on first use; here
+stand their settings, what several references mean, and when a number would be meaningless.
+
+METEOR (Banerjee and Lavie, 2005) counts words, stems and synonyms that output and reference share.
+It needs the extra `nltk`, and for synonyms WordNet, which NLTK fetches apart. Words are cut by
+NLTK's Treebank rules and lower-cased; the weights are NLTK's (alpha .9, beta 3, gamma .5).
 """
 
 from __future__ import annotations
@@ -9,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
+from threading import Lock
 from typing import Any, ClassVar, Literal
 
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools.sentences import DEFAULT_SPLITTER
+from textassay.tools.engines.extras import check_installed, need
+from textassay.tools.text import DEFAULT_SPLITTER
 from textassay.tools.tool import Abstention, Computed, Measurement, references
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -25,6 +32,8 @@ _ROUGE_WORDS = {
 MAX_WORD_PAIRS = 25_000_000
 """Largest table of words by words that `rougeLsum` fills, in Python, within about ten seconds."""
 _MEASURE_WORDS = {"f": "F1", "p": "precision", "r": "recall"}
+BleuTokenizer = Literal["13a", "intl", "zh", "char", "none"]
+_LOADING = Lock()
 
 
 class Rouge(Computed):
@@ -177,9 +186,6 @@ def _rouge_scorer(variant: str, stemmer: bool) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer([variant], tokenizer=_rouge_tokenizer(stemmer))
-
-
-BleuTokenizer = Literal["13a", "intl", "zh", "char", "none"]
 
 
 class Bleu(Computed):
@@ -343,3 +349,68 @@ def _sacrebleu(metric: str, **settings: object) -> Any:
     from sacrebleu import metrics
 
     return getattr(metrics, metric)(**settings)
+
+
+class Meteor(Computed):
+    """METEOR against the closest reference."""
+
+    kind: ClassVar[str] = "meteor"
+    extra: ClassVar[str | None] = "nltk"
+
+    def __init__(self, name: str = "meteor", *, synonyms: bool = True) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            synonyms: Whether words match their synonyms in WordNet, as published; without, words
+                and stems alone, which needs no data.
+        """
+        self.name, self.synonyms = name, synonyms
+        self.scale, self.needs = (0.0, 1.0), ("references",)
+        shared = "words, stems and synonyms" if synonyms else "words and stems"
+        self.description = (
+            f"METEOR: {shared} that the output shares with the closest reference, recall first and"
+            " less the more scattered they are, 0 to 1; higher is closer. Blind to facts."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """Whether synonyms match, and the version of the library."""
+        return {"synonyms": self.synonyms, "nltk": version("nltk")}
+
+    async def prepare(self, *, load: bool = True) -> None:
+        """Find out whether NLTK and its data are here; see `Preparable`."""
+        check_installed(["nltk"], extra="nltk", what=self.name)
+        if load:
+            self._wordnet()
+
+    def compute(self, example: Example) -> Measurement:
+        """Score against every reference and keep the best."""
+        meteor = need("nltk.translate.meteor_score", extra="nltk", what=self.name)
+        # Treebank rules only: `word_tokenize` would want NLTK's Punkt data as well.
+        tokenizer = need("nltk.tokenize", extra="nltk", what=self.name).NLTKWordTokenizer()
+        words = tokenizer.tokenize(example.output)
+        targets = [tokenizer.tokenize(text) for text in references(example)]
+        score = meteor.meteor_score(targets, words, wordnet=self._wordnet())
+        return Measurement(value=float(score))
+
+    def _wordnet(self) -> Any:
+        if not self.synonyms:
+            return _NoSynonyms()
+        wordnet = need("nltk.corpus", extra="nltk", what=self.name).wordnet
+        try:
+            with _LOADING:  # NLTK reads it on first use, and not from two threads at once
+                wordnet.ensure_loaded()
+        except (LookupError, OSError) as error:  # none of it, or a part
+            raise ConfigurationError(
+                f"{self.name} needs NLTK's data: python -m nltk.downloader wordnet; or leave"
+                " synonyms out: meteor?synonyms=false"
+            ) from error
+        return wordnet
+
+
+class _NoSynonyms:
+    """Replacement for WordNet if synonyms do not count."""
+
+    def synsets(self, word: str) -> list[Any]:
+        """Return nothing."""
+        return []

@@ -27,16 +27,11 @@ from textassay.tools.bertscore import BertScore
 from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
 from textassay.tools.engines.files import has_packaged_vectors
-from textassay.tools.extraction import Coverage, Novelty
-from textassay.tools.function_tool import FunctionTool
 from textassay.tools.lm_prob import LMProb
-from textassay.tools.meteor import Meteor
-from textassay.tools.minicheck import MiniCheck
-from textassay.tools.nli import NLI
-from textassay.tools.overlap import Bleu, Chrf, Rouge, Ter
-from textassay.tools.readability import Readability
-from textassay.tools.surface import Length, Repetition
-from textassay.tools.tool import Need, Tool
+from textassay.tools.nli import NLI, MiniCheck
+from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
+from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
+from textassay.tools.tool import FunctionTool, Need, Tool
 from textassay.tools.unieval import UniEval
 
 Factory = Callable[..., Tool]

@@ -1,16 +1,37 @@
-"""What can be read off the output alone: its length and how much it repeats itself."""
+"""What texts show without a model: length, repetition, readability, and words of the source.
+
+Readability is the Flesch reading ease, for English. Syllables are counted by rules of spelling, not
+by a dictionary (the dictionary-based packages download theirs): nine words in ten come out right,
+which is enough for a mean over a text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from textassay.runtime.messages import Example
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
-from textassay.tools.tool import Abstention, Computed, Measurement
-from textassay.tools.words import folded_words, ngrams, words
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, folded_words, ngrams, words
+from textassay.tools.tool import Abstention, Computed, Measurement, premise
 
 LengthUnit = Literal["words", "tokens", "characters", "sentences"]
+# tokenized text writes "do n't" and "he 's"; both are one word
+_CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
+# rain   don't
+_ENGLISH_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)*", re.IGNORECASE)
+_VOWELS = re.compile(r"[aeiouy]+")
+# pairs of vowels that are two syllables: "di-al", "ritu-al", "cre-ate", but not "na-tion"
+_HIATUS = re.compile(
+    r"(?<!t)(?<!c)(?<!s)(?<!g)i[ao](?!u)|[^qg]u[ao]|(?<!p)eo(?!us)|(?<=[aeiou][rdn])ea$|creat|quie"
+    r"|ying\b"
+)
+# endings without a syllable: "mak(e)", "lik(ed)", "mak(es)", but not "lit-tle", "wan-ted", "box-es"
+_SILENT_END = re.compile(
+    r"(?<![aeiouyl])e$|(?<=[aeiouy])le$|(?<![aeiouytd])ed$|(?<![aeiouysxzl])es$|(?<=[cgsxz]h)es$"
+)
 
 
 class Length(Computed):
@@ -95,3 +116,173 @@ def too_short(name: str, n: int) -> Abstention:
         type="OutputTooShort",
         message=f"{name} needs at least {n} word(s), and the output has fewer",
     )
+
+
+class Readability(Computed):
+    """Flesch reading ease (Flesch, 1948)."""
+
+    kind: ClassVar[str] = "readability"
+
+    def __init__(
+        self, name: str = "readability", *, splitter: SentenceSplitter = DEFAULT_SPLITTER
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            splitter: Finds sentences.
+        """
+        self.name, self.splitter = name, splitter
+        self.description = (
+            "Flesch reading ease of the output, English only: about 0 (hard) to 100 (easy), beyond"
+            " on short texts; from words per sentence and syllables per word."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The formula and how syllables and sentences are found."""
+        return {"formula": "flesch", "syllables": "rules", "splitter": self.splitter.signature}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Count words, sentences and syllables."""
+        text = _CLITIC.sub("", example.output)
+        words = _ENGLISH_WORD.findall(text)
+        letters = sum(character.isalpha() for character in text)
+        # The formula was fitted to English; a share rather than any word, for names in other
+        # scripts occur.
+        if not words or sum(map(len, words)) < 0.8 * letters:
+            return Abstention(
+                type="UnsupportedLanguage",
+                message=(
+                    f"{self.name} knows English only, and most letters of the output are not a-z"
+                ),
+            )
+        sentences = sum(1 for s in self.splitter.split(text) if _ENGLISH_WORD.search(s))
+        per_sentence, per_word = len(words) / sentences, sum(map(syllables, words)) / len(words)
+        return Measurement(
+            value=flesch(per_sentence, per_word),
+            explanation=f"{per_sentence:.3g} words a sentence, {per_word:.3g} syllables a word",
+        )
+
+
+def flesch(words_per_sentence: float, syllables_per_word: float) -> float:
+    """Return the Flesch reading ease."""
+    return 206.835 - 1.015 * words_per_sentence - 84.6 * syllables_per_word
+
+
+def syllables(word: str) -> int:
+    """Return the number of syllables of an English word, by its spelling; at least 1."""
+    word = re.sub(r"['’](?:s|m|re|ve|ll|d)$", "", word.lower())
+    extra = len(_HIATUS.findall(word)) + len(re.findall(r"(?<=[dsvcw])n['’]t$", word))
+    stem = _SILENT_END.sub("", re.sub(r"n?['’].*$", "", word) or word)
+    return max(1, len(_VOWELS.findall(stem)) + extra)
+
+
+class Novelty(Computed):
+    """Share of the output's n-grams that are not in the source."""
+
+    kind: ClassVar[str] = "novelty"
+
+    def __init__(self, name: str = "novelty", *, n: int = 2) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            n: Words in an n-gram, at least 1.
+        """
+        self.name, self.n, self.scale, self.needs = name, n, (0.0, 1.0), ("premise",)
+        self.description = (
+            f"Share of the output's {n}-word runs that do not occur in the source (fact and"
+            " conversation in dialogue), 0 (all copied) to 1 (all new). New words may be good"
+            " paraphrase or invention."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The length of the n-grams."""
+        return {"n": self.n}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Count every occurrence in the output."""
+        grams = list(ngrams(folded_words(example.output), self.n))
+        if not grams:
+            return too_short(self.name, self.n)
+        known = set(ngrams(folded_words(premise(example) or ""), self.n))
+        return Measurement(value=sum(gram not in known for gram in grams) / len(grams))
+
+
+class Coverage(Computed):
+    """Extractive fragment coverage (Grusky et al., 2018, section 4)."""
+
+    kind: ClassVar[str] = "coverage"
+
+    def __init__(self, name: str = "coverage", *, shortest: int = 1) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            shortest: Fragments with fewer words are not counted; 1 is the paper's definition.
+        """
+        self.name, self.shortest, self.scale, self.needs = name, shortest, (0.0, 1.0), ("premise",)
+        self.description = (
+            "Share of the output's words that stand in fragments copied from the source (fact and"
+            f" conversation in dialogue; fragments of {shortest} or more words), 0 (nothing copied)"
+            " to 1 (all copied). Low values show outputs in other words than the source, or not"
+            " about it."
+        )
+
+    def settings(self) -> Mapping[str, object]:
+        """The shortest fragment."""
+        return {"shortest": self.shortest}
+
+    def compute(self, example: Example) -> Measurement | Abstention:
+        """Find the fragments; their density (mean squared length) is given in the explanation."""
+        output = folded_words(example.output)
+        if not output:
+            return too_short(self.name, 1)
+        fragments = [
+            f
+            for f in extractive_fragments(folded_words(premise(example) or ""), output)
+            if f >= self.shortest
+        ]
+        density = math.fsum(f * f for f in fragments) / len(output)
+        return Measurement(
+            value=sum(fragments) / len(output),
+            explanation=(
+                f"{len(fragments)} fragments, longest {max(fragments, default=0)} words, density"
+                f" {density:.3g}"
+            ),
+        )
+
+
+def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[int]:
+    """Return the lengths of the longest runs of `output` found in `source`, greedily from the left.
+
+    Args:
+        source: Words of the source.
+        output: Words of the output.
+    """
+    # Only places that begin with the same word can start a run, so no others are compared.
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, word in enumerate(source):
+        places[word].append(place)
+    lengths, i = [], 0
+    while i < len(output):
+        longest = 0
+        for j in places.get(output[i], ()):
+            # a start that cannot beat the best so far is not followed
+            if longest and (j + longest >= len(source) or i + longest >= len(output)):
+                continue
+            if longest and source[j + longest] != output[i + longest]:
+                continue
+            length = 0
+            while (
+                i + length < len(output)
+                and j + length < len(source)
+                and source[j + length] == output[i + length]
+            ):
+                length += 1
+            longest = max(longest, length)
+        if longest:
+            lengths.append(longest)
+        # Greedy: each word belongs to one fragment only, the longest that begins at its place.
+        i += max(longest, 1)
+    return lengths

@@ -13,13 +13,11 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
-
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, UnknownName
 from textassay.runtime.messages import Example
 from textassay.tools.engines.engine import Encoding, Engine, Head
-from textassay.tools.model_tool import ModelTool
-from textassay.tools.sentences import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.model_tool import ModelTool, p_yes
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement, Need, references
 
 DEFAULT_UNIEVAL = {
@@ -210,9 +208,3 @@ def answer_token(engine: Engine, word: str, label: str) -> int:
             f"the vocabulary of {label} does not know {word!r}, so it is not a UniEval model"
         )
     return ids[0]
-
-
-def p_yes(yes: float, no: float) -> float:
-    """Return P(yes) / (P(yes) + P(no)) from two logits."""
-    # Beyond 709 the exponential overflows; the result is 0 or 1 long before.
-    return float(1 / (1 + np.exp(np.clip(no - yes, -700, 700))))

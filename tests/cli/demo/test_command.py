@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, rows_of, textassay
-from textassay.demo.layout import DemoFolder
+from textassay.demo.folder import BASELINES, FITTED, NODES, TASKS, TRIVIAL, DemoFolder, list_recipes
 from textassay.demo.pipeline import LEARNING
-from textassay.demo.recipes import BASELINES, FITTED, NODES, TASKS, TRIVIAL, recipes_of
-from textassay.fitting.fit_from_scores import split
+from textassay.fitting.learn import split
 from textassay.fitting.table import Selection, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.methods.library import tasks
@@ -61,7 +60,7 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
     to standard error."""
     assert done.outcome.code == 0, done.outcome.err
     judged = len(tasks.load(TASK).aspects)
-    for recipe in recipes_of(TASK):
+    for recipe in list_recipes(TASK):
         folder = done.layout.run(TASK, recipe.name)
         # claims judges facts alone, and a tool has one number
         scored = COUNT * (1 if recipe.name in ("claims", "embedding") else judged)
@@ -76,7 +75,7 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
     assert len(rows_of(done.layout.run(TASK, BASELINES.name))) == COUNT * len(TRIVIAL)
     assert len({row["aspect"] for row in rows_of(done.layout.run(TASK, NODES.name))}) > judged
     assert (done.layout.evaluator(TASK) / "report.txt").exists()
-    assert len(done.outcome.err.splitlines()) == len(recipes_of(TASK)) + 3
+    assert len(done.outcome.err.splitlines()) == len(list_recipes(TASK)) + 3
     assert [found["task"] for found in agreement_of(done)["tasks"]] == [TASK]
 
 

@@ -10,8 +10,8 @@ from rich.console import Console, RenderableType
 from textassay.cli.console import indented
 from textassay.cli.demo.report import chance, verdict
 from textassay.cli.demo.tables import heading, task_agreement_table, treatments_table
-from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
-from textassay.demo.recipes import FITTED, RECIPES
+from textassay.demo.folder import FITTED, RECIPES
+from textassay.demo.results import ComparisonLine, TaskComparison, Treatments
 from textassay.meta import spearman
 from textassay.methods.library import tasks
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from textassay.demo.recipes import TASKS as DEMO_TASKS
-from textassay.demo.recipes import recipes_of
+from textassay.demo.folder import TASKS as DEMO_TASKS
+from textassay.demo.folder import list_recipes
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
@@ -271,7 +271,7 @@ def test_no_two_rows_of_the_demo_are_one_call_under_two_names(task):
     """The same requests come twice only where tools are averaged with what they say."""
     asked = {}
     example = {"dialogue": CHAT, "data-to-text": DATA}.get(task, NEWS)
-    for recipe in (one for one in recipes_of(task) if one.method != "tools"):
+    for recipe in (one for one in list_recipes(task) if one.method != "tools"):
         judge, *_ = judged(recipe.method, task, example, tools=recipe.tools, **recipe.options)
         assert judge.requests, recipe.name
         asked[recipe.name] = (tuple(map(repr, judge.requests)), recipe.tools)

@@ -19,11 +19,16 @@ from textassay.cli.demo.progress import DemoSteps
 from textassay.cli.demo.report import closing, commands, opening, report
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped
 from textassay.cli.progress import Style
-from textassay.demo.decisions import decided
-from textassay.demo.layout import DemoFolder
-from textassay.demo.pipeline import Pipeline, steps_of
-from textassay.demo.recipes import TASKS
-from textassay.demo.results import agreement_as_dict, outcomes, result_of, shown_example, usage
+from textassay.demo.folder import TASKS, DemoFolder
+from textassay.demo.pipeline import Pipeline, count_steps
+from textassay.demo.results import (
+    agreement_as_dict,
+    decided,
+    outcomes,
+    read_result,
+    shown_example,
+    usage,
+)
 from textassay.display import printable
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import TextassayError
@@ -58,7 +63,7 @@ async def execute(
         if not as_json:
             console.print(opening())
         await _run(layout, model, style)
-    task_results = [result_of(layout, task) for task in layout.tasks]
+    task_results = [read_result(layout, task) for task in layout.tasks]
     agreement = agreement_as_dict(task_results)
     # written before anything is printed, so that a closed pipe does not lose it
     layout.write_agreement(agreement)
@@ -85,7 +90,7 @@ async def execute(
 
 async def _run(layout: DemoFolder, model: Model, style: Style) -> None:
     try:
-        async with DemoSteps(steps_of(layout), style) as steps:
+        async with DemoSteps(count_steps(layout), style) as steps:
             await Pipeline(layout, model, steps.watch).run()
     except TextassayError as error:
         # replaces the notes of the run inside, which name a folder that the user did not choose

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.console import indented
-from textassay.demo.decisions import JUDGE, RATED, Decided
+from textassay.demo.results import JUDGE, RATED, Decided
 from textassay.display import to_terminal
 from textassay.table import Column, Table
 

@@ -17,11 +17,8 @@ from textassay.cli.console import indented, plain_table
 from textassay.cli.demo.decisions import decisions
 from textassay.cli.demo.evidence import evidence
 from textassay.cli.demo.tables import NOT_ABOVE, task_agreement_table, treatments_table
-from textassay.demo.comparison import TaskComparison
-from textassay.demo.decisions import Decided
-from textassay.demo.layout import DemoFolder
-from textassay.demo.recipes import FITTED, NODES, RECIPES, left_out
-from textassay.demo.results import ShownExample, TaskResult
+from textassay.demo.folder import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.results import Decided, ShownExample, TaskComparison, TaskResult
 from textassay.display import printable
 from textassay.runtime.messages import Usage
 from textassay.version import __version__

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from textassay.cli.console import plain_table
-from textassay.demo.comparison import ComparisonLine, TaskComparison, Treatments
+from textassay.demo.results import ComparisonLine, TaskComparison, Treatments
 
 MAX_HEADING = 9
 """Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from textassay.agents.task import Task
 from textassay.display import Displayed
-from textassay.learning import Aggregator
+from textassay.learning.aggregators import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Message
 from textassay.runtime.storage.files import digest_of, read_sealed, write_sealed
@@ -117,7 +117,7 @@ def load(folder: str | Path) -> Evaluator:
         raise ConfigurationError(f"{path}: {where}: {first['msg']}") from error
 
 
-def aggregator_of(evaluator: Evaluator) -> Aggregator:
+def restore_aggregator(evaluator: Evaluator) -> Aggregator:
     """Return the evaluator's aggregator.
 
     Raises:

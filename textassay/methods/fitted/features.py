@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from textassay.meta.score_files import Recorded, read_scores
-from textassay.meta.table import HasScores, recorded
+from textassay.meta.score_files import HasScores, Recorded, read_scores, recorded
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
 
@@ -105,7 +104,7 @@ def matching_names(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, 
     )
 
 
-def row_of(
+def read_row(
     example: Example, features: Sequence[str], scores: Mapping[str, Mapping[str, float | None]]
 ) -> list[float]:
     """Return an example's features in order, NaN if it has none."""
@@ -120,7 +119,7 @@ def row_of(
     return [nan if value is None else value for value in values]
 
 
-def source_of(example: Example) -> str | None:
+def source_label(example: Example) -> str | None:
     """Return a label of what the text is about: its group, or a digest of its source."""
     if example.group is not None:
         # prefixed, so that a group can never equal the digest of a source

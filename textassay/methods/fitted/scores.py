@@ -1,40 +1,52 @@
-"""Applies what was learned from people.
+"""Evaluator folders as methods: over scores that the data have, and HD-Eval as aligned.
 
-An evaluator folder as a method, over scores that the data carry already.
-
-Asks no model. A feature that no example has is an error before the run; one that single examples
-lack counts as its mean over the training rows, as in learning; an example without any of the
-features is not scored.
+A fit on recorded scores asks no model. A feature that no example has is an error before the run;
+one that single examples lack counts as its mean over the training rows, as in learning; an example
+without any of the features is not scored. In a fitted HD-Eval a model rates the nodes of the tree,
+and the aggregator puts them together.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from textassay.learning import Aggregator, Pool, explain
+from textassay.learning.aggregators import Aggregator
+from textassay.learning.attribution import explain
+from textassay.learning.pooling import Pool
 from textassay.learning.training import Floats
-from textassay.methods.fitted.batched import Batched
-from textassay.methods.fitted.evaluator import Evaluator, aggregator_of
-from textassay.methods.fitted.features import read_files, row_of, source_of
-from textassay.methods.method import CheckedOptions
+from textassay.methods.fitted.evaluator import Evaluator, restore_aggregator
+from textassay.methods.fitted.features import read_files, read_row, source_label
+from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
+from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
-from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.messages import Aspect, Assignment, Example, How, Score, ScoreError
+from textassay.runtime.graph.graph import Graph, Node, each
+from textassay.runtime.messages import (
+    Aspect,
+    Assignment,
+    Example,
+    Failure,
+    How,
+    Score,
+    ScoreError,
+    Usage,
+)
 from textassay.runtime.model import Json
 from textassay.version import __version__
 
+T = TypeVar("T")
+R = TypeVar("R")
 FeatureRow = tuple[Sequence[float], str | None, str | None]
 """Features in order, the system that wrote the text, and the label of its source."""
-
 _PERMUTATIONS = 16
 """Walks behind a contribution that must be sampled."""
 
@@ -104,7 +116,7 @@ class FittedScorer:
     """
 
     def __init__(self, evaluator: Evaluator, options: EvidenceOptions) -> None:
-        self.aggregator: Aggregator = aggregator_of(evaluator)
+        self.aggregator: Aggregator = restore_aggregator(evaluator)
         self.aspects = {aspect.name: aspect for aspect in evaluator.aspects}
         self._features, self._options = evaluator.features, options
         self._severities: Mapping[str, Mapping[str, float]] = evaluator.made.get("raters", {})
@@ -123,7 +135,7 @@ class FittedScorer:
         # everybody
         if all(math.isnan(value) for value in features):
             return [_abstained(example, aspect, signature) for aspect in aspects]
-        source = source_of(example) if self.aggregator.pools_sources else None
+        source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
         rater = rater_of(example)
         severity = self._severities.get(rater or "", {})
@@ -244,16 +256,11 @@ class FittedMethod:
         self.graph = Graph(self.name, input=Assignment, nodes=nodes, output="scores")
 
     async def _judge(self, example: Example, aspects: tuple[Aspect, ...]) -> list[Score]:
-        features = row_of(example, self._evaluator.features, self._scores)
+        features = read_row(example, self._evaluator.features, self._scores)
         return await self._verdicts.scores(example, aspects, features, self.signature)
 
     def _take_pool(self, path: Path) -> str:
-        """Compute the means of sources and new systems over a file's texts; return its digest.
-
-        Raises:
-            ConfigurationError: The evaluator uses no such means.
-            DataError: The file cannot be read.
-        """
+        """Compute the means of sources and new systems over a file's texts; return its digest."""
         aggregator = self._verdicts.aggregator
         if not aggregator.new_systems and not aggregator.pools_sources:
             raise ConfigurationError(
@@ -264,9 +271,9 @@ class FittedMethod:
         examples = Examples(path)
         rows = [
             (
-                row_of(example, self._evaluator.features, self._scores),
+                read_row(example, self._evaluator.features, self._scores),
                 example.system,
-                source_of(example),
+                source_label(example),
             )
             for example in examples
         ]
@@ -335,3 +342,180 @@ def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tupl
             raise UnknownName("aspect of the evaluator", name, list(known))
         targets.append(known[name])
     return tuple(dict.fromkeys(targets))
+
+
+class LearnedTreeOptions(EvidenceOptions):
+    """Options of a fitted HD-Eval."""
+
+    allow_change: bool = False
+    """Whether another model, or prompts that changed since, may be used than those that were
+    learned from."""
+
+
+class LearnedTree:
+    """HD-Eval after alignment (Liu et al. 2024, section 2.4).
+
+    1. The model rates every node of the learned tree with a prompt that names its parent.
+    2. The aggregator says what people would rate, aspect by aspect, on their scale.
+    3. Evidence is every node with its rating and how far it moved the score.
+
+    A node without a usable rating counts as its mean over the training rows; one that could not be
+    asked makes the scores errors, so that a resumed run asks again.
+    """
+
+    name = "hd-eval-fitted"
+    how: How = "fused"
+    task = None  # it is the evaluator's, not to be chosen
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        models: Models,
+        aspects: Iterable[str | Aspect] | None = None,
+        options: LearnedTreeOptions | None = None,
+    ) -> None:
+        assert evaluator.tree is not None  # an evaluator of this kind has both
+        assert evaluator.task is not None
+        self.options = options or LearnedTreeOptions()
+        self._evaluator = evaluator
+        tree, judged_by = evaluator.tree, HDEvalOptions.read(evaluator.options)
+        nodes = tuple(tree[id_] for id_ in evaluator.features)
+        self._judge = NodeRatings(models, evaluator.task, tree, nodes, judged_by)
+        self._refuse_change()
+        self._verdicts = FittedScorer(evaluator, self.options)
+        self.aspects = chosen(evaluator, aspects)
+        judge = self._judge.scorer.signature_as("fused")
+        self.signature = f"{judge}|evaluator:{evaluator.digest[:12]}|v:{__version__}"
+        self.graph = Graph(
+            self.name,
+            input=Assignment,
+            nodes=[
+                Node("criteria", self._criteria, example="input.example"),
+                Node("ratings", self._judge.rate, example="input.example", aspect=each("criteria")),
+                Node(
+                    "scores",
+                    self._fuse,
+                    example="input.example",
+                    aspects="input.aspects",
+                    ratings="ratings",
+                ),
+            ],
+            output="scores",
+        )
+
+    def _refuse_change(self) -> None:
+        changes = [
+            f"{what} changed from {before!r} to {now!r}"
+            for what, before, now in (
+                # weights were learned for the errors of one judge; another errs in other ways
+                ("the model", self._evaluator.model, self._judge.scorer.ask.model.name),
+                (
+                    "the prompt's digest",
+                    self._evaluator.prompts,
+                    self._judge.scorer.prompt_digest,
+                ),
+            )
+            if before != now
+        ]
+        if changes and not self.options.allow_change:
+            raise ConfigurationError(
+                f"this evaluator was learned from other ratings: {'; '.join(changes)}. Weights "
+                "learned for one judge may not suit another; fit again, or apply it anyway with "
+                f"{option('allow_change', 'true')}"
+            )
+
+    async def _criteria(self, example: Example) -> list[Aspect]:
+        """Return the nodes, which are the same for all examples."""
+        return list(self._judge.aspects)
+
+    async def _fuse(
+        self, example: Example, aspects: tuple[Aspect, ...], ratings: list[Score | Failure]
+    ) -> list[Score]:
+        broken = next(
+            (part for part in ratings if isinstance(part, Failure) or part.outcome == "error"), None
+        )
+        # a node that could not be asked is not the same as one without a usable rating: filling it
+        # with a mean would make a failure of the network part of the score
+        if broken is not None:
+            scores = [self._unscored(example, aspect, broken) for aspect in aspects]
+        else:
+            values = [part.value for part in ratings if isinstance(part, Score)]
+            features = [float("nan") if value is None else value for value in values]
+            scores = await self._verdicts.scores(example, aspects, features, self.signature)
+        usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
+        # usage of the shared ratings is counted once, on the first aspect
+        return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
+
+    def _unscored(self, example: Example, aspect: Aspect, broken: Score | Failure) -> Score:
+        if isinstance(broken, Failure):
+            error = ScoreError(type=broken.type, message=f"{broken.node}: {broken.message}")
+        else:
+            assert broken.error is not None
+            error = ScoreError(
+                type=broken.error.type, message=f"{broken.aspect}: {broken.error.message}"
+            )
+        return Score(
+            id=example.id,
+            aspect=aspect.name,
+            outcome="error",
+            scale=aspect.scale,
+            how="fused",
+            error=error,
+            signature=self.signature,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the evaluator's digest, the judge's set-up and options."""
+        return {
+            "name": self.name,
+            "evaluator": self._evaluator.digest,
+            "aggregator": self._verdicts.aggregator.name,
+            "judge": self._judge.describe(),
+            "aspects": [{"name": a.name, "scale": list(a.scale)} for a in self.aspects],
+            "options": self.options.model_dump(mode="json"),
+        }
+
+
+class Batched(Generic[T, R]):
+    """An async function of one row, from a function of many.
+
+    It waits no longer than until everybody has had a turn.
+
+    Args:
+        compute: Takes rows and returns one result for each, in order.
+    """
+
+    def __init__(self, compute: Callable[[Sequence[T]], Sequence[R]]) -> None:
+        self._compute = compute
+        self._waiting: list[tuple[T, asyncio.Future[R]]] = []
+
+    async def __call__(self, row: T) -> R:
+        """Return the row's result.
+
+        What the function raises, it raises for every row of the batch.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+        self._waiting.append((row, future))
+        if len(self._waiting) == 1:
+            # a turn of the event loop instead of a timer: rows that are ready together come
+            # together, and a lone row does not wait
+            loop.call_soon(self._flush_after, 0)
+        return await future
+
+    def _flush_after(self, seen: int) -> None:
+        """Compute once a whole turn of the loop has brought no further row."""
+        if len(self._waiting) > seen:
+            asyncio.get_running_loop().call_soon(self._flush_after, len(self._waiting))
+            return
+        batch, self._waiting = self._waiting, []
+        try:
+            results = self._compute([row for row, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)

@@ -218,9 +218,6 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
     """Refuse what would have no effect: a method that is the same call as another, or an option.
 
     With a prompt of the user's own no option is refused, since the prompt may use any of them.
-
-    Raises:
-        ConfigurationError: Names profile, option and reason.
     """
     own = profile.refused.get(method, {}) if options.prompt is None else {}
     if METHOD in own:

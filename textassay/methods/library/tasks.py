@@ -80,12 +80,7 @@ def _key(item: str | Aspect) -> str:
 
 
 def _first_with(selected: Iterable[str | Aspect]) -> Task:
-    """Return the first built-in task that has all the named aspects, trying the general one first.
-
-    Raises:
-        UnknownName: No built-in task has one of the aspects.
-        ConfigurationError: Each aspect exists, but no task has all of them.
-    """
+    """Return the first built-in task with all the named aspects; the general one comes first."""
     names = {item.casefold() for item in selected if isinstance(item, str)}
     tasks = [
         _read(task_file(name)) for name in (DEFAULT, *(name for name in TASKS if name != DEFAULT))

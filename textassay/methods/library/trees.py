@@ -16,6 +16,19 @@ The published case studies by name, the user's own from a TOML or JSON file.
 A parent is named by its path (`engagingness/content-richness`), or by its name alone if no other
 node has it. A root may omit its definition if the task has an aspect of that name. Files
 are for people to edit: a key that is not known is an error that names file and key.
+
+A checklist is a tree whose leaves are yes/no questions, published by name or from a file.
+
+    [[aspects]]
+    name = "coherence"
+
+    [[aspects]]
+    name = "Logical flow"
+    parent = "coherence"
+    question = "Does the summary present information in a logical order?"
+    higher_is_better = true    # false if "yes" is the bad answer
+
+A digest over all of its words tells one state of a checklist from another.
 """
 
 from __future__ import annotations
@@ -35,7 +48,7 @@ from textassay.methods.library.toml import (
     validated,
     write_table,
 )
-from textassay.prompts import TREES, tree_file
+from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, AspectTree, slug
 from textassay.runtime.model import Json
@@ -238,3 +251,41 @@ def _row(aspect: Aspect) -> Json:
     if not aspect.higher_is_better:
         row["higher_is_better"] = False
     return row
+
+
+def load_checklist(checklist: str, task: Task | None = None) -> AspectTree:
+    """Return a checklist, each node on the scale of P(yes).
+
+    Args:
+        checklist: Name of a published checklist, or path of a TOML or JSON file.
+        task: Gives aspects without a definition the one of its own.
+
+    Raises:
+        UnknownName: There is no such checklist.
+        ConfigurationError: The file cannot be read, or a leaf has no question; names file and
+            aspect.
+    """
+    path = str(checklist_file(checklist)) if checklist in CHECKLISTS else checklist
+    tree = load(path, task)
+    for leaf in tree.leaves:
+        if leaf.parent is None:
+            raise ConfigurationError(
+                f"checklist {checklist}: {leaf.name!r} has no questions below it"
+            )
+        # an inner node is only a heading; what is answered are the leaves
+        if leaf.question is None:
+            raise ConfigurationError(
+                f"checklist {checklist}: {leaf.id!r} needs a question, as all nodes without"
+                " parts do"
+            )
+    return AspectTree(aspects=tuple(with_unit_scale(node) for node in tree))
+
+
+def with_unit_scale(aspect: Aspect) -> Aspect:
+    """Return an aspect on the scale of P(yes)."""
+    return aspect.model_copy(update={"scale": (0.0, 1.0)})
+
+
+def questions_below(tree: AspectTree, root: Aspect) -> tuple[Aspect, ...]:
+    """Return the questions of one aspect, in the order of the file."""
+    return tuple(leaf for leaf in tree.leaves if leaf.id.startswith(f"{root.id}/"))

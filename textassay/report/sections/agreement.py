@@ -17,9 +17,8 @@ from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Table
-from textassay.tools.extraction import Novelty
 from textassay.tools.overlap import Rouge
-from textassay.tools.surface import Length
+from textassay.tools.surface import Length, Novelty
 from textassay.tools.tool import Computed, Measurement
 
 RESAMPLES = 1000
@@ -132,10 +131,10 @@ def trivial(examples: Sequence[Example]) -> Iterable[tuple[str, dict[str, float 
 
 def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
     humans = {name for example in data.examples.values() for name in example.human}
-    return pairs_of(run.table.aspects, humans, aspect_map)
+    return pair_aspects(run.table.aspects, humans, aspect_map)
 
 
-def pairs_of(
+def pair_aspects(
     aspects: Iterable[str], humans: Iterable[str], aspect_map: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the human aspect of each score: as mapped, else the one of the same name."""

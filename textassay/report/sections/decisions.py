@@ -15,19 +15,24 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from textassay.calibration import folder
-from textassay.calibration.annotator_test import annotator_test
-from textassay.calibration.calibration import AspectCalibration
-from textassay.calibration.columns import Columns, People, join_columns
+from textassay.calibration.alternative_annotator import annotator_test
+from textassay.calibration.calibration import AspectCalibration, Calibration
+from textassay.calibration.calibration import load as load_calibration
+from textassay.calibration.columns import (
+    Columns,
+    Judged,
+    People,
+    join_columns,
+    one_signature,
+    read_judged,
+    scales_of,
+)
 from textassay.calibration.compare_runs import (
     agreement_difference,
     compare_runs,
     comparison_tables,
 )
-from textassay.calibration.estimate import estimate_means
-from textassay.calibration.estimate_rows import EstimateRow
-from textassay.calibration.judged import Judged, read_judged
-from textassay.calibration.prepared import one_signature, scales_of
+from textassay.calibration.estimate import EstimateRow, estimate_means
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.errors import RunFolderError, TextassayError
@@ -103,7 +108,7 @@ def decisions(
         else []
     )
     if calibration is not None:
-        section.curves.extend(_curves(runs[0], tables, folder.load(calibration)))
+        section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
     section.estimates.extend(stacked(_each(tables, section, "Estimate", _estimated)))
     rated = [columns for columns in tables if columns.raters.shape[1]]
     what = "Alternative annotator test"
@@ -182,7 +187,7 @@ def _stress(run: RunSource) -> list[Table]:
     if not run.stress:
         return []
     # with the engine that stress tests run on, which other pages do not need
-    from textassay.stress.summary import verdict_table
+    from textassay.stress.verdicts import verdict_table
 
     try:
         return [verdict_table(run.stress)]
@@ -190,7 +195,7 @@ def _stress(run: RunSource) -> list[Table]:
         raise RunFolderError(f"{run.folder}/stress.json contains no verdicts: {error}") from error
 
 
-def _curves(run: RunSource, tables: Sequence[Columns], read: folder.Calibration) -> list[Curve]:
+def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
     """Draw the calibration of each aspect of the run."""
     curves = []
     for at, name in enumerate(run.table.aspects):

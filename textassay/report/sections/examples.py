@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from textassay.meta.ranks import Floats
+from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, evidence_lines, grouped, obtained
 from textassay.report.joined import Joined
 from textassay.report.source import DataSource, RunSource

@@ -105,11 +105,7 @@ def recipe(run: RunSource) -> RecipeSection:
 
 
 def _graph(spec: Mapping[str, Any]) -> Graph:
-    """Build the method again, with a model that never answers.
-
-    Raises:
-        TextassayError: A file that it was made from is gone, or the method is the caller's own.
-    """
+    """Build the method again, with a model that never answers."""
     name, options = str(spec.get("method")), dict(spec.get("options") or {})
     if is_evaluator(name):
         # only the graph is drawn, so a change of the judge does not matter here

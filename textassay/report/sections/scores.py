@@ -1,21 +1,173 @@
-"""Scores by system: means with intervals over sources, and how the values are distributed."""
+"""What was judged, by whom and at what cost; scores by system, with intervals over sources."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from textassay.calibration.intervals import Linearized
+from textassay.meta.correlation import Floats
 from textassay.report import svg
 from textassay.report.joined import Joined
-from textassay.report.means import Mean, mean_of
-from textassay.report.source import DataSource, RunSource
+from textassay.report.source import OUTCOMES, DataSource, RunSource
 from textassay.runtime.messages import Scale
+from textassay.runtime.storage.run_files import token_details
 from textassay.table import Column, Table
 
+CONFIDENCE = 0.95
+REASONS = {
+    "scored": "has a value",
+    "abstained": "the judge declined",
+    "invalid": "the judge answered, but not usably",
+    "error": "the judge could not be asked",
+}
 _BINS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean of scores.
+
+    Attributes:
+        n: Number of values.
+        groups: Number of sources; `n` if rows have none.
+        value: The mean.
+        low: Lower end of the 95 % interval; `None` below two sources.
+        high: Upper end; `None` below two sources.
+        counts: Number of values in each of the equal bins of a histogram.
+    """
+
+    n: int
+    groups: int
+    value: float
+    low: float | None
+    high: float | None
+    counts: tuple[int, ...]
+
+
+def compute_mean(
+    values: Floats,
+    groups: Sequence[str | None],
+    *,
+    bins: int,
+    span: tuple[float, float],
+    scale: Scale | None = None,
+) -> Mean | None:
+    """Return the mean with its interval and a histogram, or `None` if there is no value.
+
+    Args:
+        values: Shape (n,); NaN is left out.
+        groups: Source of each value, length n; a row without one is a source of its own.
+        bins: Number of bins of the histogram.
+        span: Lowest and highest value of the histogram.
+        scale: The interval is cut at the ends of the scale, as `textassay estimate` cuts it; `None`
+            if unbounded.
+    """
+    kept = np.flatnonzero(~np.isnan(values))
+    if not len(kept):
+        return None
+    value = math.fsum(values[kept]) / len(kept)
+    totals: dict[object, float] = {}
+    for at in kept:
+        key = groups[int(at)] if groups[int(at)] is not None else int(at)
+        # deviations are summed within a source before they are squared, as in calibration: texts
+        # of one source are not independent
+        totals[key] = totals.get(key, 0.0) + float(values[at]) - value
+    influence = np.fromiter(totals.values(), float) / len(kept)
+    estimate = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
+    if scale is not None:
+        estimate = estimate.clipped(*scale)
+    # clipped, so that values off the axis are counted in the last bins and not lost
+    counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
+    return Mean(len(kept), len(totals), value, estimate.low, estimate.high, tuple(map(int, counts)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run.
+
+    Attributes:
+        name: The run's name.
+        facts: Label and value, in order.
+        outcomes: Outcome, number of scores, and what it means.
+        bar: The outcomes drawn.
+        errors: Type of error and number of scores, most frequent first.
+        signatures: Signature and number of lines.
+    """
+
+    name: str
+    facts: list[tuple[str, str]]
+    outcomes: list[tuple[str, int, str]]
+    bar: Markup
+    errors: list[tuple[str, int]]
+    signatures: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All runs.
+
+    Attributes:
+        runs: In the order given.
+        data: Name of the data.
+        missing: Why texts are absent; `None` if they are there.
+    """
+
+    runs: list[RunFacts]
+    data: str
+    missing: str | None
+
+
+def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
+    """Return the facts, outcomes and errors of each run."""
+    return Overview([_facts(run) for run in runs], data.name, data.missing)
+
+
+def _facts(run: RunSource) -> RunFacts:
+    summary = run.table.summary.summary()
+    outcomes: list[tuple[str, int, str]] = [
+        (name, summary["outcomes"][name], REASONS[name]) for name in OUTCOMES
+    ]
+    return RunFacts(
+        name=run.name,
+        # runs of older versions lack some facts, and an empty row would look like a fault
+        facts=[(label, value) for label, value in _list(run, summary["usage"]) if value],
+        outcomes=outcomes,
+        bar=svg.shares((name, count) for name, count, _ in outcomes),
+        errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
+        signatures=list(run.table.signatures.items()),
+    )
+
+
+def _list(run: RunSource, usage: dict[str, Any]) -> list[tuple[str, str]]:
+    spec, data = run.manifest.get("spec") or {}, run.manifest.get("data") or {}
+    models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
+    cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
+    calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
+    tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
+    tokens += token_details(usage)
+    count = data.get("count")
+    return [
+        ("Method", run.method),
+        ("Model", ", ".join(models) or "none asked"),
+        ("Task", str(spec.get("task") or "")),
+        ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
+        ("Aspects", ", ".join(run.table.aspects)),
+        ("Tools", ", ".join(map(str, spec.get("tools") or ()))),
+        ("Calls", calls),
+        ("Tokens", tokens),
+        ("Cost", cost),
+        (
+            "Began",
+            str(run.manifest.get("created") or "").replace("T", " ").replace("+00:00", " UTC"),
+        ),
+        ("Version", f"textassay {run.manifest.get('textassay', 'unknown')}"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +279,7 @@ def _system(
     scale: Scale | None,
 ) -> SystemRow:
     sources = [groups[int(row)] for row in rows]
-    mean = mean_of(values[rows], sources, bins=_BINS, span=span, scale=scale)
+    mean = compute_mean(values[rows], sources, bins=_BINS, span=span, scale=scale)
     rated = human[rows][~np.isnan(human[rows])]
     people = float(rated.mean()) if len(rated) else None
     # raters may have used another scale, and a mark clipped to this one would be wrong

@@ -23,6 +23,15 @@ Head = Literal["classify", "encode", "answer", "likelihood"]
 token, or log-probabilities of the tokens of a second text after a first."""
 
 Array = NDArray[np.float32]
+_POSITIONS_AFTER_PADDING = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "data2vec-text",
+    "ibert",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +127,6 @@ def longest_input(files: ModelFiles) -> int | None:
     # "no limit" is written as a huge number
     known = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 10**6]
     return min(known, default=None)
-
-
-_POSITIONS_AFTER_PADDING = (
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "mpnet",
-    "longformer",
-    "data2vec-text",
-    "ibert",
-)
 
 
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:

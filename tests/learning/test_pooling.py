@@ -1,0 +1,301 @@
+"""Pooling over systems and sources: what it adds, when it is used, and what it never looks at."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import benchmark
+from textassay.learning import Aggregator, Pool, explain, group_codes, split_rows
+from textassay.learning.pooling import (
+    MIN_ROWS_OF_SOURCE,
+    MIN_ROWS_OF_SYSTEM,
+    SourceMeans,
+    SystemMeans,
+)
+from textassay.meta import pearson, spearman
+
+
+def texts_of_systems(n=240, *, systems=8, spread=1.0, seed=0):
+    """Texts of systems that differ in quality, and judges whose error is on the text, not on the
+    system."""
+    rng = np.random.default_rng(seed)
+    names = [f"s{i % systems}" for i in range(n)]
+    of_system = spread * rng.normal(size=systems)
+    quality = of_system[np.arange(n) % systems] + 0.5 * rng.normal(size=n)
+    x = quality[:, None] + 1.5 * rng.normal(size=(n, 3))
+    return x, quality, [f"g{i // systems}" for i in range(n)], names
+
+
+def fitted_to_systems(name="ridge", *, rows=240, **arguments):
+    x, y, groups, systems = texts_of_systems(rows)
+    return Aggregator(name).fit(x, y, groups=groups, systems=systems, **arguments)
+
+
+@pytest.mark.parametrize(
+    "name", ["linear", "nnls", "ridge", "kernel", "forest", "lightgbm", "auto"]
+)
+def test_the_means_of_a_known_system_sharpen_its_rows(name):
+    x, y, groups, systems = texts_of_systems()
+    train = np.arange(240) < 120
+    aggregator = Aggregator(name).fit(
+        x[train],
+        y[train],
+        groups=groups[:120],
+        systems=systems[:120],
+        pool=(x, systems),
+    )
+    alone = aggregator.predict(x[~train])[:, 0]
+    pooled = aggregator.predict(x[~train], systems=systems[120:])[:, 0]
+    assert pearson(pooled, y[~train]) > pearson(alone, y[~train]) + 0.05
+    [notes] = aggregator.notes_.values()
+    assert notes["systems"]["used"]
+    assert notes["systems"]["known"] == 8
+
+
+def test_no_rating_of_another_row_of_the_system_is_seen():
+    """Means come from features: other ratings, equal features give equal means."""
+    x, y, groups, systems = texts_of_systems()
+    one = SystemMeans.learn(x, systems)
+    assert one is not None
+    a = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    b = Aggregator("ridge").fit(x, y[::-1], groups=groups, systems=systems)
+    assert a.to_dict()["systems"] == b.to_dict()["systems"]
+
+
+def test_a_row_without_a_known_system_is_predicted_from_its_features_alone():
+    aggregator, (x, y, groups, _) = fitted_to_systems(), texts_of_systems()
+    plain = Aggregator("ridge").fit(x, y, groups=groups)
+    for systems in (None, [None] * 5, ["new"] * 5):
+        assert (aggregator.predict(x[:5], systems=systems) == plain.predict(x[:5])).all()
+
+
+def test_systems_with_few_rows_are_not_used():
+    x, y, groups, systems = texts_of_systems(80)
+    systems = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    assert not aggregator.pools_systems
+    assert aggregator.to_dict()["systems"] is None
+
+
+def test_systems_that_do_not_differ_are_not_used():
+    x, y, groups, systems = texts_of_systems(spread=0.0)
+    systems = np.random.default_rng(1).permutation(systems).tolist()
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    [notes] = aggregator.notes_.values()
+    errors = notes["systems"]["held_out_error"]
+    assert notes["systems"]["used"] == (errors["with"] < errors["without"])
+    assert errors["with"] > errors["without"] - 0.02
+
+
+@pytest.mark.parametrize("new_systems", [False, True])
+def test_two_sources_are_too_few_to_see_whether_means_help(new_systems):
+    x, y, _, systems = texts_of_systems()
+    two = ["a", "b"] * 120
+    aggregator = Aggregator("forest").fit(
+        x, y, groups=two, systems=systems, new_systems=new_systems
+    )
+    assert not aggregator.pools_systems
+    assert "systems" not in aggregator.notes_["aspect_0"]
+
+
+def test_labels_of_systems_are_text_and_gaps_are_no_system():
+    x, y, groups, systems = texts_of_systems()
+    numbers = [float("nan") if name == "s7" else int(name[1:]) for name in systems]
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=numbers)
+    assert set(aggregator._systems.means) == set("0123456")
+    loaded = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    predicted = aggregator.predict(x, systems=numbers)
+    assert (loaded.predict(x, systems=numbers) == predicted).all()
+    assert (predicted != aggregator.predict(x)).any()
+
+
+def test_means_of_systems_are_shrunk_by_how_few_rows_there_are():
+    """Two systems of equal mean: the one with ten rows is drawn towards all rows more."""
+    rng = np.random.default_rng(0)
+    many, few = 400, MIN_ROWS_OF_SYSTEM
+    others = [f"s{i % 6}" for i in range(120)]
+    base = np.array([float(name[1]) - 2.5 for name in others]) + 3 * rng.normal(size=120)
+    centred = [np.tile([2.0, 4.0], size // 2) for size in (many, few)]
+    x = np.concatenate([base, *centred])[:, None]
+    found = SystemMeans.learn(x, [*others, *["many"] * many, *["few"] * few])
+    assert found is not None
+    assert 0 < found.means["few"][0] < found.means["many"][0]
+
+
+@pytest.mark.parametrize("name", ["ridge", "lightgbm", "auto"])
+def test_contributions_and_json_hold_the_systems_part(name):
+    aggregator, (x, _, _, systems) = fitted_to_systems(name), texts_of_systems()
+    rows = (x[:9], [*systems[:6], None, "new", systems[0]])
+    shown = explain(aggregator, rows[0], x, systems=rows[1])
+    raw = aggregator.predict(rows[0], systems=rows[1], clip=False)
+    assert np.abs(shown.baseline + shown.values.sum(axis=2) + shown.systems - raw).max() < 1e-9
+    assert (shown.systems[6:8] == 0).all()
+    assert (shown.systems[:6] != 0).all()
+    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    assert (again.predict(rows[0], systems=rows[1], clip=False) == raw).all()
+
+
+def test_new_systems_are_pooled_only_if_fitted_for_them():
+    x, _, _, systems = texts_of_systems(seed=5)
+    new = [f"new-{name}" for name in systems]
+    known = fitted_to_systems()
+    assert known.with_systems(x, new) is known
+    aggregator = fitted_to_systems(new_systems=True)
+    [notes] = aggregator.notes_.values()
+    assert notes["systems"]["left_out"] == "sources and systems"
+    assert notes["systems"]["used"]
+    wider = aggregator.with_systems(x, new)
+    alone, pooled = (one.predict(x, systems=new)[:, 0] for one in (aggregator, wider))
+    truth = texts_of_systems(seed=5)[1]
+    assert pearson(pooled, truth) > pearson(alone, truth) + 0.05
+
+
+@pytest.mark.parametrize("name", ["avg", "corrw", "mlp"])
+def test_plain_averages_take_no_systems(name):
+    assert not fitted_to_systems(name).pools_systems
+
+
+def test_summevals_recorded_judges_gain_from_known_systems():
+    """Coherence by ridge, two splits by document."""
+    rows = [
+        row
+        for row in benchmark("summeval/summeval.jsonl.gz")
+        if row["metrics"].get("gpt-4-0314/rts/coherence") is not None
+    ]
+    names = sorted(m for m in rows[0]["metrics"] if m.startswith(("gpt-", "llama-")))
+    aspects = ("coherence",)
+    x = np.array([[row["metrics"].get(name) for name in names] for row in rows], float)
+    y = np.array([[row["human"][aspect] for aspect in aspects] for row in rows])
+    systems, groups = [row["system"] for row in rows], group_codes(row["group"] for row in rows)
+    gains = []
+    for seed in range(2):
+        train = split_rows(groups, 0.5, seed=seed)
+        of = [np.array(systems)[part].tolist() for part in (train, ~train)]
+        aggregator = Aggregator("ridge").fit(
+            x[train], y[train], groups=groups[train].tolist(), systems=of[0], pool=(x, systems)
+        )
+        alone, pooled = (
+            [
+                [f(p, h) for f in (pearson, spearman)]
+                for p, h in zip(
+                    aggregator.predict(x[~train], systems=s).T, y[~train].T, strict=True
+                )
+            ]
+            for s in (None, of[1])
+        )
+        gains.append(np.mean(pooled, axis=0) - np.mean(alone, axis=0))
+    assert (np.mean(gains, axis=0) > 0.015).all()
+
+
+def texts_of_sources(sources=40, *, rows=6, shift=1.5, seed=0):
+    """Texts about sources that judges, but not people, rate higher or lower altogether."""
+    rng = np.random.default_rng(seed)
+    source = np.repeat(np.arange(sources), rows)
+    quality = rng.normal(size=len(source))
+    x = quality[:, None] + shift * rng.normal(size=sources)[source, None]
+    x = x + 0.5 * rng.normal(size=(len(source), 3))
+    return x, quality, [f"s{seed}-{one}" for one in source]
+
+
+def fitted_to_sources(name="ridge", **arguments):
+    x, y, sources = texts_of_sources()
+    return Aggregator(name).fit(x, y, groups=sources, sources=sources, **arguments)
+
+
+@pytest.mark.parametrize("name", ["ridge", "nnls", "lightgbm"])
+def test_the_distance_from_the_source_sharpens_rows_of_new_sources(name):
+    aggregator, (x, truth, sources) = fitted_to_sources(name), texts_of_sources(seed=1)
+    pooled = aggregator.with_pool(Pool(x, [None] * len(x), sources))
+    alone = aggregator.predict(x)[:, 0]
+    compared = pooled.predict(x, sources=sources)[:, 0]
+    assert pearson(compared, truth) > pearson(alone, truth) + 0.1
+    [notes] = aggregator.notes_.values()
+    assert notes["sources"]["used"]
+    assert notes["sources"]["left_out"] == "sources"
+    assert notes["sources"]["known"] == 40
+
+
+def test_no_rating_of_another_row_of_the_source_is_seen():
+    """Distances come from features: other ratings, equal features give equal ones."""
+    x, y, sources = texts_of_sources()
+    one, other = (Aggregator("ridge").fit(x, t, groups=sources, sources=sources) for t in (y, -y))
+    assert one.to_dict()["sources"] == other.to_dict()["sources"]
+
+
+def test_single_texts_are_predicted_from_their_features_alone():
+    aggregator, (x, y, groups) = fitted_to_sources(), texts_of_sources()
+    plain = Aggregator("ridge").fit(x, y, groups=groups)
+    for sources in (None, [None] * 5, ["new"] * 5):
+        assert (aggregator.predict(x[:5], sources=sources) == plain.predict(x[:5])).all()
+
+
+def test_sources_with_few_rows_and_few_sources_are_not_used():
+    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
+        x, y, sources = texts_of_sources(**arguments)
+        aggregator = Aggregator("ridge").fit(x, y, sources=sources)
+        assert not aggregator.pools_sources
+        assert "sources" not in aggregator.to_dict()
+
+
+def test_sources_that_judges_rate_alike_are_not_used():
+    x, y, sources = texts_of_sources(shift=0.0)
+    aggregator = Aggregator("ridge").fit(x, y, groups=sources, sources=sources)
+    plain = Aggregator("ridge").fit(x, y, groups=sources)
+    assert not aggregator.pools_sources
+    assert (
+        aggregator.to_dict()["aspects"][0]["predictor"]
+        == (plain.to_dict()["aspects"][0]["predictor"])
+    )
+
+
+def test_means_of_sources_are_shrunk_by_how_few_rows_there_are():
+    x, _, sources = texts_of_sources(sources=8, rows=20)
+    few = np.concatenate([np.arange(20), np.arange(20, 25), np.arange(40, 160)])
+    whole, part = SourceMeans.learn(x, sources), None
+    part = whole.over(x[few], [sources[i] for i in few])
+    shrunk = [abs(one.means.means["s0-1"]) for one in (whole, part)]
+    means = [abs(x[20:40].mean(axis=0)), abs(x[20:25].mean(axis=0))]
+    assert (shrunk[1] / means[1] < shrunk[0] / means[0]).all()
+    assert (shrunk[0] < means[0]).all()
+
+
+@pytest.mark.parametrize("name", ["ridge", "lightgbm"])
+def test_contributions_add_up_and_json_keeps_all_but_the_means(name):
+    aggregator, (x, _, sources) = fitted_to_sources(name), texts_of_sources()
+    rows = (x[:9], [*sources[:7], None, "new"])
+    told = explain(aggregator, rows[0], x, sources=rows[1])
+    raw = aggregator.predict(rows[0], sources=rows[1], clip=False)
+    assert np.abs(told.baseline + told.values.sum(axis=2) + told.systems - raw).max() < 1e-9
+    assert (told.systems[7:] == 0).all()
+    again = Aggregator.from_dict(json.loads(json.dumps(aggregator.to_dict())))
+    assert (again.predict(x) == aggregator.predict(x)).all()
+    pooled = again.with_pool(Pool(x, [None] * len(x), sources))
+    assert (pooled.predict(rows[0], sources=rows[1], clip=False) == raw).all()
+
+
+def test_systems_and_sources_together_beat_each_alone():
+    rng = np.random.default_rng(3)
+    x, y, sources = texts_of_sources(rows=8)
+    systems = [f"sys{i % 8}" for i in range(len(x))]
+    y = y + rng.normal(size=8)[np.arange(len(x)) % 8]
+    x = x + (y - x.mean(axis=1))[:, None] * 0.2
+    half = np.arange(len(x)) < len(x) // 2
+    aggregator = Aggregator("ridge").fit(
+        x[half],
+        y[half],
+        groups=sources[: half.sum()],
+        systems=systems[: half.sum()],
+        sources=sources[: half.sum()],
+        pool=Pool(x, systems, sources),
+    )
+    own = {"systems": systems[half.sum() :], "sources": sources[half.sum() :]}
+    r = {
+        names: pearson(
+            aggregator.predict(x[~half], **{name: own[name] for name in names})[:, 0], y[~half]
+        )
+        for names in ((), ("systems",), ("systems", "sources"))
+    }
+    assert r[()] < r["systems",] < r["systems", "sources"]

@@ -1,0 +1,443 @@
+"""Averages, weighted sums, kernel ridge regression and a small neural network.
+
+All learn from standardized arrays; penalties are chosen by cross-validation grouped by source.
+
+Averages are the baselines AVG and CorrW of Fusion-Eval (section 4), and the best single feature.
+They need next to no data, use the features that belong to the target or to no aspect at all
+(Fusion-Eval: the assistants and the direct evaluator), or all if that leaves none, and put the
+result on the scale of the ratings by a line through the training rows.
+
+The kernel is a Gaussian: smooth where trees have steps, and curved where a weighted sum cannot be,
+so it errs in other ways than either. The penalty and one of two widths of the kernel have the least
+squared error over folds of groups, in closed form from one eigendecomposition per width.
+
+The network has three layers and ReLU, and is heavily regularized. It is trained on all rows at once
+by L-BFGS: with hundreds of rows that is faster than stochastic steps, and needs neither a learning
+rate nor a validation part, which costs more data than there are.
+
+References:
+    Saunders, Gammerman and Vovk, "Ridge regression learning algorithm in dual variables" (1998).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from textassay.learning.splits import Codes, folds
+from textassay.learning.training import Floats, Learned, Training, dot
+from textassay.runtime.errors import DataError
+
+PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
+"""Ridge penalties to try, per row."""
+MAX_KERNEL_ROWS = 800
+"""Rows that are learned from; of more, whole groups are drawn at random."""
+_KERNEL_WIDTHS = (1.0, 4.0)
+"""Squared widths of the kernel to try, per feature that varies."""
+_KERNEL_DECIMALS = 3
+"""Decimals of the rows that the predictor keeps, in standard deviations: an evaluator stays small,
+and learning sees the same values as prediction."""
+_POINTS, _POINT_WEIGHTS = np.polynomial.legendre.leggauss(12)
+_NUMBERS_AT_ONCE = 2_000_000
+"""Numbers in memory at once."""
+_HIDDEN_UNITS = 16
+_WEIGHT_DECAY = 30.0
+"""Penalty on squared weights, against the sum of squared errors."""
+_NETS = 3
+"""Networks, from different starts, whose mean is the prediction."""
+_ROWS_AT_ONCE = 4096
+
+
+def fit_mean(training: Training) -> Learned:
+    """Average the standardized features with equal weights.
+
+    Raises:
+        DataError: The average does not rise with the ratings.
+    """
+    return _on_scale(training.own / training.own.sum(), training, "avg")
+
+
+def fit_best_feature(training: Training) -> Learned:
+    """Take the feature that correlates best with the ratings, or its reverse.
+
+    Raises:
+        DataError: No feature varies with the ratings.
+    """
+    r = _correlations(training)
+    best = int(np.abs(r).argmax())
+    weights = np.zeros(len(r))
+    weights[best] = np.sign(r[best])
+    return _on_scale(weights, training, "single")
+
+
+def fit_correlation_weights(training: Training) -> Learned:
+    """Average the features, each weighted by its signed correlation with the training ratings.
+
+    Raises:
+        DataError: No feature varies with the ratings.
+    """
+    r = _correlations(training)
+    total = np.abs(r).sum()
+    return _on_scale(r / total if total > 0 else r, training, "corrw")
+
+
+def _correlations(training: Training) -> Floats:
+    """Return the correlation of each own feature with the ratings; 0 for the others."""
+    features = training.features - training.features.mean(axis=0)
+    target = training.target - training.target.mean()
+    norms = np.sqrt((features**2).sum(axis=0) * (target @ target))
+    r = np.divide(target @ features, norms, out=np.zeros(len(norms)), where=norms > 0)
+    return np.asarray(r * training.own, float)
+
+
+def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
+    average = training.features @ weights
+    spread, mean = average - average.mean(), float(training.target.mean())
+    variance = float(spread @ spread)
+    slope = float(spread @ (training.target - mean)) / variance if variance > 0 else 0.0
+    # a falling line would turn the average round and hide that the features point the wrong way
+    if slope <= 0:
+        raise DataError(
+            f"{name}: the average of the features does not rise with the ratings; negate features "
+            "that fall as quality rises, leave out constant ones, or use 'ridge'"
+        )
+    return Learned(Linear(weights * slope, mean - slope * float(average.mean())), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A weighted sum.
+
+    Attributes:
+        weights: Shape (features,).
+        intercept: Value where every feature is at its mean.
+    """
+
+    weights: Floats
+    intercept: float
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,)."""
+        return dot(features, self.weights) + self.intercept
+
+    def contributions(self, features: Floats) -> tuple[Floats, float]:
+        """Return each feature's weight times its distance from its mean.
+
+        The Shapley values of a sum.
+        """
+        return features * self.weights, self.intercept
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {"kind": "linear", "weights": self.weights.tolist(), "intercept": self.intercept}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Linear:
+        """Build from `to_dict`."""
+        return cls(np.array(data["weights"], float), float(data["intercept"]))
+
+
+def fit_linear(training: Training) -> Learned:
+    """Least squares; of all solutions the one of least norm where features repeat each other."""
+    features, target, intercept = _centered(training)
+    weights = np.asarray(np.linalg.lstsq(features, target, rcond=None)[0], dtype=np.float64)
+    return Learned(_around_means(weights, intercept, training), {})
+
+
+def fit_nnls(training: Training) -> Learned:
+    """Least squares with weights of at least 0: no feature may count against its own direction.
+
+    Raises:
+        DataError: Every weight is 0.
+    """
+    from scipy.optimize import nnls  # heavy, so on first use
+
+    features, target, intercept = _centered(training)
+    weights = nnls(features, target)[0]
+    if not weights.any():
+        raise DataError(
+            "nnls gives every feature the weight 0: none rises with the ratings; use 'ridge'"
+        )
+    return Learned(_around_means(weights, intercept, training), {})
+
+
+def fit_ridge(training: Training) -> Learned:
+    """Ridge regression; its penalty has the least squared error over folds of groups."""
+    penalty = _best_penalty(training)
+    return Learned(_ridge(training, [penalty])[0], {"penalty_per_row": penalty})
+
+
+def _best_penalty(training: Training) -> float:
+    fold = folds(training.groups, 5, seed=training.seed)
+    errors = np.zeros(len(PENALTIES))
+    for held_out in range(int(fold.max()) + 1):
+        inside, outside = training.rows(fold != held_out), training.rows(fold == held_out)
+        for index, model in enumerate(_ridge(inside, PENALTIES)):
+            errors[index] += ((model.predict(outside.features) - outside.target) ** 2).sum()
+    return PENALTIES[int(errors.argmin())]
+
+
+def _ridge(training: Training, penalties: Iterable[float]) -> list[Linear]:
+    features, target, intercept = _centered(training)
+    # one eigendecomposition serves every penalty, so thirteen of them cost about as much as one
+    variances, axes = np.linalg.eigh(features.T @ features)
+    along = axes.T @ (features.T @ target)
+    shrunk = [
+        # the penalty grows with the rows, so that one chosen on folds fits all of the rows
+        axes @ (along / (np.maximum(variances, 0) + penalty * len(target)))
+        for penalty in penalties
+    ]
+    return [
+        _around_means(np.asarray(weights, dtype=np.float64), intercept, training)
+        for weights in shrunk
+    ]
+
+
+def _centered(training: Training) -> tuple[Floats, Floats, float]:
+    mean = float(training.target.mean())
+    return training.features - training.features.mean(axis=0), training.target - mean, mean
+
+
+def _around_means(weights: Floats, mean: float, training: Training) -> Linear:
+    """Move the intercept from the rows' means to 0, where the whole training data have theirs."""
+    return Linear(weights, mean - float(training.features.mean(axis=0) @ weights))
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSum:
+    """A weighted sum of Gaussians around training rows.
+
+    Attributes:
+        rows: Where they are, shape (m, features).
+        weights: Shape (m,).
+        scale: Twice the squared width.
+        start: What is added to the sum.
+    """
+
+    rows: Floats
+    weights: Floats
+    scale: float
+    start: float
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,)."""
+        predicted = np.empty(len(features))
+        for part in _parts(len(features), self.rows.size):
+            # no matrix product, which rounds differently for one row and for many
+            squares = ((features[part, None, :] - self.rows) ** 2).sum(axis=2)
+            predicted[part] = (np.exp(-squares / self.scale) * self.weights).sum(axis=1)
+        return predicted + self.start
+
+    def contributions(self, features: Floats) -> tuple[Floats, float]:
+        """Return Shapley values, shape (n, features), and the prediction at the features' means.
+
+        A feature that is not known counts as its mean, 0. A Gaussian is a product over features, so
+        its Shapley value is an integral over the share of features that are known, of a polynomial
+        (Owen, "Multilinear extensions of games", 1972), which Gauss-Legendre quadrature computes.
+        """
+        values = np.zeros(features.shape)
+        unknown = np.exp(-(self.rows**2) / self.scale)
+        for part in _parts(len(features), 4 * self.rows.size):
+            known = np.exp(-((features[part, None, :] - self.rows) ** 2) / self.scale)
+            for share, weight in zip((_POINTS + 1) / 2, _POINT_WEIGHTS / 2, strict=True):
+                mixed = share * known + (1 - share) * unknown
+                products = mixed.prod(axis=2) * self.weights * weight
+                values[part] += (products[:, :, None] * ((known - unknown) / mixed)).sum(axis=1)
+        return values, self.start + float((unknown.prod(axis=1) * self.weights).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": "kernel",
+            "rows": self.rows.tolist(),
+            "weights": self.weights.tolist(),
+            "scale": self.scale,
+            "start": self.start,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> KernelSum:
+        """Build from `to_dict`."""
+        rows, weights = np.array(data["rows"], float), np.array(data["weights"], float)
+        return cls(rows, weights, float(data["scale"]), float(data["start"]))
+
+
+def fit_kernel(training: Training) -> Learned:
+    """Kernel ridge regression; width and penalty have the least error over folds of groups."""
+    training = _few_rows(training)
+    rows = np.round(training.features, _KERNEL_DECIMALS)
+    start = float(training.target.mean())
+    target = training.target - start
+    fold = folds(training.groups, 5, seed=training.seed)
+    squares = (rows**2).sum(axis=1)
+    distances = np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0)
+    varying = max(1, int((rows.std(axis=0) > 0).sum()))
+    least, found = np.inf, KernelSum(rows, np.zeros(len(rows)), 1.0, start)
+    notes: dict[str, Any] = {}
+    for width in _KERNEL_WIDTHS:
+        scale = 2 * width * varying
+        variances, axes = np.linalg.eigh(np.exp(-distances / scale))
+        along = axes.T @ target
+        for penalty in PENALTIES[::2]:
+            inverse = 1 / (np.maximum(variances, 0) + penalty * len(target))
+            weights = axes @ (along * inverse)
+            error = _held_out_error(axes, inverse, weights, fold)
+            if error < least:
+                least, found = error, KernelSum(rows, weights, scale, start)
+                notes = {"penalty_per_row": penalty, "width": width}
+    return Learned(found, notes)
+
+
+def _held_out_error(axes: Floats, inverse: Floats, weights: Floats, fold: Codes) -> float:
+    """Return the squared error of rows whose fold is left out.
+
+    Their residuals are the inverse of their block of (K + penalty)^-1 times their weights.
+    """
+    error = 0.0
+    for number in range(int(fold.max()) + 1):
+        block = axes[fold == number]
+        residuals = np.linalg.solve((block * inverse) @ block.T, weights[fold == number])
+        error += float(residuals @ residuals)
+    return error
+
+
+def _few_rows(training: Training) -> Training:
+    """Return at most `MAX_KERNEL_ROWS` rows, of as few groups as have so many."""
+    training = training.at_most(MAX_KERNEL_ROWS)
+    # two groups, the fewest that can be compared, may hold any number of rows
+    chosen = np.random.default_rng(training.seed).permutation(len(training.target))[
+        :MAX_KERNEL_ROWS
+    ]
+    return training.rows(np.sort(chosen)) if len(training.target) > MAX_KERNEL_ROWS else training
+
+
+def _parts(rows: int, numbers: int) -> Iterator[slice]:
+    """Cut rows so that each part takes about `_NUMBERS_AT_ONCE` numbers."""
+    step = max(1, _NUMBERS_AT_ONCE // max(numbers, 1))
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+@dataclass(frozen=True, slots=True)
+class Mlp:
+    """The mean of networks with one hidden layer.
+
+    Attributes:
+        inner: Weights into the hidden layers, shape (nets * hidden, features).
+        bias: Biases of the hidden layers, shape (nets * hidden,).
+        outer: Weights out of them, shape (nets * hidden,).
+        intercept: Added at the end.
+    """
+
+    inner: Floats
+    bias: Floats
+    outer: Floats
+    intercept: float
+
+    def predict(self, features: Floats) -> Floats:
+        """Return predictions, shape (n,)."""
+        parts = [
+            self._predict(features[i : i + _ROWS_AT_ONCE])
+            for i in range(0, len(features), _ROWS_AT_ONCE)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _predict(self, features: Floats) -> Floats:
+        # not a matrix product: see `dot` for why a score must not depend on its batch
+        hidden = np.stack([dot(features, weights) for weights in self.inner], axis=1)
+        return dot(np.maximum(hidden + self.bias, 0.0), self.outer) + self.intercept
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "kind": "mlp",
+            "inner": self.inner.tolist(),
+            "bias": self.bias.tolist(),
+            "outer": self.outer.tolist(),
+            "intercept": self.intercept,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Mlp:
+        """Build from `to_dict`."""
+        inner, bias, outer = (np.array(data[name], float) for name in ("inner", "bias", "outer"))
+        return cls(inner, bias, outer, float(data["intercept"]))
+
+
+def fit_mlp(training: Training) -> Learned:
+    """Train the networks; their mean varies less with the seed than one of them."""
+    return fit_joint_mlp(training.features, training.target[:, None], seed=training.seed)[0]
+
+
+def fit_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+    """Train networks whose hidden layers serve all targets, as HD-Eval's do; a predictor for each.
+
+    Args:
+        features: Standardized, shape (n, features).
+        targets: Standardized, shape (n, targets).
+        seed: Of the networks' starts.
+    """
+    rng = np.random.default_rng(seed)
+    nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
+    inner = np.concatenate([inner for inner, *_ in nets])
+    bias = np.concatenate([bias for _, bias, *_ in nets])
+    # networks of one hidden layer side by side are one wider network, so their mean is written as
+    # one
+    outer = np.concatenate([outer for _, _, outer, _ in nets]) / _NETS
+    intercept = np.mean([intercept for *_, intercept in nets], axis=0)
+    notes = {} if targets.shape[1] == 1 else {"joint": targets.shape[1]}
+    return [
+        Learned(
+            Mlp(inner, bias, np.ascontiguousarray(outer[:, target]), float(intercept[target])),
+            notes,
+        )
+        for target in range(targets.shape[1])
+    ]
+
+
+def _train_network(
+    features: Floats, targets: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats, Floats]:
+    from scipy.optimize import minimize  # heavy, so on first use
+
+    n, width = features.shape
+    outputs = targets.shape[1]
+    shapes = (_HIDDEN_UNITS * width, _HIDDEN_UNITS, _HIDDEN_UNITS * outputs, outputs)
+    bounds = np.cumsum(shapes)[:-1]
+    decay = (
+        _WEIGHT_DECAY * outputs
+    )  # the hidden layer's errors add up over the targets, and so does this
+
+    def loss(flat: Floats) -> tuple[float, Floats]:
+        inner, bias, outer, intercept = np.split(flat, bounds)
+        inner, outer = inner.reshape(_HIDDEN_UNITS, width), outer.reshape(_HIDDEN_UNITS, outputs)
+        hidden = np.maximum(features @ inner.T + bias, 0.0)
+        error = hidden @ outer + intercept - targets
+        back = (error @ outer.T) * (hidden > 0)
+        slopes = (
+            back.T @ features + decay * inner,
+            back.sum(axis=0),
+            hidden.T @ error + _WEIGHT_DECAY * outer,
+            error.sum(axis=0),
+        )
+        value = (error**2).sum() + decay * (inner**2).sum() + _WEIGHT_DECAY * (outer**2).sum()
+        return float(value) / (2 * n), np.concatenate([np.ravel(slope) for slope in slopes]) / n
+
+    start = [
+        rng.uniform(-1, 1, shapes[0]) * np.sqrt(6 / (width + _HIDDEN_UNITS)),
+        np.zeros(_HIDDEN_UNITS),
+        rng.uniform(-1, 1, shapes[2]) * np.sqrt(6 / (_HIDDEN_UNITS + outputs)),
+        np.zeros(outputs),
+    ]
+    solution = minimize(
+        loss, np.concatenate(start), jac=True, method="L-BFGS-B", options={"maxiter": 100}
+    ).x
+    inner, bias, outer, intercept = np.split(solution, bounds)
+    return (
+        inner.reshape(_HIDDEN_UNITS, width),
+        bias,
+        outer.reshape(_HIDDEN_UNITS, outputs),
+        intercept,
+    )

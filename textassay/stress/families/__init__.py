@@ -1,1 +1,0 @@
-"""Families of edits, one per file; each is a tuple of `Edit`."""

@@ -1,0 +1,309 @@
+"""Texts cut into words, n-grams, sentences, and windows that a model can take.
+
+A word is a run of letters and digits, with inner apostrophes and hyphens; Han characters and kana
+stand alone, since their scripts do not mark words. Nothing here is specific to English.
+
+Sentences are found by rules that need no model and no download: they know list items,
+abbreviations, initials, quotations, the end marks of several scripts, and tokenized text (`a draw
+on sunday . he was`). One pass over the text: time is linear in its length, whatever it holds.
+`NltkSplitter` cuts as several papers do.
+
+Windows hold texts that are longer than a model takes; every word lands in at least one, nothing is
+cut off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any, Protocol
+
+from textassay.runtime.errors import ConfigurationError
+
+# Titles and the like, which a name or number follows: never the end of a sentence.
+_TITLES = """
+    mr mrs ms mx dr prof rev hon sen rep gov gen col lt sgt capt cmdr adm maj pres st ste mt ft
+    fig figs eq eqs no nos vol vols pp ed eds vs v cf al e.g i.e viz approx dept messrs mmes fr
+    hr herr frau nr bzw usw z.b d.h jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+# May end a sentence: they do if a word follows that begins sentences and no names.
+_SHORT_FORMS = (
+    "inc ltd co corp llc jr sr etc bros plc a.m p.m am pm u.s u.k u.n e.u d.c ph.d b.c a.d"
+)
+_OPENERS = """
+    the a an he she it they we i you this that these those there but and so in on at as if when
+    while however his her their our its my your what who why how where meanwhile for after
+    before by with from to not no yes
+"""
+_BEFORE_NAMES = frozenset(_TITLES.split())
+_MAY_END = frozenset(_SHORT_FORMS.split())
+_STARTERS = frozenset(_OPENERS.split())
+
+_BREAK = re.compile(
+    r"""
+      (?P<end> [.!?\u2026\u061f\u06d4\u0964\u0965]+                                  # end marks
+          # closing quotes and brackets around them
+          (?: \s+(?:''|[\u2019\u201d])(?=\s|$) | [)\]}"'\u2019\u201d\u00bb]* )
+      ) (?= \s | $ )
+      # full-width marks need no space
+    | (?P<wide> [\u3002\uff01\uff1f\uff61]+ [\u300d\u300f\u201d\u2019\uff09)\]]* )
+    | (?P<line> [^\S\n]* \n \s* )
+    """,
+    re.VERBOSE,
+)
+# "- ", "1. ", "(2) ", "b) " at the beginning of a list item
+_ITEM = re.compile(r"(?:[-*\u2022\u2023\u25aa\u25cf\u2013\u2014]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s")
+# the word right before a dot, without brackets and quotation marks: (e.g -> e.g
+_LAST_WORD = re.compile(r"[^\s(\[{\"'\u2018\u201c]+$")
+# Width of a line, in characters, that an editor or terminal may have wrapped.
+_HARD_WRAP = range(40, 121)
+# kana, CJK with its first extension, compatibility ideographs
+_HAN_KANA = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+# don't   state-of-the-art   2024   日
+_WORD = re.compile(rf"[{_HAN_KANA}]|[^\W_{_HAN_KANA}]+(?:['\u2019\-][^\W_{_HAN_KANA}]+)*")
+Count = Callable[[str], int]
+"""Tokens of a text, without special ones."""
+
+
+class SentenceSplitter(Protocol):
+    """Cuts a text into sentences."""
+
+    @property
+    def signature(self) -> str:
+        """Short name with a version; part of the signature of every score that rests on it."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences in order, stripped, none empty.
+
+        Together they hold every character but white space.
+        """
+        ...
+
+
+class RuleSplitter:
+    """Splits by rules.
+
+    Best on European languages, sound on every script that marks the ends of sentences.
+    """
+
+    def __init__(self, abbreviations: Iterable[str] = ()) -> None:
+        """Keep further abbreviations.
+
+        Args:
+            abbreviations: Words, without the final dot, that a sentence never ends on.
+        """
+        self.abbreviations = _BEFORE_NAMES | {a.lower().rstrip(".") for a in abbreviations}
+
+    @property
+    def signature(self) -> str:
+        """`rules-1`, with the number of abbreviations if the user added some."""
+        added = len(self.abbreviations) - len(_BEFORE_NAMES)
+        return "rules-1" + (f"+{added}" if added else "")
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences of a text; see `SentenceSplitter`."""
+        return [
+            sentence for start, end in self._spans(text) if (sentence := text[start:end].strip())
+        ]
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        start = 0
+        for match in _BREAK.finditer(text):
+            end = match.end("end") if match["end"] is not None else match.end()
+            if self._breaks(text, start, match):
+                yield start, end
+                start = end
+        yield start, len(text)
+
+    def _breaks(self, text: str, start: int, match: re.Match[str]) -> bool:
+        if match["wide"] is not None:
+            return True
+        if match["line"] is not None:
+            return not self._wrapped(text, start, match)
+        return self._ends(text, start, match)
+
+    def _wrapped(self, text: str, start: int, match: re.Match[str]) -> bool:
+        """Return whether a line break is inside a sentence, because the line was full."""
+        if match["line"].count("\n") > 1 or match.end() >= len(text):
+            return False
+        line_start = max(text.rfind("\n", 0, match.start()) + 1, start)
+        # A short line was ended by its author (a heading, a verse), a long one by the window.
+        width = match.start() - line_start
+        following = text[match.end() : match.end() + 8]
+        return width in _HARD_WRAP and following[:1].islower() and not _ITEM.match(following)
+
+    def _ends(self, text: str, start: int, match: re.Match[str]) -> bool:
+        """Return whether an end mark ends a sentence."""
+        after = text[match.end() : match.end() + 40].lstrip()
+        if not after:
+            return True
+        mark = match["end"].rstrip(")]}\"'\u2019\u201d\u00bb ")
+        if (
+            match.start() == start or text[match.start() - 1].isspace()
+        ):  # the mark stands alone: tokenized text
+            return self._ends_tokenized(text, start, match)
+        if mark != ".":
+            asks = mark in ("!", "?") and match["end"] == mark
+            return asks or not after[0].islower()
+        before = _LAST_WORD.search(text, max(start, match.start() - 30), match.start())
+        return self._dot_ends(
+            before[0] if before else "", text[start : match.start()].strip(), after
+        )
+
+    def _ends_tokenized(self, text: str, start: int, match: re.Match[str]) -> bool:
+        words = text[max(start, match.start() - 30) : match.start()].split()
+        return not (
+            words
+            and words[-1].lower() in self.abbreviations
+            and words[-1].lower() not in ("no", "v", "mar")
+        )
+
+    def _dot_ends(self, word: str, sentence: str, after: str) -> bool:
+        low = word.lower().lstrip("-\u2013\u2014")
+        if _ITEM.fullmatch(sentence + ". ") or _ITEM.fullmatch(sentence + ") "):
+            return False  # the number of a list item
+        if after[0].islower():
+            return False
+        if low in self.abbreviations:
+            # "No. 5" continues a sentence, "He said no. Then" ends one.
+            return low == "no" and not after[0].isdigit()
+        next_word = re.split(r"[\s,]", after.lstrip("\"'\u2018\u201c(["), maxsplit=1)[0]
+        if low in _MAY_END or re.fullmatch(r"(?:[a-z]\.)+[a-z]", low):
+            return next_word.lower() in _STARTERS
+        if len(word) == 1 and word.isalpha() and word != "I":  # an initial
+            return next_word.lower() in _STARTERS
+        return True
+
+
+DEFAULT_SPLITTER = RuleSplitter()
+"""The default splitter of tools."""
+
+
+class NltkSplitter:
+    """Splits as `nltk.sent_tokenize` does.
+
+    Raises:
+        ConfigurationError: NLTK or its data `punkt_tab` is missing.
+    """
+
+    def __init__(self) -> None:
+        """Load the model, so that missing data is an error before any model is called."""
+        self._model = self._load()
+
+    @cached_property
+    def signature(self) -> str:
+        """`nltk-` with NLTK's version."""
+        return f"nltk-{version('nltk')}"
+
+    def split(self, text: str) -> list[str]:
+        """Return the sentences of a text; see `SentenceSplitter`."""
+        sentences: list[str] = self._model.tokenize(text)
+        return [stripped for sentence in sentences if (stripped := sentence.strip())]
+
+    @staticmethod
+    def _load() -> Any:
+        try:
+            from nltk.tokenize import PunktTokenizer
+        except ImportError as error:
+            raise ConfigurationError(
+                "sentences=nltk needs NLTK: pip install 'textassay[nltk]'"
+            ) from error
+        try:
+            return PunktTokenizer("english")
+        except LookupError as error:
+            raise ConfigurationError(
+                "sentences=nltk needs NLTK's data: python -m nltk.downloader punkt_tab"
+            ) from error
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, as written."""
+    return _WORD.findall(text)
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text without regard to case."""
+    return _WORD.findall(text.casefold())
+
+
+def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
+    """Iterate over all runs of `n` tokens, in order; none if there are fewer."""
+    return zip(*(tokens[i:] for i in range(n)), strict=False)
+
+
+def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
+    """Cut sentences that are too long between words, or inside a word that is too long itself.
+
+    Args:
+        sentences: Texts in order.
+        count: Tokens of a text.
+        limit: Most tokens of a piece, at least 1.
+    """
+    pieces: list[str] = []
+    for sentence in sentences:
+        pieces += [sentence] if count(sentence) <= limit else _cut(sentence, count, limit)
+    return pieces
+
+
+def pack_sentences(
+    sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
+) -> list[str]:
+    """Return windows of whole sentences, as long as fit.
+
+    Args:
+        sentences: Texts in order.
+        count: Tokens of a text.
+        limit: Most tokens of a window; longer sentences are cut.
+        overlap: Sentences that a window repeats from the one before, as far as they fit.
+    """
+    pieces = split_long(sentences, count, limit)
+    windows: list[str] = []
+    start = 0
+    while start < len(pieces):
+        end = start + 1
+        while end < len(pieces) and count(" ".join(pieces[start : end + 1])) <= limit:
+            end += 1
+        windows.append(" ".join(pieces[start:end]))
+        if end == len(pieces):
+            break
+        # at least one new sentence in every window
+        back = overlap
+        while back and (
+            end - back <= start or count(" ".join(pieces[end - back : end + 1])) > limit
+        ):
+            back -= 1
+        start = end - back
+    return windows
+
+
+def _cut(sentence: str, count: Count, limit: int) -> list[str]:
+    # Between words first, and inside a word only if that alone is too long.
+    units, glue = sentence.split(), " "
+    if len(units) == 1:
+        units, glue = list(sentence), ""
+    if len(units) == 1:
+        return units  # one character: no smaller piece exists
+    pieces: list[str] = []
+    while units:
+        size = _longest(units, glue, count, limit)
+        piece = glue.join(units[:size])
+        pieces += [piece] if size > 1 or count(piece) <= limit else _cut(piece, count, limit)
+        units = units[size:]
+    return pieces
+
+
+def _longest(units: Sequence[str], glue: str, count: Count, limit: int) -> int:
+    """Return how many leading units fit, by bisection; at least 1."""
+    low, high = 1, len(units)
+    # Tokens grow with the text, if not evenly: bisection tokenizes a dozen times rather than once a
+    # word.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(glue.join(units[:middle])) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return low
