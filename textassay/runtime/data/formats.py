@@ -200,8 +200,17 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+_LISTS = ("samples", "testCases", "conversationalTestCases", "test_cases", "goldens", "rows")
+"""Where other tools keep the list of objects in a JSON file: Inspect in `samples`, DeepEval in
+`testCases`."""
+
+
+def _holds_rows(items: Any, key: str) -> bool:
+    return isinstance(items, dict) and isinstance(items.get(key), list) and len(items[key]) > 0
+
+
 class JsonList(_File):
-    """One JSON list of objects, which is read as a whole."""
+    """One JSON list of objects, or an object that holds it, which is read as a whole."""
 
     unit: Literal["line", "row"] = "row"
     is_plain = True
@@ -220,6 +229,7 @@ class JsonList(_File):
                 f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
                 f" {error.colno}"
             ) from None
+        items = next((items[key] for key in _LISTS if _holds_rows(items, key)), items)
         if not isinstance(items, list):
             raise DataError(
                 f"{self.name}: is not a list of objects; a file with one object per line ends in "

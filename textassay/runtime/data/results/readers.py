@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from textassay.runtime.data.results.rows import (
+from textassay.runtime.data.result_rows import (
     ResultRow,
     finite_number,
     listed,

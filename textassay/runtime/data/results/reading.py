@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.result_rows import ResultRow
 from textassay.runtime.data.results.readers import (
     deepeval_rows,
     inspect_rows,
     lm_eval_rows,
     promptfoo_rows,
 )
-from textassay.runtime.data.results.rows import ResultRow
 from textassay.runtime.errors import DataError, UnknownName
 
 FORMATS: dict[str, Callable[[Any], Iterable[ResultRow]]] = {
