@@ -227,6 +227,14 @@ def has_conversation(text: str | None, messages: Sequence[ConversationMessage]) 
     return text is not None and _heading(turns) in text
 
 
+def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> str:
+    """Return what a source says before the text of its conversation."""
+    if text is None or not messages:
+        return text or ""
+    turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
+    return text.rpartition(_heading(turns))[0].strip()
+
+
 def is_shortened(text: str | None) -> bool:
     """Return whether something of a conversation was left out of its text."""
     return text is not None and "characters left out ...]" in text

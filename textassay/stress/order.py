@@ -70,6 +70,8 @@ class StressOrder:
             "confidence": self.confidence,
             "limit": self.spec.limit,
             "pair": self.spec.pair,
+            "unit": self.spec.unit,
+            "conversation_chars": self.spec.conversation_chars,
         }
 
     @classmethod
@@ -81,6 +83,8 @@ class StressOrder:
                 update={
                     "limit": kept.get("limit"),
                     "pair": kept.get("pair"),
+                    "unit": kept.get("unit"),
+                    "conversation_chars": kept.get("conversation_chars"),
                     "models": {**spec.models, **kept.get("models", {})},
                     "stress": None,
                 }

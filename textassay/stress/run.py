@@ -163,6 +163,8 @@ class StressRun:
                 # last text
                 "limit": None,
                 "pair": None,
+                "unit": None,
+                "conversation_chars": None,
                 "stress": {**order.recorded, "stage": stage.name},
             }
         )

@@ -69,6 +69,19 @@ class DataInfo(Message):
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """What a judge is not shown of the data, in sentences."""
+        sentences = []
+        if self.shortened:
+            sentences.append(
+                f"{self.shortened:,} of {self.count:,} conversations are shortened in prompts, tool"
+                " results first (conversation_chars)"
+            )
+        for name, rows in self.not_shown.items():
+            sentences.append(f"{name} of {rows:,} rows is kept in meta and shown to no judge")
+        return tuple(sentences)
+
+    @property
     def has_groups(self) -> bool:
         """Whether any example says what it belongs to."""
         return self.present["group"] > 0

@@ -14,6 +14,7 @@ from textassay.runtime.conversation import (
     conversation_pieces,
     conversation_text,
     passages_text,
+    source_beside,
 )
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.messages import Example
@@ -43,7 +44,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
     if not example.messages:
         raise FieldError("messages", f"are missing; the unit {unit} is a part of a conversation")
     pieces = conversation_pieces(example.messages)
-    given = _given_source(example, chars)
+    given = source_beside(example.source, example.messages)
     for last, output, name in _turns(pieces) if unit == "turn" else _calls(pieces):
         history = _history(example.messages, last, pieces)
         passages = example.passages or _passages(example.messages, pieces, last.turn)
@@ -65,13 +66,6 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
                 "meta": {**example.meta, "conversation": example.id},
             }
         )
-
-
-def _given_source(example: Example, chars: int) -> str:
-    """Return the source of a conversation that was given beside its messages."""
-    whole = conversation_text(example.messages, example.output, chars)
-    source = example.source or ""
-    return source.removesuffix(whole).rstrip()
 
 
 def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
