@@ -190,7 +190,7 @@ def _messages_of(item: Mapping[str, Any]) -> list[ConversationMessage]:
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
     names = ("retrieval_context", "retrievalContext", "passages")
     passages = next((item[name] for name in names if item.get(name)), None)
-    said = ConversationMessage(
+    whole = ConversationMessage(
         role=role,
         content=text,
         name=_text_or_none(tool_name),
@@ -205,10 +205,10 @@ def _messages_of(item: Mapping[str, Any]) -> list[ConversationMessage]:
     ]
     if answers and text.strip():
         # a turn that gives its calls with their results says its text after them
-        calling = said.model_copy(update={"content": ""})
-        spoken = said.model_copy(update={"calls": (), "passages": ()})
-        return [*messages, calling, *answers, spoken]
-    return [*messages, said, *answers]
+        calling = whole.model_copy(update={"content": ""})
+        closing = whole.model_copy(update={"calls": (), "passages": ()})
+        return [*messages, calling, *answers, closing]
+    return [*messages, whole, *answers]
 
 
 def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -189,8 +189,10 @@ def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:
 
 def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
     """Return what the assistant said last; `None` if it never did."""
-    said = (m.content for m in reversed(messages) if m.role == "assistant" and m.content.strip())
-    return next(said, None)
+    contents = (
+        m.content for m in reversed(messages) if m.role == "assistant" and m.content.strip()
+    )
+    return next(contents, None)
 
 
 def conversation_text(

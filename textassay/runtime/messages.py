@@ -236,8 +236,8 @@ def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
             complete["context"] = passages_text(passages) or None
     if complete.get("messages"):
         messages = complete["messages"] = read_messages(complete["messages"])
-        if complete.get("output") is None and (said := last_answer(messages)) is not None:
-            complete["output"] = said
+        if complete.get("output") is None and (answer := last_answer(messages)) is not None:
+            complete["output"] = answer
         source = complete.get("source")
         if not has_conversation(source, messages):
             text = conversation_text(messages, complete.get("output") or "", **options)

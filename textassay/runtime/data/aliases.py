@@ -89,7 +89,7 @@ LAST_RESORT = {
 first listed before the others."""
 JOINED = frozenset({"context"})
 """Fields that take all the columns that mean them."""
-TOLD = frozenset(
+NOT_SHOWN = frozenset(
     ["expected_tools", "expectedTools", "expected_actions", "reference_tool_calls",
      "reference_contexts", "reference_context_ids", "retrieved_context_ids", "reference_topics",
      "user_description", "userDescription", "chatbot_role", "chatbotRole", "persona", "rubric",

@@ -246,7 +246,7 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids, compared, shortened = hashlib.sha256(), bytearray(), 0, 0
-        self._reader.told.clear()
+        self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
         kept: list[Example] | None = []
@@ -292,7 +292,7 @@ class Examples:
             metrics=metrics,
             compared=compared,
             shortened=shortened,
-            not_shown=dict(self._reader.told),
+            not_shown=dict(self._reader.not_shown),
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:

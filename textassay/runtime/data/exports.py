@@ -1,7 +1,7 @@
 """Rows as other tools export them, in our names.
 
-OpenInference's spans, Inspect's samples and DeepEval's joined cells; what is told by its names
-alone stands in `aliases`.
+OpenInference's spans, Inspect's samples and DeepEval's joined cells; names that need no more than
+another name stand in `aliases`.
 """
 
 from __future__ import annotations
@@ -51,14 +51,17 @@ def _from_span(row: Row) -> Row:
     tree = _tree(flat)
     llm, retrieval = _at(tree, "llm"), _at(tree, "retrieval")
     documents = retrieval.get("documents") or _at(tree, "reranker").get("output_documents")
-    asked, answered = _messages(llm, "input_messages"), _messages(llm, "output_messages")
+    sent, received = _messages(llm, "input_messages"), _messages(llm, "output_messages")
     source, output = _value(tree, "input"), _value(tree, "output")
     found: dict[str, Any] = {
-        "messages": [*asked, *answered] or None,
+        "messages": [*sent, *received] or None,
         "context": documents,
         "tools": [_tool(tool) for tool in llm.get("tools") or ()] or None,
-        "source": None if asked else source or _joined(llm.get("prompts")),
-        "output": answered or output or _joined(llm.get("choices")),
+        # the JSON of a request says what its messages say
+        "source": None
+        if sent and _is_json(tree, "input")
+        else source or _joined(llm.get("prompts")),
+        "output": received or output or _joined(llm.get("choices")),
     }
     # a span that retrieves has no answer but its documents
     if found["output"] is None and documents:
@@ -120,9 +123,8 @@ def _messages(llm: Row, name: str) -> list[Any]:
 
 def _value(tree: Row, name: str) -> Any:
     """Return the text of `input.value` or `output.value`, or the messages that its JSON holds."""
-    given = _at(tree, name)
-    value = given.get("value")
-    if given.get("mime_type") != "application/json":
+    value = _at(tree, name).get("value")
+    if not _is_json(tree, name):
         return value
     parsed = _parsed(value)
     held = parsed.get("messages") if isinstance(parsed, Mapping) else parsed
@@ -132,6 +134,10 @@ def _value(tree: Row, name: str) -> Any:
         (only,) = parsed.values()
         return only if isinstance(only, str) else value
     return value
+
+
+def _is_json(tree: Row, name: str) -> bool:
+    return _at(tree, name).get("mime_type") == "application/json"
 
 
 def _parsed(value: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
-from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, TOLD
+from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.json_values import short_repr
@@ -58,7 +58,7 @@ class _Layout:
     """Keys in `meta` that look like material by their names, and which it is."""
     unnamed: tuple[str, ...] = ()
     """Other keys in `meta` that the field map does not send there."""
-    told: tuple[str, ...] = ()
+    not_shown: tuple[str, ...] = ()
     """Keys in `meta` that no judge is shown, as is known of them."""
     has_material: bool = False
     """Whether there are passages, messages or tools, which have to be put together."""
@@ -92,7 +92,7 @@ class FieldReader:
 
     Attributes:
         seen: Keys of the field map that occurred in a row so far.
-        told: Fields that no judge is shown, as is known of them, and how many rows have them.
+        not_shown: Fields that no judge is shown, as is known of them, and how many rows have them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class FieldReader:
         """
         self.fields = dict(fields or {})
         self.seen: set[str] = set()
-        self.told: dict[str, int] = {}
+        self.not_shown: dict[str, int] = {}
         self._needs_output, self._chars = needs_output, conversation_chars
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         for theirs, ours in self.fields.items():
@@ -174,7 +174,7 @@ class FieldReader:
             further = [(key, name, row[key]) for key, name in layout.further]
             keys = {name: key for key, name in layout.whole}
             fields = put_together(fields, further, keys, self._chars)
-        if layout.suspects or layout.unnamed or layout.told:
+        if layout.suspects or layout.unnamed or layout.not_shown:
             self._check_unused(row, layout, fields)
         for aspect, columns in layout.raters:
             ratings = tuple(row[key] for key in columns)
@@ -201,9 +201,9 @@ class FieldReader:
             texts = [text for text in (*shown, *fields.get("references", ())) if text]
             texts += [message.content for message in fields.get("messages", ())]
             refuse_unused(row, suspects, "\n".join(map(str, texts)))
-        for key in layout.told:
+        for key in layout.not_shown:
             if says_something(row[key]):
-                self.told[key] = self.told.get(key, 0) + 1
+                self.not_shown[key] = self.not_shown.get(key, 0) + 1
 
     def gives_id(self, row: Any) -> bool:
         """Return whether the row has an id of its own."""
@@ -256,7 +256,7 @@ class FieldReader:
             tuple(further),
             {key: kind for key, kind in kinds.items() if kind},
             tuple(key for key, kind in kinds.items() if not kind),
-            tuple(key for key in meta if key in TOLD),
+            tuple(key for key in meta if key in NOT_SHOWN),
             bool(further) or not claims.keys().isdisjoint(_MATERIAL),
         )
 

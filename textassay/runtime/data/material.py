@@ -18,7 +18,7 @@ from textassay.runtime.chat_formats import (
     read_tools,
 )
 from textassay.runtime.conversation import ConversationMessage
-from textassay.runtime.data.aliases import TOLD
+from textassay.runtime.data.aliases import NOT_SHOWN
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import parameter
 from textassay.runtime.messages import with_material
@@ -56,7 +56,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
 def kind_of_name(name: str) -> str | None:
     """Return which material a column seems to hold by its name, such as `context`; or `None`."""
-    if name in TOLD:
+    if name in NOT_SHOWN:
         return None
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[-1] in _NO_MATERIAL or words[0] in _MEASURES:
@@ -188,15 +188,15 @@ def _gather_messages(fields: dict[str, Any]) -> None:
         messages = read_messages(given)
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"))
-        said = {message.content for message in messages}
-        messages = (*(m for m in opening if m.content not in said), *messages)
+        contents = {message.content for message in messages}
+        messages = (*(m for m in opening if m.content not in contents), *messages)
     elif isinstance(source, str) and source.strip() in {m.content.strip() for m in messages}:
         del fields["source"]  # it is shown as the message that it is
     answers = _answer_messages(output)
     if answers is not None:
         fields.pop("output")
-        said = {message.content for message in messages if message.role == "assistant"}
-        messages = (*messages, *(m for m in answers if m.content not in said or m.calls))
+        contents = {message.content for message in messages if message.role == "assistant"}
+        messages = (*messages, *(m for m in answers if m.content not in contents or m.calls))
         fields["output"] = next(
             (m.content for m in reversed(answers) if m.content.strip()), None
         ) or _calls_as_text(answers)

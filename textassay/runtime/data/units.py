@@ -72,10 +72,10 @@ def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
     """Yield the last piece, the output and the name of each turn of the assistant."""
     for number in range(1, _last_turn(pieces) + 1):
         own = [piece for piece in pieces if piece.turn == number]
-        said = [p for p in own if p.kind == "text" and p.speaker.startswith("assistant")]
+        spoken = [p for p in own if p.kind == "text" and p.speaker.startswith("assistant")]
         calls = [p.text for p in own if p.kind == "call"]
-        if said:
-            yield own[-1], said[-1].text, f"turn-{number}"
+        if spoken:
+            yield own[-1], spoken[-1].text, f"turn-{number}"
         elif calls:  # it acted without a word
             yield own[-1], "\n".join(calls), f"turn-{number}"
 
