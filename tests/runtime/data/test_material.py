@@ -97,6 +97,8 @@ def test_messages_are_typed_whatever_their_form() -> None:
         ConversationMessage(role="assistant", content="It costs 2 pounds."),
     )
     assert Example(**example.model_dump()) == example
+    from_rows, from_examples = Examples([EXPORTS["anthropic"][0]]), Examples([example])
+    assert from_rows.check().digest == from_examples.check().digest
 
 
 def test_an_image_is_named_where_it_stood() -> None:

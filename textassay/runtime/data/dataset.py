@@ -341,7 +341,7 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     content = dict(vars(example))
     for name in ("passages", "messages"):
         if content[name]:
-            content[name] = [vars(item) for item in content[name]]
+            content[name] = [item.model_dump() for item in content[name]]
         else:  # examples without them are what they were before there were any
             del content[name]
     # Rows from files were checked while they were read.
@@ -359,7 +359,7 @@ def _canonical(example: Example, *, given: bool) -> bytes:
         }
         content = {**content, **numbers}
     try:
-        return orjson.dumps(content, vars, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
+        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
         deep = next((name for name in KEYED if _is_too_deep(content[name])), None)
         if deep is None:
