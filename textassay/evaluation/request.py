@@ -114,6 +114,8 @@ async def open_requested_session(
     ) as session:
         if session.warning is not None and not dry:
             _log.warning("%s", as_python(session.warning))
+        for notice in session.data.notices:
+            _log.warning("%s", notice)
         if session.tools_by_default is not None:
             _log.info("%s", as_python(session.tools_by_default.notice))
         yield session
