@@ -211,9 +211,13 @@ class Example(Message):
     def _complete(cls, data: Any) -> Any:
         if type(data) is not dict and not isinstance(data, Mapping):
             return data
-        if data.get("messages") or data.get("passages") or _is_list(data.get("context")):
+        get = data.get
+        if get("messages") or get("passages") or type(get("context")) in _LISTS:
             data = with_material(data)
         return {**data, "id": content_id(data)} if data.get("id") is None else data
+
+
+_LISTS = frozenset({list, tuple})
 
 
 def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
@@ -228,7 +232,7 @@ def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         ValueError: They are in no form that is understood.
     """
     complete = dict(fields)
-    if _is_list(complete.get("context")):
+    if type(complete.get("context")) in _LISTS:
         complete["passages"] = complete.pop("context")
     if complete.get("passages"):
         passages = complete["passages"] = read_passages(complete["passages"])
@@ -243,10 +247,6 @@ def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
             text = conversation_text(messages, complete.get("output") or "", **options)
             complete["source"] = text if not source else f"{source}\n\n{text}"
     return complete
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
 
 
 def content_id(fields: Mapping[str, Any]) -> str:

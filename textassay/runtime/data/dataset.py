@@ -338,12 +338,12 @@ def _canonical(example: Example, *, given: bool) -> bytes:
         given: Whether it was given as an `Example`, whose values have not been checked for JSON
             yet.
     """
-    content = dict(vars(example))
-    for name in ("passages", "messages"):
-        if content[name]:
-            content[name] = [item.model_dump() for item in content[name]]
-        else:  # examples without them are what they were before there were any
-            del content[name]
+    content = {**vars(example)}
+    # examples without them are what they were before there were any
+    passages, messages = content.pop("passages"), content.pop("messages")
+    if passages or messages:
+        content["passages"] = [passage.model_dump() for passage in passages]
+        content["messages"] = [message.model_dump() for message in messages]
     # Rows from files were checked while they were read.
     if given:
         for name, value in content.items():

@@ -34,7 +34,6 @@ from textassay.runtime.messages import Example, content_id
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
-_MAY_BE_LISTS = ("source", "context", "output")
 _MATERIAL = frozenset({"messages", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
 """Fields of which one must be there: an answer may stand at the end of messages."""
@@ -170,12 +169,23 @@ class FieldReader:
         fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
         if None in fields.values():
             fields = {name: value for name, value in fields.items() if value is not None}
-        if layout.has_material or not _LISTS.isdisjoint(map(type, map(fields.get, _MAY_BE_LISTS))):
+        get = fields.get
+        if (
+            layout.has_material
+            or type(get("source")) in _LISTS
+            or type(get("context")) in _LISTS
+            or type(get("output")) in _LISTS
+        ):
             further = [(key, name, row[key]) for key, name in layout.further]
             keys = {name: key for key, name in layout.whole}
             fields = put_together(fields, further, keys, self._chars)
-        if layout.suspects or layout.unnamed or layout.not_shown:
-            self._check_unused(row, layout, fields)
+        for key in layout.unnamed:
+            if type(row[key]) is list:
+                self._check_unused(row, layout, fields)
+                break
+        else:
+            if layout.suspects or layout.not_shown:
+                self._check_unused(row, layout, fields)
         for aspect, columns in layout.raters:
             ratings = tuple(row[key] for key in columns)
             if any(rating is not None for rating in ratings):
@@ -197,10 +207,11 @@ class FieldReader:
             if type(row[key]) is list and (kind := kind_of_value(row[key])):
                 suspects = {**suspects, key: kind}
         if suspects:
-            shown = [fields.get(name) for name in ("source", "context", "output")]
-            texts = [text for text in (*shown, *fields.get("references", ())) if text]
-            texts += [message.content for message in fields.get("messages", ())]
-            refuse_unused(row, suspects, "\n".join(map(str, texts)))
+            references = fields.get("references") or ()
+            references = [references] if isinstance(references, str) else references
+            texts = [fields.get(name) for name in ("source", "context", "output")]
+            texts += [*references, *(m.content for m in fields.get("messages", ()))]
+            refuse_unused(row, suspects, "\n".join(str(text) for text in texts if text))
         for key in layout.not_shown:
             if says_something(row[key]):
                 self.not_shown[key] = self.not_shown.get(key, 0) + 1
