@@ -169,7 +169,7 @@ def _from_sample(row: Row) -> Row:
     attachments = row.get("attachments")
     found = {key: value for key, value in row.items() if key not in _IN_LOG_ONLY}
     if isinstance(attachments, Mapping) and attachments:
-        found = _attached(found, attachments)
+        found = attached(found, attachments)
     output = found["output"]
     choices = output.get("choices") or [{}]
     message = choices[0].get("message") or {}
@@ -192,14 +192,14 @@ def _from_sample(row: Row) -> Row:
     return found
 
 
-def _attached(value: Any, attachments: Row) -> Any:
+def attached(value: Any, attachments: Row) -> Any:
     """Return a value with the long texts that Inspect keeps in one place of a sample."""
     if isinstance(value, str):
         found = attachments.get(value.removeprefix("attachment://"))
         return found if found is not None and value.startswith("attachment://") else value
     if isinstance(value, Mapping):
-        return {key: _attached(item, attachments) for key, item in value.items()}
-    return [_attached(item, attachments) for item in value] if isinstance(value, list) else value
+        return {key: attached(item, attachments) for key, item in value.items()}
+    return [attached(item, attachments) for item in value] if isinstance(value, list) else value
 
 
 def _from_test_case(row: Row) -> Row:

@@ -80,7 +80,7 @@ def read_results(form: str, path: str | Path) -> Imported:
         raise DataError(
             f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
         ) from error
-    rows = _unique([row for row in imported if "output" in row])
+    rows = _unique([row for row in imported if "output" in row or "messages" in row])
     if not rows:
         raise DataError(f"{path}: contains no results of {form} with a text")
     # Checked now, so that what is wrong is reported for the result file, not for a later copy of
