@@ -17,7 +17,7 @@ from textassay.agents.probabilities import Reading
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import SentenceQuestions
 from textassay.agents.quoted_answerer import QuotedAnswerer
-from textassay.agents.quotes import evidence_pieces, find_quote, quotable
+from textassay.agents.quotes import evidence_pieces, find_quote, is_only_asked, quotable
 from textassay.agents.source_windows import narrow
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.runtime.messages import Aspect, Example, Score
@@ -36,7 +36,7 @@ class Windows:
     Attributes:
         words: Longest window in words.
         most: Number of windows.
-        question_counts: Whether the source is evidence even where there is a context.
+        question_counts: Whether a question is evidence even where there is a context.
     """
 
     words: int = 400
@@ -106,7 +106,8 @@ class QuotedVerifier:
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
         if answer.verdict == "yes" and found is None and self.required:
-            where = "source" if self.windows.question_counts or not example.context else "context"
+            is_source = self.windows.question_counts or not is_only_asked(example)
+            where = "source" if is_source else "context"
             problem = f"the quoted passage is not in the {where}: {answer.quote[:MAX_QUOTED]!r}"
             return Score.unscored("QuoteNotFound", problem, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
@@ -168,7 +169,7 @@ class ToolVerifier:
 
     Attributes:
         tool: Its scale is 0 to 1.
-        question_counts: Whether the source is evidence even where there is a context.
+        question_counts: Whether a question is evidence even where there is a context.
     """
 
     tool: Tool
@@ -181,7 +182,7 @@ class ToolVerifier:
             ConfigurationError: The tool cannot work at all.
         """
         claimed = example.model_copy(update={"output": claim.text, "references": ()})
-        if not self.question_counts and example.context and example.context.strip():
+        if not self.question_counts and is_only_asked(example):
             results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
             claimed = claimed.model_copy(update={"source": "\n\n".join(results) or None})
         return await self.tool.score(claimed)

@@ -42,6 +42,7 @@ _GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
 # number, with the marks before its digits
 _COMPARED = re.compile(r"\s*>[ \t]+(?P<marks>[^\w\s]*)\d")
 _SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _NEGATIONS = frozenset(
     ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
      "without", "hardly", "scarcely"]
@@ -105,10 +106,23 @@ def quotable(example: Example, *, question_counts: bool = True) -> dict[str, str
     return {name: text for name, text in texts.items() if text.strip()}
 
 
+def is_only_asked(example: Example) -> bool:
+    """Return whether the source asks, and the context is what may answer.
+
+    That is so of passages and conversations; beside a context that is one text, the source may be
+    an article, and is a question if it ends as one.
+    """
+    if not (example.context or "").strip():
+        return False
+    if example.passages or example.messages:
+        return True
+    return (example.source or "").rstrip().endswith(_QUESTION_MARKS)
+
+
 def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[Piece]:
     """Return what an example was made from as numbered pieces; see `quotable`."""
     context, messages = example.context, example.messages
-    leave_out = not question_counts and context is not None and bool(context.strip())
+    leave_out = not question_counts and is_only_asked(example)
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, example.output)
     source = source_beside(example.source, messages)

@@ -77,9 +77,9 @@ class ClaimsOptions(PromptOptions):
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """What `verify=p-yes` asks; `{output}` and `{source}` are what the task calls its texts."""
     evidence: Literal["all"] | None = None
-    """`all`: the source supports claims even where there is a context; by default a question does
-    not, only the context and what tools answered. In dialogue the source is the conversation, which
-    always counts."""
+    """`all`: a question supports claims as well; by default only the context does, and what tools
+    answered, where the context consists of passages or the source ends as a question. In dialogue
+    the source is the conversation, which always counts."""
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)
