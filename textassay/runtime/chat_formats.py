@@ -148,7 +148,7 @@ def _is_message(item: Any) -> bool:
     item = _inner(item, "message")
     if any(isinstance(item.get(name), str) for name in _SPEAKER):
         return any(name in item for name in (*_TEXT, "tool_calls", "function_call", "contents"))
-    kind = item.get("type")
+    kind = str(item.get("type"))
     if kind in _TYPES:
         return "content" in item or isinstance(item.get("data"), Mapping)
     if kind in ("function_call", "function_call_output", "reasoning"):

@@ -242,9 +242,11 @@ def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
         messages = complete["messages"] = read_messages(complete["messages"])
         if complete.get("output") is None and (answer := last_answer(messages)) is not None:
             complete["output"] = answer
-        source = complete.get("source")
-        if not has_conversation(source, messages):
-            text = conversation_text(messages, complete.get("output") or "", **options)
+        source, output = complete.get("source"), complete.get("output")
+        # what is no text is refused with its field's name
+        if isinstance(source, str | None) and not has_conversation(source, messages):
+            judged = output if isinstance(output, str) else ""
+            text = conversation_text(messages, judged, **options)
             complete["source"] = text if not source else f"{source}\n\n{text}"
     return complete
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -146,6 +147,7 @@ def test_material_that_would_not_be_shown_is_refused(
         {"context_recall": 0.5, "retrieval": None, "history": [], "documents": "", "tools": []},
         {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference_main": "b"},
         {"expected_tools": [{"name": "f"}], "rubric": ["be kind"], "note": ["a", "b"]},
+        {"source": "s", "document": "doc-17", "retrieved": ["d1", "d2"]},
         {"text": "other text", "model": "m", "tags": [{"name": "a"}]},
     ],
 )
@@ -215,3 +217,30 @@ def texts_in(value: Any) -> list[str]:
         item if isinstance(item, str) else item.get("text", item.get("content")) for item in value
     ]
     return [str(item) for item in items]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(
+            ["role", "content", "type", "text", "message", "tool_calls", "function", "name",
+             "arguments", "data", "kwargs", "lc", "choices", "completion", "value", "document",
+             "documents", "input_messages", "tools", "parts", "id", "error", "query"]
+        ),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+KEYS = ["id", "input", "output", "messages", "target", "scores", "context", "tools", "turns",
+        "tools_called", "actual_output", "retrieval_context", "llm.input_messages", "llm.tools",
+        "input.value", "retrieval.documents", "attributes", "llm.output_messages.0.message",
+        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch"]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=8))
+def test_whatever_a_row_holds_it_is_read_or_refused(row: dict[str, Any]) -> None:
+    """Rows that are nearly those of another tool, too: nothing else is raised."""
+    with contextlib.suppress(DataError):
+        list(Examples([row]))

@@ -12,14 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from textassay.runtime.chat_formats import looks_like_messages, message_text
+from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.data.result_rows import listed, scores_in
 
 Row = Mapping[str, Any]
 
 _SPAN = re.compile(
     r"(?:attributes\.)?(?:(?:input|output)\.(?:value|mime_type)$|llm\.(?:input|output)_messages\b"
-    r"|llm\.tools\b|(?:retrieval|reranker)\.|llm\.prompts\b|llm\.choices\b)"
+    r"|llm\.(?:tools|prompts|choices)\b|retrieval\.documents\b"
+    r"|reranker\.(?:query$|(?:input|output)_documents\b))"
 )
+_NESTED = frozenset({"input", "output", "llm", "retrieval", "reranker"})
 _SAMPLE = frozenset({"id", "input", "messages", "output"})
 _IN_LOG_ONLY = frozenset({"events", "attachments", "store", "timelines"})
 """What Inspect logs besides the conversation and its scores, which can be megabytes."""
@@ -44,19 +48,23 @@ def _from_span(row: Row) -> Row:
     for key, value in row.items():
         if key == "attributes" and isinstance(value, Mapping):
             flat |= value
+            others = {k: v for k, v in value.items() if not _SPAN.match(k) and k not in _NESTED}
+            rest |= {key: others} if others else {}
         elif _SPAN.match(key):
             flat[key.removeprefix("attributes.")] = value
         else:
             rest[key] = value
     tree = _tree(flat)
     llm, retrieval = _at(tree, "llm"), _at(tree, "retrieval")
-    documents = retrieval.get("documents") or _at(tree, "reranker").get("output_documents")
+    reranker = _at(tree, "reranker")
+    documents = retrieval.get("documents") or reranker.get("output_documents")
+    documents = _nested(_parsed(documents))
     sent, received = _messages(llm, "input_messages"), _messages(llm, "output_messages")
-    source, output = _value(tree, "input"), _value(tree, "output")
+    source, output = _value(tree, "input") or reranker.get("query"), _value(tree, "output")
     found: dict[str, Any] = {
         "messages": [*sent, *received] or None,
         "context": documents,
-        "tools": [_tool(tool) for tool in llm.get("tools") or ()] or None,
+        "tools": [_tool(tool) for tool in _as_list(_parsed(llm.get("tools")))] or None,
         # the JSON of a request says what its messages say
         "source": None
         if sent and _is_json(tree, "input")
@@ -80,6 +88,8 @@ def _tree(flat: Row) -> dict[str, Any]:
     """Return names with dots as nested objects, and objects with numbers as lists."""
     tree: dict[str, Any] = {}
     for name, value in flat.items():
+        if value is None:  # columnar files have a null for each name that a row lacks
+            continue
         *path, last = name.split(".")
         place = tree
         for part in path:
@@ -116,9 +126,10 @@ def _at(tree: Row, name: str) -> dict[str, Any]:
 
 
 def _messages(llm: Row, name: str) -> list[Any]:
-    messages = llm.get(name)
-    messages = _parsed(messages)
-    return messages if isinstance(messages, list) else []
+    messages = _parsed(llm.get(name) or [])
+    if not isinstance(messages, list):
+        raise FieldError(f"llm.{name}", f"should be a list of messages, not {short_repr(messages)}")
+    return messages
 
 
 def _value(tree: Row, name: str) -> Any:
@@ -149,6 +160,10 @@ def _parsed(value: Any) -> Any:
     return value
 
 
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
 def _tool(tool: Any) -> Any:
     inner = _at(tool, "tool") if isinstance(tool, Mapping) else {}
     return _parsed(inner.get("json_schema")) or inner or tool
@@ -156,7 +171,7 @@ def _tool(tool: Any) -> Any:
 
 def _joined(items: Any) -> str | None:
     """Return the texts of `llm.prompts` or `llm.choices`."""
-    texts = [next(iter(_at(item, name).values()), None) for item in items or ()
+    texts = [next(iter(_at(item, name).values()), None) for item in _as_list(items)
              for name in ("prompt", "completion") if isinstance(item, Mapping)]  # fmt: skip
     return "\n\n".join(text for text in texts if isinstance(text, str)) or None
 

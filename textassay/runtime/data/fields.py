@@ -161,9 +161,7 @@ class FieldReader:
             layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
         if text_cells or text_lists:
             row = {
-                key: cell_from_text(key, name, row[key])
-                if text_cells or isinstance(row[key], str)
-                else row[key]
+                key: cell_from_text(key, name, row[key]) if isinstance(row[key], str) else row[key]
                 for key, name in layout.meanings
             }
         fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
@@ -208,7 +206,7 @@ class FieldReader:
                 suspects = {**suspects, key: kind}
         if suspects:
             references = fields.get("references") or ()
-            references = [references] if isinstance(references, str) else references
+            references = references if isinstance(references, list) else [references]
             texts = [fields.get(name) for name in ("source", "context", "output")]
             texts += [*references, *(m.content for m in fields.get("messages", ()))]
             refuse_unused(row, suspects, "\n".join(str(text) for text in texts if text))

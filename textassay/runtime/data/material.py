@@ -82,7 +82,7 @@ def kind_of_value(value: Any) -> str | None:
 
 
 def says_something(value: Any) -> bool:
-    """Return whether a value has text that a judge could read: not a code, a number or nothing."""
+    """Return whether a value has any text."""
     if isinstance(value, str):
         return bool(value.strip())
     if isinstance(value, Mapping):
@@ -103,7 +103,9 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
     """
     for key, kind in suspects.items():
         value = row.get(key)
-        if says_something(value) and not all(leaf in texts for leaf in _leaves(value)):
+        # a document or a query may be named rather than given
+        is_any = kind not in ("context", "question") or kind_of_value(value) is not None
+        if any((is_any or _is_prose(leaf)) and leaf not in texts for leaf in _leaves(value)):
             target = _OF_MATERIAL.get(kind, kind)
             used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
             unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
@@ -112,6 +114,11 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
                 f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
                 f" leave it out: {unused}",
             )
+
+
+def _is_prose(text: str) -> bool:
+    """Return whether a text is more than a code or a name."""
+    return len(text.split(maxsplit=1)) > 1 or text.endswith("?")
 
 
 def _leaves(value: Any) -> Iterable[str]:
