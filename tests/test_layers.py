@@ -97,6 +97,8 @@ ROOMS = (
     "connect",
 )
 CONTRACT = {
+    "chat_formats",
+    "conversation",
     "described",
     "environment",
     "errors",

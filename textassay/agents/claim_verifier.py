@@ -17,7 +17,7 @@ from textassay.agents.probabilities import Reading
 from textassay.agents.question_table import QuestionTable
 from textassay.agents.questions import SentenceQuestions
 from textassay.agents.quoted_answerer import QuotedAnswerer
-from textassay.agents.quotes import find_quote, quotable
+from textassay.agents.quotes import evidence_pieces, find_quote, is_only_asked, quotable
 from textassay.agents.source_windows import narrow
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.runtime.messages import Aspect, Example, Score
@@ -36,17 +36,25 @@ class Windows:
     Attributes:
         words: Longest window in words.
         most: Number of windows.
+        question_counts: Whether a question is evidence even where there is a context.
     """
 
     words: int = 400
     most: int = 3
+    question_counts: bool = True
 
     def of(self, example: Example, claim: Claim) -> Example:
         """Return the example with the claim in place of its output and the windows as its source.
 
         References are left out: a claim is checked against what the output was made from.
         """
-        near = narrow(example, claim.text, window=self.words, most=self.most)
+        near = narrow(
+            example,
+            claim.text,
+            window=self.words,
+            most=self.most,
+            question_counts=self.question_counts,
+        )
         return near.model_copy(update={"output": claim.text, "references": ()})
 
 
@@ -88,7 +96,8 @@ class QuotedVerifier:
         if answer.problem is not None or answer.verdict is None:
             return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         # never in the output: a claim is found there by its nature
-        texts = {name: text for name, text in quotable(example).items() if name != "output"}
+        texts = quotable(example, question_counts=self.windows.question_counts)
+        del texts["output"]
         found = find_quote(answer.quote, texts)
         piece: Json = {"text": claim.text, "answer": answer.verdict, "quote": answer.quote}
         piece |= {"found_in": found.where if found else None}
@@ -97,7 +106,9 @@ class QuotedVerifier:
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
         if answer.verdict == "yes" and found is None and self.required:
-            problem = f"the quoted passage is not in the source: {answer.quote[:MAX_QUOTED]!r}"
+            is_source = self.windows.question_counts or not is_only_asked(example)
+            where = "source" if is_source else "context"
+            problem = f"the quoted passage is not in the {where}: {answer.quote[:MAX_QUOTED]!r}"
             return Score.unscored("QuoteNotFound", problem, outcome="abstained", **about)
         return Score(value=1.0 if answer.verdict == "yes" else 0.0, **about)
 
@@ -158,9 +169,11 @@ class ToolVerifier:
 
     Attributes:
         tool: Its scale is 0 to 1.
+        question_counts: Whether a question is evidence even where there is a context.
     """
 
     tool: Tool
+    question_counts: bool = True
 
     async def __call__(self, example: Example, claim: Claim) -> Score:
         """Return the tool's score of the claim.
@@ -169,4 +182,7 @@ class ToolVerifier:
             ConfigurationError: The tool cannot work at all.
         """
         claimed = example.model_copy(update={"output": claim.text, "references": ()})
+        if not self.question_counts and is_only_asked(example):
+            results = [p.shown for p in evidence_pieces(example, question_counts=False) if p.turn]
+            claimed = claimed.model_copy(update={"source": "\n\n".join(results) or None})
         return await self.tool.score(claimed)

@@ -122,7 +122,18 @@ class SentenceQuestions:
         # reuse.
         number = nonce(texts.values())
         labels = form.labels(texts)
-        shown = labels if self.template.layout == "paper" else self._shared(texts, labels)
+        shared = self._shared(texts, labels)
+        shown = labels if self.template.layout == "paper" else shared
+        # published questions know no passages and messages, and must not leave them out
+        material = {
+            part
+            for part, given in (("context", example.passages), ("source", example.messages))
+            if given
+        }
+        if not material <= shown.keys():
+            shown = {
+                p: shown.get(p, name) for p, name in shared.items() if p in {*shown, *material}
+            }
         return QuestionSet(
             texts=self._shown(
                 [(part, label, texts[part]) for part, label in shown.items()], number

@@ -6,7 +6,8 @@ abstained (RULERS, arXiv 2601.08654: verdicts are bound to evidence that can be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
@@ -79,10 +80,19 @@ class QuotedAnswerer:
     Attributes:
         ask: Model and prompt, which is given `question` as well.
         retries: How often an unusable answer is asked for again.
+        question_counts: Whether the source is evidence even where there are passages.
     """
 
     ask: Ask
     retries: int = 1
+    question_counts: bool = True
+
+    @cached_property
+    def _telling(self) -> Ask:
+        """Asks, and says that the source is no evidence."""
+        task = self.ask.task
+        name = f"{task.source_name} (no evidence: quote another text)"
+        return replace(self.ask, task=task.model_copy(update={"source_name": name}))
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
         """Return the answer, or why it cannot be read.
@@ -95,11 +105,12 @@ class QuotedAnswerer:
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
+        ask = self.ask if self.question_counts or not example.passages else self._telling
         # Only if it is known: a server that merely ignores the schema gives lines, which are read
         # as well.
         structured = self.ask.model.capabilities.json_schema is True
         answers = await self.ask.until_usable(
-            self.ask.render(example, question=question),
+            ask.render(example, question=question),
             read_quoted,
             _problem,
             retries=self.retries,
@@ -126,10 +137,12 @@ class QuoteCheck:
     Attributes:
         signature: What the scores carry.
         required: Whether an answer counts only with a quotation that is found.
+        question_counts: Whether the source is evidence even where there are passages.
     """
 
     signature: str = ""
     required: bool = True
+    question_counts: bool = True
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
         """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
@@ -145,7 +158,8 @@ class QuoteCheck:
         }
         if answer.problem is not None or answer.verdict is None:
             return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
-        match = find_quote(answer.quote, quotable(example))
+        counts = self.question_counts or not example.passages
+        match = find_quote(answer.quote, quotable(example, question_counts=counts))
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": match.where if match else None}
         # Recorded before the verdict is judged, so that an abstention shows the quotation that was

@@ -23,6 +23,13 @@ from textassay.agents.quote_tokens import (
     tokens,
     words_in,
 )
+from textassay.runtime.conversation import (
+    Piece,
+    answer_piece,
+    conversation_pieces,
+    passage_pieces,
+    source_beside,
+)
 from textassay.runtime.messages import Example
 
 MIN_WORDS = 3
@@ -35,6 +42,7 @@ _GAP = re.compile(r"\s*(?:\[\.{3}\]|\(\.{3}\)|\.{3,})\s*")
 # number, with the marks before its digits
 _COMPARED = re.compile(r"\s*>[ \t]+(?P<marks>[^\w\s]*)\d")
 _SENTENCE_ENDS = frozenset(".!?;\u3002\uff01\uff1f\u0964\u061f")
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _NEGATIONS = frozenset(
     ["no", "not", "cannot", "never", "neither", "nor", "none", "nobody", "nothing", "nowhere",
      "without", "hardly", "scarcely"]
@@ -46,7 +54,8 @@ class QuoteMatch:
     """Where a quotation stands."""
 
     where: str
-    """`output`, `source` or `context`."""
+    """`output`, `source` or `context`, or the part of it, such as `passage 2` or `turn 4, call
+    1`."""
     start: int
     """First token of the first part, from 0."""
 
@@ -80,13 +89,54 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     return None
 
 
-def quotable(example: Example) -> dict[str, str]:
+def quotable(example: Example, *, question_counts: bool = True) -> dict[str, str]:
     """Return the texts of an example that can be quoted, the output first.
 
-    Blank ones are left out.
+    Of passages and conversations, each by its number. Blank ones are left out.
+
+    Args:
+        example: What is judged.
+        question_counts: Whether the source, and what was said in the conversation, is evidence
+            even where there is a context; else only that is, and what tools answered.
     """
-    texts = {"output": example.output, "source": example.source, "context": example.context}
-    return {name: text for name, text in texts.items() if text is not None and text.strip()}
+    texts = {"output": example.output}
+    for piece in evidence_pieces(example, question_counts=question_counts):
+        known = texts.get(piece.name)
+        texts[piece.name] = piece.text if known is None else f"{known}\n{piece.text}"
+    return {name: text for name, text in texts.items() if text.strip()}
+
+
+def is_only_asked(example: Example) -> bool:
+    """Return whether the source asks, and the context is what may answer.
+
+    That is so of passages and conversations; beside a context that is one text, the source may be
+    an article, and is a question if it ends as one.
+    """
+    if not (example.context or "").strip():
+        return False
+    if example.passages or example.messages:
+        return True
+    return (example.source or "").rstrip().endswith(_QUESTION_MARKS)
+
+
+def evidence_pieces(example: Example, *, question_counts: bool = True) -> list[Piece]:
+    """Return what an example was made from as numbered pieces; see `quotable`."""
+    context, messages = example.context, example.messages
+    leave_out = not question_counts and is_only_asked(example)
+    pieces = conversation_pieces(messages)
+    answer = answer_piece(pieces, example.output)
+    source = source_beside(example.source, messages)
+    found = [] if leave_out or not source.strip() else [Piece("source", source, "text")]
+    found += [
+        piece
+        for piece in pieces
+        if piece is not answer and (piece.kind in ("result", "passage") or not leave_out)
+    ]
+    if example.passages:
+        found += passage_pieces(example.passages)
+    elif context is not None and context.strip():
+        found.append(Piece("context", context, "passage"))
+    return found
 
 
 @lru_cache(maxsize=32)  # every question about a text quotes the same few

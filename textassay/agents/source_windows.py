@@ -10,7 +10,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from textassay.agents.quotes import evidence_pieces
 from textassay.runtime.messages import Example
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
 
@@ -29,8 +31,11 @@ def narrow(
     window: int,
     most: int,
     splitter: SentenceSplitter = DEFAULT_SPLITTER,
+    question_counts: bool = True,
 ) -> Example:
     """Return the example with at most `most` windows of its source, those closest to the claim.
+
+    Passages and conversations are shown by their numbers, `most` windows of them in all.
 
     Args:
         example: What is judged.
@@ -38,10 +43,14 @@ def narrow(
         window: Longest window in words.
         most: Number of windows.
         splitter: Cuts the source into sentences; windows consist of whole ones.
+        question_counts: Whether the question is evidence even where there is a context; if not, it
+            is left out of the passages and conversations that are shown.
 
     Returns:
         The example itself if its source is short enough to be shown whole.
     """
+    if example.passages or example.messages:
+        return _narrowed(example, claim, window, most, splitter, question_counts=question_counts)
     source = example.source or ""
     if len(source.split()) <= window * most:
         return example
@@ -51,6 +60,34 @@ def narrow(
     chosen = sorted(closest(claim, windows, most))
     shown = f"\n{GAP}\n".join(windows[at] for at in chosen)
     return example.model_copy(update={"source": shown})
+
+
+def _narrowed(
+    example: Example,
+    claim: str,
+    window: int,
+    most: int,
+    splitter: SentenceSplitter,
+    *,
+    question_counts: bool,
+) -> Example:
+    """Return the example with the windows of its passages and messages closest to the claim."""
+    windows: list[tuple[bool, str]] = []
+    for piece in evidence_pieces(example, question_counts=question_counts):
+        cut = pack_sentences(
+            splitter.split(piece.text), lambda text: len(text.split()), window, overlap=1
+        )
+        is_context = piece.kind == "passage" and not piece.turn
+        windows += [(is_context, replace(piece, text=text).shown) for text in cut]
+    if sum(len(text.split()) for _, text in windows) <= window * most:
+        chosen = list(range(len(windows)))
+    else:
+        chosen = sorted(closest(claim, [text for _, text in windows], most))
+    shown = {
+        name: "\n\n".join(windows[at][1] for at in chosen if windows[at][0] is is_context) or None
+        for name, is_context in (("source", False), ("context", True))
+    }
+    return example.model_copy(update=shown)
 
 
 def closest(claim: str, windows: Sequence[str], most: int) -> list[int]:

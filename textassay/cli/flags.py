@@ -258,6 +258,14 @@ READING = FIELDS | Group(
 )
 """How data are read."""
 
+UNIT = Group(
+    unit=Annotated[
+        Literal["conversation", "turn", "call"] | None,
+        _option("Data", "Part of a conversation that is judged, with its history."),
+    ],
+)
+"""What of a conversation is an example."""
+
 JUDGING = Group(
     task=Annotated[
         str | None,

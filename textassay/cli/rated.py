@@ -44,9 +44,15 @@ def rated_examples(
             )
         data = Path(spec.data)
     # the run's map is meant for the run's file; another file may have other columns
-    if fields is None and spec is not None and _same(data, spec):
-        fields = spec.fields
-    return Examples(data, fields=fields or None, needs_output=needs_output)
+    if spec is None or not _same(data, spec):
+        return Examples(data, fields=fields or None, needs_output=needs_output)
+    return Examples(
+        data,
+        fields=(spec.fields if fields is None else fields) or None,
+        needs_output=needs_output,
+        unit=spec.unit,
+        conversation_chars=spec.conversation_chars,
+    )
 
 
 def compared_examples(

@@ -102,6 +102,7 @@ def command_from(
     runtime, options = split_settings(chosen)
     # flags such as --n are options of the method: they must be in the spec, which the manifest
     # records
+    conversation_chars = options.pop("conversation_chars", None)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
     data = str(flags["data"])
@@ -114,6 +115,8 @@ def command_from(
         tools=flags.get("tools") or (),
         data=data,
         fields=flags.get("fields") or {},
+        unit=flags.get("unit"),
+        conversation_chars=conversation_chars,
         limit=flags.get("limit"),
         pair=flags.get("pair"),
         calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
@@ -364,6 +367,8 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
     if session.warning is not None:
         counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
         warn(f"{session.warning}{counted}")
+    for sentence in session.data.notices:
+        say(sentence)
     if session.tools_by_default is not None:
         say(typed(session.tools_by_default.notice))
     choice = probabilities_of(session.method)

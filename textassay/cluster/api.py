@@ -12,6 +12,7 @@ from textassay.cluster.run import Followed, run_on_cluster
 from textassay.evaluation.request import aspects_of, spec_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.watching import Watch, watched
+from textassay.runtime.data.units import Unit
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
@@ -34,6 +35,8 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    conversation_chars: int | None = None,
     limit: int | None = None,
     tools: str | Sequence[str] = (),
     progress: Watch = None,
@@ -57,6 +60,8 @@ async def evaluate(
         options: Options of the method.
         settings: How models are asked; limits and budget hold for all workers together.
         fields: Field map from the data's names to ours.
+        unit: What of a conversation is judged: all of it, each turn or each call.
+        conversation_chars: Longest text of a conversation that a judge is shown.
         limit: Maximum number of examples to read.
         tools: Names of metrics that assist the judge.
         progress: As for `textassay.evaluate`.
@@ -76,6 +81,8 @@ async def evaluate(
         tools=(tools,) if isinstance(tools, str) else tuple(tools),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(fields or {}),
+        unit=unit,
+        conversation_chars=conversation_chars,
         limit=limit,
     )
     followed = Followed()

@@ -24,6 +24,7 @@ from textassay.evaluation.request import (
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
+from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -54,6 +55,8 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    conversation_chars: int | None = None,
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
     progress: Watch = None,
@@ -78,6 +81,10 @@ async def evaluate(
         settings: How models that are given by name are asked; see `Settings`. A connected model
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
+        unit: What of a conversation is judged: all of it (`"conversation"`), each `"turn"` of the
+            assistant or each `"call"` of a tool, with its history.
+        conversation_chars: Longest text of a conversation that a judge is shown; tool results are
+            shortened first. By default 100,000.
         limit: Maximum number of examples to read.
         tools: Metrics that assist the judge: names, or tools of your own, which stay yours to
             close.
@@ -101,6 +108,8 @@ async def evaluate(
         options=options,
         settings=settings,
         fields=fields,
+        unit=unit,
+        conversation_chars=conversation_chars,
         limit=limit,
         tools=tools,
     )
@@ -169,6 +178,8 @@ async def stream(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    conversation_chars: int | None = None,
     limit: int | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
 ) -> AsyncGenerator[Score, None]:
@@ -190,6 +201,8 @@ async def stream(
         options=options,
         settings=settings,
         fields=fields,
+        unit=unit,
+        conversation_chars=conversation_chars,
         limit=limit,
         tools=tools,
     )

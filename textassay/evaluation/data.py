@@ -12,12 +12,17 @@ from textassay.runtime.data.pairs import Paired
 
 
 def open_examples(source: Any, spec: RunSpec) -> Examples:
-    """Open the data with the spec's field map, paired if that is asked for.
+    """Open the data as the spec says: with its field map, in its units, paired.
 
     Raises:
         DataError: There is nothing to read.
     """
-    data = Examples(source, fields=spec.fields or None)
+    data = Examples(
+        source,
+        fields=spec.fields or None,
+        unit=spec.unit,
+        conversation_chars=spec.conversation_chars,
+    )
     return data if spec.pair is None else Examples(Paired(data))
 
 

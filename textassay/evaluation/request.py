@@ -17,6 +17,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.spec import RunSpec
 from textassay.methods.method import Method
 from textassay.runtime.connected import ConnectedModel
+from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import ConfigurationError, as_python
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect
@@ -45,6 +46,8 @@ class EvaluationRequest:
     options: Mapping[str, Any] | None = None
     settings: Settings | None = None
     fields: Mapping[str, str] | None = None
+    unit: Unit | None = None
+    conversation_chars: int | None = None
     limit: int | None = None
     tools: str | Tool | Sequence[str | Tool] = field(default=())
 
@@ -94,6 +97,8 @@ async def open_requested_session(
         tools=tuple(tool if isinstance(tool, str) else tool.name for tool in request.chosen_tools),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(request.fields or {}),
+        unit=request.unit,
+        conversation_chars=request.conversation_chars,
         limit=request.limit,
     )
     async with open_session(
@@ -109,6 +114,8 @@ async def open_requested_session(
     ) as session:
         if session.warning is not None and not dry:
             _log.warning("%s", as_python(session.warning))
+        for notice in session.data.notices:
+            _log.warning("%s", notice)
         if session.tools_by_default is not None:
             _log.info("%s", as_python(session.tools_by_default.notice))
         yield session

@@ -18,6 +18,7 @@ from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import RunFolderError, UnknownName
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, unwrapped
@@ -49,6 +50,10 @@ class RunSpec(Message):
     """Path of the data; `None` if they came from memory."""
     fields: dict[str, str] = {}
     """Field map from the data's names to ours."""
+    unit: Unit | None = None
+    """What of a conversation is judged; `None` for all of it."""
+    conversation_chars: int | None = None
+    """Longest text of a conversation that is shown; `None` for the default."""
     calibration: str | None = None
     """Calibration folder that is applied to the scores; `None` leaves them as they are."""
     limit: int | None = Field(default=None, ge=1)
@@ -80,7 +85,12 @@ def manifest_of(
         "method": method.describe(),
         "signature": method.signature,
         "models": {role: _record(model) for role, model in models.items()},
-        "data": {"path": spec.data, "digest": data.digest, "count": data.count},
+        "data": {
+            "path": spec.data,
+            "digest": data.digest,
+            "count": data.count,
+            **({"notices": list(data.notices)} if data.notices else {}),
+        },
         # a manifest is shared with a run folder, so secrets and the headers that may hold them
         # never enter it
         "settings": _public(settings).model_dump(mode="json"),

@@ -74,6 +74,10 @@ class ChecklistOptions(PromptOptions):
     quotes: Literal["required", "told"] = "required"
     """How to treat an answer whose quotation is missing or not found: `required` abstains, `told`
     counts it and notes that in the evidence."""
+    evidence: Literal["all"] | None = None
+    """`all`: a passage may be quoted from the source even where there are passages of a context; by
+    default a question is no evidence then. In dialogue the source is the conversation, which always
+    counts."""
     count: int = Field(default=5, ge=1, le=26)
     """Most questions on an aspect that the model writes."""
     weights: dict[str, float] = Field(default_factory=dict)
@@ -142,6 +146,7 @@ class Checklist(PromptMethod):
             quotes=False if self._reads_choices else options.quotes,
             questions=self.locked or "model",
             output=options.output,
+            evidence=options.evidence or False,
         )
         self._ask = ask
 
@@ -172,8 +177,9 @@ class Checklist(PromptMethod):
         if not self._reads_choices:
             # the check is a node of its own without a model: a judge cannot vouch for its own
             # quotation
-            answerer = QuotedAnswerer(self._ask, self.options.parse_retries)
-            check = QuoteCheck(self.signature, self.options.quotes == "required")
+            counts = self.options.evidence == "all" or self._task.asks is not None
+            answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
+            check = QuoteCheck(self.signature, self.options.quotes == "required", counts)
             return [
                 Node("answers", answerer, example=example, question=question),
                 Node(output, check, example=example, answer=each("answers")),

@@ -76,6 +76,10 @@ class ClaimsOptions(PromptOptions):
     with the claim."""
     pattern: str = "Is everything that this {output} says supported by the {source}?"
     """What `verify=p-yes` asks; `{output}` and `{source}` are what the task calls its texts."""
+    evidence: Literal["all"] | None = None
+    """`all`: a question supports claims as well; by default only the context does, and what tools
+    answered, where the context consists of passages or the source ends as a question. In dialogue
+    the source is the conversation, which always counts."""
     seed: int | None = None
     """Seed of the sampling."""
     parse_retries: int = Field(default=1, ge=0, le=100)
@@ -174,8 +178,8 @@ class ClaimCheck(PromptMethod):
     def _make_verifier(self) -> QuotedVerifier | ProbabilityVerifier | ToolVerifier:
         options = self.options
         if self.tools:
-            return ToolVerifier(self._only_tool())
-        windows = Windows(options.window, options.windows)
+            return ToolVerifier(self._only_tool(), self._question_counts)
+        windows = Windows(options.window, options.windows, self._question_counts)
         if options.verify == "p-yes":
             names = {"{output}": self._task.output_name, "{source}": self._task.source_name}
             question = options.pattern
@@ -190,6 +194,10 @@ class ClaimCheck(PromptMethod):
         ask = replace(ask, task=as_claim)
         must_quote = options.quotes == "required"
         return QuotedVerifier(ask, windows, options.parse_retries, must_quote)
+
+    @property
+    def _question_counts(self) -> bool:
+        return self.options.evidence == "all" or self._task.asks is not None
 
     def _only_tool(self) -> Tool:
         """Return the tool that verifies."""
@@ -234,7 +242,10 @@ class ClaimCheck(PromptMethod):
         options = self.options
         tools = tuple(tool.signature for tool in self.tools)
         shown = (options.window, options.windows, options.pattern, options.quotes)
-        counted = (options.gamma, options.required, options.per_sentence, options.split)
+        counted: tuple[object, ...] = (
+            options.gamma, options.required, options.per_sentence, options.split,
+            *([options.evidence] if options.evidence else []),
+        )  # fmt: skip
         profile = () if self.tools else self.profile.digest_parts
         return (*counted, *(tools or shown), options.prompt_layout, self._task.digest, *profile)
 

@@ -303,7 +303,12 @@ def open_data(run: RunSource, data: str | Path | None) -> DataSource:
     if not Path(path).is_file():
         return DataSource(name, {}, f"{name} is no longer where the run found it")
     try:
-        examples = Examples(path, fields=fields)
+        examples = Examples(
+            path,
+            fields=fields,
+            unit=_at(run.manifest, "spec", "unit"),
+            conversation_chars=_at(run.manifest, "spec", "conversation_chars"),
+        )
         info = examples.check()
     except DataError:
         return DataSource(name, {}, f"{name} can no longer be read")

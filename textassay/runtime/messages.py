@@ -16,6 +16,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
+from textassay.runtime.chat_formats import read_messages, read_passages
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    Passage,
+    conversation_text,
+    has_conversation,
+    last_answer,
+    passages_text,
+)
+
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number; ints are taken, booleans and strings are not."""
 
@@ -172,9 +182,10 @@ class Example(Message):
     """The text under evaluation."""
     source: str | None = None
     """What the output was made from: article, dialogue history, meaning representation, source
-    sentence."""
+    sentence; ends with the text of `messages`, if there are any."""
     context: str | None = None
-    """Further input, such as the fact a dialogue turn should use."""
+    """Further input, such as the fact a dialogue turn should use; the numbered text of `passages`,
+    if there are any."""
     references: tuple[str, ...] = ()
     """Texts known to be good."""
     system: str | None = None
@@ -190,13 +201,54 @@ class Example(Message):
     """Scores recorded elsewhere, by name."""
     meta: dict[str, Any] = Field(default_factory=dict)
     """Every field of the input that is not known."""
+    passages: tuple[Passage, ...] = ()
+    """What `context` consists of, if it was given as passages."""
+    messages: tuple[ConversationMessage, ...] = ()
+    """The conversation that the output is a part of, or follows."""
 
     @model_validator(mode="before")
     @classmethod
-    def _hash_as_id(cls, data: Any) -> Any:
-        if (type(data) is dict or isinstance(data, Mapping)) and data.get("id") is None:
-            return {**data, "id": content_id(data)}
-        return data
+    def _complete(cls, data: Any) -> Any:
+        if type(data) is not dict and not isinstance(data, Mapping):
+            return data
+        get = data.get
+        if get("messages") or get("passages") or type(get("context")) in _LISTS:
+            data = with_material(data)
+        return {**data, "id": content_id(data)} if data.get("id") is None else data
+
+
+_LISTS = frozenset({list, tuple})
+
+
+def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """Return an example's fields with passages and messages typed, and as texts.
+
+    Args:
+        fields: `context` or `passages` may be passages, and `messages` messages, in any form that
+            is understood.
+        options: `chars`, the longest text of a conversation.
+
+    Raises:
+        ValueError: They are in no form that is understood.
+    """
+    complete = dict(fields)
+    if type(complete.get("context")) in _LISTS:
+        complete["passages"] = complete.pop("context")
+    if complete.get("passages"):
+        passages = complete["passages"] = read_passages(complete["passages"])
+        if complete.get("context") is None:
+            complete["context"] = passages_text(passages) or None
+    if complete.get("messages"):
+        messages = complete["messages"] = read_messages(complete["messages"])
+        if complete.get("output") is None and (answer := last_answer(messages)) is not None:
+            complete["output"] = answer
+        source, output = complete.get("source"), complete.get("output")
+        # what is no text is refused with its field's name
+        if isinstance(source, str | None) and not has_conversation(source, messages):
+            judged = output if isinstance(output, str) else ""
+            text = conversation_text(messages, judged, **options)
+            complete["source"] = text if not source else f"{source}\n\n{text}"
+    return complete
 
 
 def content_id(fields: Mapping[str, Any]) -> str:

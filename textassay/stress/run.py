@@ -117,6 +117,8 @@ class StressPlan:
             "confidence": self.confidence,
             "limit": self.spec.limit,
             "pair": self.spec.pair,
+            "unit": self.spec.unit,
+            "conversation_chars": self.spec.conversation_chars,
         }
 
     @classmethod
@@ -128,6 +130,8 @@ class StressPlan:
                 update={
                     "limit": kept.get("limit"),
                     "pair": kept.get("pair"),
+                    "unit": kept.get("unit"),
+                    "conversation_chars": kept.get("conversation_chars"),
                     "models": {**spec.models, **kept.get("models", {})},
                     "stress": None,
                 }
@@ -302,6 +306,8 @@ class StressRun:
                 # last text
                 "limit": None,
                 "pair": None,
+                "unit": None,
+                "conversation_chars": None,
                 "stress": {**plan.recorded, "stage": stage.name},
             }
         )

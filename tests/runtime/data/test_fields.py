@@ -57,11 +57,11 @@ def test_a_field_map_goes_before_names_and_aliases() -> None:
 
 def test_our_own_name_goes_before_an_alias() -> None:
     """The alias is kept in meta."""
-    (example,) = read([{"summary": "s", "output": "o", "references": ["r"], "reference": "q"}])
+    (example,) = read([{"summary": "s", "output": "o", "references": ["r"], "reference": "r"}])
     assert (example.output, example.references, example.meta) == (
         "o",
         ("r",),
-        {"summary": "s", "reference": "q"},
+        {"summary": "s", "reference": "r"},
     )
 
 

@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from tests.cli.harness import textassay
+from tests.runtime.data.exports import EXPORTS
 from textassay.calibration import read_judged
 from textassay.runtime.data import Examples
 from textassay.runtime.data.results import read_results
@@ -125,6 +126,30 @@ def test_inspect_logs_in_both_of_their_formats(tmp_path):
     assert first.metrics == {"match": 1, "rubric.tone": 0.5}
     assert second.metrics["match"] == 0
     assert first.system == "gpt-4.1-mini"
+
+
+def test_conversations_of_inspect_and_deepeval_keep_their_turns(tmp_path):
+    """With calls and passages; none is left out, and what was long stands in its place."""
+    log = {"eval": {}, "samples": [EXPORTS["inspect"][0]]}
+    found = read_results("inspect", write(tmp_path / "log.json", log))
+    (sample,) = Examples(found.rows)
+    assert [text for text in EXPORTS["inspect"][1] if text not in sample.source] == []
+    turns = {k: v for k, v in EXPORTS["deepeval-turns"][0].items() if k != "expected_outcome"}
+    run = {
+        "testCases": [
+            {"name": "one", "input": "Q", "actualOutput": "A", "retrievalContext": ["P", "R"]}
+        ],
+        "conversationalTestCases": [
+            {**turns, "name": "chat", "expectedOutcome": "Bought.", "metricsData": []}
+        ],
+    }
+    found = read_results("deepeval", write(tmp_path / "run.json", run))
+    one, chat = Examples(found.rows)
+    assert (one.context, found.empty) == ("[passage 1] P\n\n[passage 2] R", 0)
+    assert (chat.id, chat.output, chat.references) == ("chat", "Done: seat 14.", ("Bought.",))
+    texts = EXPORTS["deepeval-turns"][1]
+    assert [text for text in texts if text not in f"{chat.source}{chat.context}"] == []
+    assert Examples(write(tmp_path / "run.json", run)).check().count == 2
 
 
 def test_promptfoo_results(tmp_path):

@@ -21,6 +21,7 @@ from textassay.cli.flags import (
     SAMPLING,
     SET,
     SHARDING,
+    UNIT,
     AsJson,
     Given,
     MethodName,
@@ -39,6 +40,7 @@ FLAGS = (
     | JUDGING
     | SAMPLING
     | READING
+    | UNIT
     | SHARDING
     | CLUSTER
     | RUNTIME

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from textassay.runtime.messages import Example
 
-NAMES = tuple(Example.model_fields)
-"""The names that need no alias."""
+NAMES = (*Example.model_fields, "tools", "tools_called")
+"""The names that need no alias: the fields of an example, and two that become a part of its
+messages."""
 ALIASES = {
     "output": (
         "response",
@@ -15,6 +16,7 @@ ALIASES = {
         "actual_output",
         "system_output",
         "model_output",
+        "actualOutput",
     ),
     "source": (
         "document",
@@ -26,13 +28,42 @@ ALIASES = {
         "src",
         "source_text",
         "dialogue",
+        "user_input",
     ),
+    "context": (
+        "contexts",
+        "retrieved_contexts",
+        "retrieved_context",
+        "retrieval_context",
+        "retrievalContext",
+        "retrieved_documents",
+        "retrieved_passages",
+        "documents",
+        "chunks",
+    ),
+    "messages": (
+        "turns",
+        "conversation",
+        "conversations",
+        "chat",
+        "chat_history",
+        "history",
+        "transcript",
+        "trajectory",
+        "traj",
+    ),
+    "tools": ("available_tools", "tool_definitions"),
+    "tools_called": ("toolsCalled", "tool_calls"),
     "references": (
         "reference",
         "expected",
         "expected_output",
+        "expectedOutput",
+        "expected_outcome",
+        "expectedOutcome",
         "target",
         "ground_truth",
+        "ground_truths",
         "gold",
         "ref",
         "refs",
@@ -50,11 +81,21 @@ LAST_RESORT = {
         "translation",
         "candidate",
     ),
+    "source": ("instruction", "instructions", "scenario"),
     "system": ("version", "model", "model_name", "system_name"),
     "group": ("group_id", "source_id", "doc_id", "document_id"),
 }
 """Names that often mean something else: they count only if no other column claims the field, the
 first listed before the others."""
+JOINED = frozenset({"context"})
+"""Fields that take all the columns that mean them."""
+NOT_SHOWN = frozenset(
+    ["expected_tools", "expectedTools", "expected_actions", "reference_tool_calls",
+     "reference_contexts", "reference_context_ids", "retrieved_context_ids", "reference_topics",
+     "user_description", "userDescription", "chatbot_role", "chatbotRole", "persona", "rubric",
+     "rubrics", "multi_responses"]
+)  # fmt: skip
+"""Columns of other tools that no judge is shown: they are kept in `meta`, and a run names them."""
 RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
 """Columns that say who rated, in data with one row per rater."""
 

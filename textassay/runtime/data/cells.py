@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import Any
 
@@ -11,6 +12,10 @@ from textassay.runtime.data.json_values import short_repr, to_json_value
 
 KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
+
+
+LISTED = frozenset({"context", "passages", "messages", "tools", "tools_called"})
+"""Fields that may be lists of objects, which flat files hold as text."""
 
 
 class FieldError(ValueError):
@@ -39,6 +44,8 @@ def cell_from_text(key: str, name: str, text: str) -> Any:
         return _number(key, text)
     if name == "references":
         return _listed(text)
+    if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):
+        return _listed_objects(text)
     if name in KEYED or name == "annotators.":
         try:
             return orjson.loads(text)
@@ -68,6 +75,20 @@ def _listed(text: str) -> Any:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return value
     return text
+
+
+def _listed_objects(text: str) -> Any:
+    """Return the list in a cell, as JSON or as Python writes it, or else the text."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        try:
+            value = ast.literal_eval(text.strip())  # what Ragas writes into .csv
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return text
+    return value if isinstance(value, list) else text
 
 
 def json_cell(key: Any, value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, is_shortened
 from textassay.runtime.data.cells import KEYED, FieldError
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.formats import open_table
@@ -23,7 +24,8 @@ from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
-from textassay.runtime.errors import DataError
+from textassay.runtime.data.units import UNITS, Unit, in_units
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example, Message
 
 OPTIONAL = ("source", "context", "references", "system", "group")
@@ -61,6 +63,23 @@ class DataInfo(Message):
     """Number of examples with a recorded score, by name, in order of appearance."""
     compared: int = 0
     """Number of examples with a second text, `output_b`."""
+    shortened: int = 0
+    """Number of examples whose conversation is longer than what a judge is shown of it."""
+    not_shown: dict[str, int] = {}
+    """Number of rows with a field that no judge is shown, such as `expected_tools`."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a judge is not shown of the data, in sentences."""
+        sentences = []
+        if self.shortened:
+            sentences.append(
+                f"{self.shortened:,} of {self.count:,} conversations are shortened in prompts, tool"
+                " results first (conversation_chars)"
+            )
+        for name, rows in self.not_shown.items():
+            sentences.append(f"{name} of {rows:,} rows is kept in meta and shown to no judge")
+        return tuple(sentences)
 
     @property
     def has_groups(self) -> bool:
@@ -87,6 +106,8 @@ class Examples:
         *,
         fields: Mapping[str, str] | None = None,
         needs_output: bool = True,
+        unit: Unit | None = None,
+        conversation_chars: int | None = None,
     ) -> None:
         """Open a data set; rows are not looked at yet.
 
@@ -98,15 +119,29 @@ class Examples:
                 "human.coherence"}`; goes before the names that are understood by themselves.
             needs_output: Whether a row without an output is an error; if only its numbers are
                 used, it need not be, and its output is empty.
+            unit: What of a conversation is an example: all of it, each `turn` of the assistant,
+                or each `call` of a tool.
+            conversation_chars: Longest text of a conversation; beyond it tool results are shortened
+                first.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
+            ConfigurationError: There is no such unit, or the text would be too short.
         """
+        self._unit: Unit = unit or "conversation"
+        self._chars = CONVERSATION_CHARS if conversation_chars is None else conversation_chars
+        if self._unit not in UNITS:
+            raise ConfigurationError(f"the unit is {', '.join(UNITS)}, not {unit!r}")
+        if isinstance(self._chars, bool) or self._chars < LEAST_CHARS:
+            raise ConfigurationError(
+                f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
+            )
         self._table: Table = open_table(source)
         self._fields, self._needs_output = dict(fields or {}), needs_output
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
+            conversation_chars=self._chars,
         )
         self._state: object = None
         self._info: DataInfo | None = None
@@ -137,7 +172,9 @@ class Examples:
         joined = one_row_per_example(self._table, self._fields)
         if joined is not None:
             self._table = joined
-            self._reader = FieldReader(joined.fields, needs_output=self._needs_output)
+            self._reader = FieldReader(
+                joined.fields, needs_output=self._needs_output, conversation_chars=self._chars
+            )
         elif RATER in self._fields.values():
             raise DataError(
                 f"{self.name}: the field map names a column of raters, but the rows have no 'id'"
@@ -176,6 +213,22 @@ class Examples:
             raise DataError(f"{self.name}: has changed since it was checked; start again")
 
     def _read(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, Any, Example]]:
+        if self._unit == "conversation":
+            yield from self._read_rows(start, stop)
+            return
+        yield from islice(self._in_units(), start, stop)
+
+    def _in_units(self) -> Iterator[tuple[int, Any, Example]]:
+        for number, row, example in self._read_rows():
+            try:
+                for part in in_units(example, self._unit, self._chars):
+                    yield number, row, part
+            except FieldError as error:
+                raise self._bad(number, error) from None
+
+    def _read_rows(
+        self, start: int = 0, stop: int | None = None
+    ) -> Iterator[tuple[int, Any, Example]]:
         table, make = self._table, self._reader.example
         text_cells, is_plain, text_lists = table.text_cells, table.is_plain, table.text_lists
         for number, row in islice(table.rows(), start, stop):
@@ -192,7 +245,8 @@ class Examples:
         return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
-        content, ids, compared = hashlib.sha256(), bytearray(), 0
+        content, ids, compared, shortened = hashlib.sha256(), bytearray(), 0, 0
+        self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
         kept: list[Example] | None = []
@@ -218,6 +272,8 @@ class Examples:
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+            if values["messages"]:
+                shortened += is_shortened(values["source"])
             if values["human"]:
                 _count(values["human"], human)
             if values["metrics"]:
@@ -235,6 +291,8 @@ class Examples:
             human=human,
             metrics=metrics,
             compared=compared,
+            shortened=shortened,
+            not_shown=dict(self._reader.not_shown),
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
@@ -280,7 +338,12 @@ def _canonical(example: Example, *, given: bool) -> bytes:
         given: Whether it was given as an `Example`, whose values have not been checked for JSON
             yet.
     """
-    content = vars(example)
+    content = {**vars(example)}
+    # examples without them are what they were before there were any
+    passages, messages = content.pop("passages"), content.pop("messages")
+    if passages or messages:
+        content["passages"] = [passage.model_dump() for passage in passages]
+        content["messages"] = [message.model_dump() for message in messages]
     # Rows from files were checked while they were read.
     if given:
         for name, value in content.items():

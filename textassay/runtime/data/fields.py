@@ -9,20 +9,36 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
 
-from textassay.runtime.data.aliases import MEANING, NAMES
+from textassay.runtime.conversation import CONVERSATION_CHARS
+from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
+from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.json_values import short_repr
+from textassay.runtime.data.material import (
+    kind_of_name,
+    kind_of_value,
+    put_together,
+    refuse_unused,
+    says_something,
+)
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
+_LISTS = frozenset({list, dict})
+_MATERIAL = frozenset({"messages", "tools", "tools_called"})
+_GIVE_OUTPUT = frozenset({"output", "messages", "source"})
+"""Fields of which one must be there: an answer may stand at the end of messages."""
+_EXPORTED = "\0exported"
+"""Marks the keys of a row that was put into our names."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,18 @@ class _Layout:
     """Key of the row, the keyed field it belongs to, and its name in there."""
     raters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Aspect, and the keys that hold one rater's rating each."""
+    further: tuple[tuple[str, str], ...] = ()
+    """Key of the row and the field that it is a part of, beside the key in `whole`."""
+    suspects: dict[str, str] = dataclass_field(default_factory=dict)
+    """Keys in `meta` that look like material by their names, and which it is."""
+    unnamed: tuple[str, ...] = ()
+    """Other keys in `meta` that the field map does not send there."""
+    not_shown: tuple[str, ...] = ()
+    """Keys in `meta` that no judge is shown, as is known of them."""
+    has_material: bool = False
+    """Whether there are passages, messages or tools, which have to be put together."""
+    export: Callable[[Row], Row] | None = None
+    """Puts the row into our names first, if another tool wrote it."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -52,6 +80,7 @@ class _Layout:
         """Every key, and what text in it is read as: a field, or `NAME.` for one entry of one."""
         return (
             *self.whole,
+            *self.further,
             *((key, "human.") for _, keys in self.raters for key in keys),
             *((key, f"{name}.") for key, name, _ in self.parts),
         )
@@ -62,10 +91,15 @@ class FieldReader:
 
     Attributes:
         seen: Keys of the field map that occurred in a row so far.
+        not_shown: Fields that no judge is shown, as is known of them, and how many rows have them.
     """
 
     def __init__(
-        self, fields: Mapping[str, str] | None = None, *, needs_output: bool = True
+        self,
+        fields: Mapping[str, str] | None = None,
+        *,
+        needs_output: bool = True,
+        conversation_chars: int = CONVERSATION_CHARS,
     ) -> None:
         """Take a field map.
 
@@ -73,13 +107,15 @@ class FieldReader:
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`.
             needs_output: Whether a row must have an output; else it is empty if missing.
+            conversation_chars: Longest text of a conversation.
 
         Raises:
             DataError: The map leads to a field that does not exist.
         """
         self.fields = dict(fields or {})
         self.seen: set[str] = set()
-        self._needs_output = needs_output
+        self.not_shown: dict[str, int] = {}
+        self._needs_output, self._chars = needs_output, conversation_chars
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
@@ -120,25 +156,63 @@ class FieldReader:
         layout = self._layouts.get(tuple(row)) or self._layout(row)
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
+        if layout.export is not None:
+            row = layout.export(row)
+            layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
         if text_cells or text_lists:
             row = {
-                key: cell_from_text(key, name, row[key])
-                if text_cells or isinstance(row[key], str)
-                else row[key]
+                key: cell_from_text(key, name, row[key]) if isinstance(row[key], str) else row[key]
                 for key, name in layout.meanings
             }
         fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
         if None in fields.values():
             fields = {name: value for name, value in fields.items() if value is not None}
-        for aspect, keys in layout.raters:
-            ratings = tuple(row[key] for key in keys)
+        get = fields.get
+        if (
+            layout.has_material
+            or type(get("source")) in _LISTS
+            or type(get("context")) in _LISTS
+            or type(get("output")) in _LISTS
+        ):
+            further = [(key, name, row[key]) for key, name in layout.further]
+            keys = {name: key for key, name in layout.whole}
+            fields = put_together(fields, further, keys, self._chars)
+        for key in layout.unnamed:
+            if type(row[key]) is list:
+                self._check_unused(row, layout, fields)
+                break
+        else:
+            if layout.suspects or layout.not_shown:
+                self._check_unused(row, layout, fields)
+        for aspect, columns in layout.raters:
+            ratings = tuple(row[key] for key in columns)
             if any(rating is not None for rating in ratings):
                 fields.setdefault("annotators", {})[aspect] = ratings
         if layout.parts:
             _add_parts(fields, layout, row)
         if not self._needs_output:
             fields.setdefault("output", "")
+        elif "output" not in fields and "output" not in layout.names:
+            raise _no_output(tuple(row))
         return _validated(fields, layout)
+
+    def _check_unused(
+        self, row: Mapping[str, Any], layout: _Layout, fields: Mapping[str, Any]
+    ) -> None:
+        """Refuse material that no judge would see, and note what is known not to be shown."""
+        suspects = layout.suspects
+        for key in layout.unnamed:
+            if type(row[key]) is list and (kind := kind_of_value(row[key])):
+                suspects = {**suspects, key: kind}
+        if suspects:
+            references = fields.get("references") or ()
+            references = references if isinstance(references, list) else [references]
+            texts = [fields.get(name) for name in ("source", "context", "output")]
+            texts += [*references, *(m.content for m in fields.get("messages", ()))]
+            refuse_unused(row, suspects, "\n".join(str(text) for text in texts if text))
+        for key in layout.not_shown:
+            if says_something(row[key]):
+                self.not_shown[key] = self.not_shown.get(key, 0) + 1
 
     def gives_id(self, row: Any) -> bool:
         """Return whether the row has an id of its own."""
@@ -147,12 +221,14 @@ class FieldReader:
             sparse = {name: value for name, value in texts.items() if value}
             listed = {**sparse, "references": list(row.references)}
             return row.id not in {content_id(texts), content_id(sparse), content_id(listed)}
-        return any(
-            name == "id" and row[key] not in (None, "") for key, name in self._layout(row).whole
-        )
+        layout = self._layout(row)
+        if layout.export is not None:
+            row = layout.export(row)
+            layout = self._layout(row, exported=True)
+        return any(name == "id" and row[key] not in (None, "") for key, name in layout.whole)
 
-    def _layout(self, row: Mapping[Any, Any]) -> _Layout:
-        keys = tuple(row)
+    def _layout(self, row: Mapping[Any, Any], *, exported: bool = False) -> _Layout:
+        keys = (_EXPORTED, *row) if exported else tuple(row)
         # Rows of a file mostly have the same keys, so aliases are resolved once rather than per
         # row.
         layout = self._layouts.get(keys)
@@ -160,42 +236,69 @@ class FieldReader:
             # Rows with random keys must not fill the memory.
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
-            layout = self._layouts[keys] = self._laid_out(keys)
+            layout = self._layouts[keys] = self._laid_out(tuple(row), exported=exported)
         return layout
 
-    def _laid_out(self, keys: Iterable[Any]) -> _Layout:
-        keys = list(keys)
+    def _laid_out(self, keys: Sequence[Any], *, exported: bool) -> _Layout:
         for key in keys:
             if not isinstance(key, str):
                 raise FieldError(None, f"has the field name {key!r}, which is not text")
+        export = None if exported else reader_for(frozenset(keys) - self.fields.keys())
+        if export is not None:
+            return _Layout((), (), export=export)
         raters = self._raters(keys)
         of_raters = {key for group in raters.values() for key in group}
-        claims, meta = self._claims([key for key in keys if key not in of_raters])
+        claims, further, meta = self._claims([key for key in keys if key not in of_raters])
         self.seen.update(key for key in keys if key in self.fields)
-        if "output" not in claims and self._needs_output:
-            known = ", ".join(keys[:12]) or "none"
-            raise FieldError(
-                "output",
-                f"is missing; fields: {known}; rename one to 'output', or map it: "
-                + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
-            )
+        if self._needs_output and claims.keys().isdisjoint(_GIVE_OUTPUT):
+            raise _no_output(keys)
         whole = tuple((key, target) for target, (_, key) in claims.items() if "." not in target)
         parts = tuple(
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
-        return _Layout(whole, (*parts, *in_meta), tuple(raters.items()))  # type: ignore[arg-type]
+        kinds = {key: self._kind_of(key) for key in meta}
+        return _Layout(
+            whole,
+            (*parts, *in_meta),  # type: ignore[arg-type]
+            tuple(raters.items()),
+            tuple(further),
+            {key: kind for key, kind in kinds.items() if kind},
+            tuple(key for key, kind in kinds.items() if not kind),
+            tuple(key for key in meta if key in NOT_SHOWN),
+            bool(further) or not claims.keys().isdisjoint(_MATERIAL),
+        )
 
-    def _claims(self, keys: Sequence[str]) -> tuple[dict[str, tuple[int, str]], list[str]]:
-        """Return which column stands for each field, with its rank, and what goes into `meta`.
+    def _kind_of(self, key: str) -> str | None:
+        """Return which material a column in `meta` seems to hold; `None` if it seems to be none.
 
-        Several columns may mean one field: the clearest name wins, equals are refused, and losers
-        are kept in `meta`, so that nothing of the data is lost.
+        A second output, or a second name of the system, is another matter.
+        """
+        target = MEANING.get(key, (key, 0))[0]
+        kinds = {"source": "question", "tools_called": "tools", "passages": "context"}
+        if target in ("source", "context", "messages", "tools", "tools_called", "references"):
+            return kinds.get(target, target)
+        return None if target in NAMES else kind_of_name(key)
+
+    def _claims(
+        self, keys: Sequence[str]
+    ) -> tuple[dict[str, tuple[int, str]], list[tuple[str, str]], list[str]]:
+        """Return which column stands for each field, with its rank.
+
+        Then what else is a part of a field, and what goes into `meta`. Several columns may mean one
+        field: the clearest name wins, equals are refused, and losers are kept in `meta`, so that
+        nothing of the data is lost. All passages are taken.
         """
         claims: dict[str, tuple[int, str]] = {}
+        further: list[tuple[str, str]] = []
         meta: list[str] = []
         for key in keys:
             target, rank = self._target(key)
+            if target == "passages":
+                target = "context"
+            if target in JOINED and target in claims:
+                further.append((key, target))
+                continue
             if target == "":
                 meta.append(key)
                 continue
@@ -212,7 +315,7 @@ class FieldReader:
                     f"means {target!r}, and so does {rival[1]!r}; rename one, or choose one with "
                     "the field map",
                 )
-        return claims, meta
+        return claims, further, meta
 
     def _raters(self, keys: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """Return the columns of single raters by aspect.
@@ -250,6 +353,15 @@ class FieldReader:
         if dot and part and field in KEYED and field != "meta":
             return key, 1
         return MEANING.get(key, ("", 0))
+
+
+def _no_output(keys: Sequence[str]) -> FieldError:
+    known = ", ".join(keys[:12]) or "none"
+    return FieldError(
+        "output",
+        f"is missing; fields: {known}; rename one to 'output', or map it: "
+        + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
+    )
 
 
 def _add_parts(fields: dict[str, Any], layout: _Layout, row: Mapping[str, Any]) -> None:
@@ -294,6 +406,13 @@ def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
             # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
             if type(value) is int or (type(value) is float and value.is_integer()):
                 fields[name] = str(int(value))
+    for name in ("human", "metrics"):
+        values = fields.get(name)
+        if isinstance(values, dict) and bool in map(type, values.values()):  # yes or no
+            fields[name] = {
+                key: float(value) if isinstance(value, bool) else value
+                for key, value in values.items()
+            }
     references = fields.get("references")
     if references is not None:
         fields["references"] = (

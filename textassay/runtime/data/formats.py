@@ -200,8 +200,25 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+_LISTS = (
+    "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
+    "rows",
+)  # fmt: skip
+"""Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
+`testCases`."""
+
+
+def _listed_in(items: Any) -> Any:
+    """Return the list of a file, or those that an object holds, one after the other."""
+    if not isinstance(items, dict):
+        return items
+    inner = items.get("testRunData", items)  # DeepEval's latest run
+    lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
+    return [item for one in lists for item in one] if any(lists) else items
+
+
 class JsonList(_File):
-    """One JSON list of objects, which is read as a whole."""
+    """One JSON list of objects, or an object that holds it, which is read as a whole."""
 
     unit: Literal["line", "row"] = "row"
     is_plain = True
@@ -220,6 +237,7 @@ class JsonList(_File):
                 f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
                 f" {error.colno}"
             ) from None
+        items = _listed_in(items)
         if not isinstance(items, list):
             raise DataError(
                 f"{self.name}: is not a list of objects; a file with one object per line ends in "

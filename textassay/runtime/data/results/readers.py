@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from textassay.runtime.data.results.rows import (
+from textassay.runtime.data.exports import attached
+from textassay.runtime.data.result_rows import (
     ResultRow,
     finite_number,
     listed,
@@ -30,11 +31,15 @@ def inspect_rows(log: Mapping[str, Any]) -> Iterator[ResultRow]:
             answer = text(choices[0].get("message"))
         scores = sample.get("scores") or {}
         epoch = sample.get("epoch", 1)
+        messages = attached(sample.get("messages"), sample.get("attachments") or {})
+        # a question and its answer are no more than that
+        is_longer = isinstance(messages, list) and len(messages) > 2
         yield row(
             # Inspect repeats a sample in epochs under one id.
             id=sample["id"] if epoch == 1 else f"{sample['id']}#{epoch}",
             output=answer,
-            source=text(sample.get("input")),
+            source=None if is_longer else text(sample.get("input")),
+            messages=messages if is_longer else None,
             references=listed(sample.get("target")),
             system=output.get("model") or model,
             group=sample["id"],
@@ -123,15 +128,23 @@ def _assertion(assertion: Mapping[str, Any]) -> str:
 def deepeval_rows(run: Mapping[str, Any]) -> Iterator[ResultRow]:
     """Yield the test cases of DeepEval, from a test run's file or from `evaluate()`'s results."""
     run = run.get("testRunData", run)  # the file of the latest run wraps it
-    for at, one in enumerate(_either(run, "testCases", "test_results") or ()):
+    cases = [*(_either(run, "testCases", "test_results") or ())]
+    cases += _either(run, "conversationalTestCases", "conversational_test_cases") or ()
+    for at, one in enumerate(cases):
+        turns = one.get("turns") or None
         measured = _either(one, "metricsData", "metrics_data") or ()
         context = _either(one, "retrievalContext", "retrieval_context") or one.get("context")
         yield row(
             id=one.get("name") or f"test_case_{at}",
             output=_either(one, "actualOutput", "actual_output"),
-            source=text(one.get("input")),
-            references=listed(_either(one, "expectedOutput", "expected_output")),
-            context=text(context),
+            source=text(one.get("scenario") if turns else one.get("input")),
+            messages=turns,
+            references=listed(
+                _either(one, "expectedOutcome", "expected_outcome")
+                if turns
+                else _either(one, "expectedOutput", "expected_output")
+            ),
+            context=context if isinstance(context, list) and len(context) > 1 else text(context),
             metrics=scores_in({m.get("name", "score"): m.get("score") for m in measured}),
         )
 

@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.result_rows import ResultRow
 from textassay.runtime.data.results.readers import (
     deepeval_rows,
     inspect_rows,
     lm_eval_rows,
     promptfoo_rows,
 )
-from textassay.runtime.data.results.rows import ResultRow
 from textassay.runtime.errors import DataError, UnknownName
 
 FORMATS: dict[str, Callable[[Any], Iterable[ResultRow]]] = {
@@ -80,7 +80,7 @@ def read_results(form: str, path: str | Path) -> Imported:
         raise DataError(
             f"{path}: is not a result file of {form}: {type(error).__name__}: {error}"
         ) from error
-    rows = _unique([row for row in imported if "output" in row])
+    rows = _unique([row for row in imported if "output" in row or "messages" in row])
     if not rows:
         raise DataError(f"{path}: contains no results of {form} with a text")
     # Checked now, so that what is wrong is reported for the result file, not for a later copy of

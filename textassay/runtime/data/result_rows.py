@@ -21,6 +21,7 @@ def row(
     system: Any = None,
     group: Any = None,
     metrics: Mapping[str, float] | None = None,
+    messages: Any = None,
 ) -> ResultRow:
     """Return a row in our format without what is not there."""
     given: ResultRow = {
@@ -32,6 +33,7 @@ def row(
         "system": None if system is None else str(system),
         "group": None if group is None else str(group),
         "metrics": dict(metrics or {}),
+        "messages": messages,
     }
     return {name: value for name, value in given.items() if value not in (None, [], {}, "")}
 

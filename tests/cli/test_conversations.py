@@ -1,0 +1,100 @@
+"""Conversations on the command line: units, shortening, and every command that reads them again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.mock_server import MockServer
+from tests.cli.harness import Outcome, rows_of, textassay
+from tests.runtime.test_conversation import long_chat
+
+
+@pytest.fixture
+def chats(tmp_path: Path) -> Path:
+    """Two conversations of four turns with long results."""
+    path = tmp_path / "chats.jsonl"
+    rows = [
+        {"id": f"c{n}", "messages": long_chat(4, 8_000), "human": {"overall": bool(n)}}
+        for n in range(2)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def scored(server: MockServer, data: Path, run: Path, *more: Any) -> Outcome:
+    """Judge the conversations."""
+    judge = ("--method", "llm-score", "-a", "overall", "-m", "direct/mock", "--api-base")
+    return textassay("score", data, *judge, server.url, "-o", run, *more)
+
+
+TURNS = ["c0#turn-2", "c0#turn-4", "c1#turn-2", "c1#turn-4"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "ids"),
+    [
+        ((), ["c0", "c1"]),
+        (("--unit", "turn"), TURNS),
+        (("--unit", "call"), [f"{turn}-call-1" for turn in TURNS]),
+    ],
+)
+def test_a_unit_of_conversations_is_judged(
+    server: MockServer, chats: Path, run: Path, unit: tuple[str, ...], ids: list[str]
+) -> None:
+    outcome = scored(server, chats, run, *unit, "--set", "conversation_chars=5000")
+    assert outcome.code == 0, outcome.err
+    assert sorted(row["id"] for row in rows_of(run)) == ids
+    assert "conversations are shortened in prompts, tool results first" in outcome.err
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["spec"]["conversation_chars"] == 5000
+    assert len(manifest["data"]["notices"]) == 1
+
+
+def test_commands_read_the_turns_of_a_run_as_it_did(
+    server: MockServer, chats: Path, run: Path, tmp_path: Path
+) -> None:
+    """Resume, show and report find the same turns without being told."""
+    assert scored(server, chats, run, "--unit", "turn").code == 0
+    again = textassay("resume", run, "--api-base", server.url)
+    assert again.code == 0, again.err
+    assert len(rows_of(run)) == 4
+    shown = textassay("show", run, "c1#turn-2")
+    assert "[turn 1] user: question number 0" in shown.out
+    page = tmp_path / "report.html"
+    assert textassay("report", run, "--out", page).code == 0
+    assert "question number 0" in page.read_text()
+
+
+def test_ratings_of_turns_come_in_a_file_of_their_own(
+    server: MockServer, chats: Path, run: Path, tmp_path: Path
+) -> None:
+    """Their ids are those of the turns, and a conversation is one source."""
+    assert scored(server, chats, run, "--unit", "turn").code == 0
+    ratings = tmp_path / "ratings.jsonl"
+    lines = [
+        {"id": id, "group": id[:2], "human": {"overall": n}} for n, id in enumerate(TURNS, start=1)
+    ]
+    ratings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    outcome = textassay("meta", run, ratings, "--json", "--bootstrap", 0)
+    (row,) = json.loads(outcome.out)["rows"]
+    assert (row["n"], row["groups"]) == (4, 2)
+
+
+def test_the_answer_to_material_that_is_not_used_names_the_flag(
+    server: MockServer, run: Path, tmp_path: Path
+) -> None:
+    """Nothing is asked; with the flag, the judge is shown it."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"id": "a", "output": "x", "my_passages": ["It rained."]}\n')
+    refused = scored(server, data, run)
+    assert refused.code == 2
+    assert "such as --field my_passages=context, or leave it out: --field my_passages=meta" in (
+        " ".join(refused.err.split())
+    )
+    assert server.counters.requests == 0
+    assert scored(server, data, run, "--field", "my_passages=context").code == 0
+    assert rows_of(run)[0]["id"] == "a"

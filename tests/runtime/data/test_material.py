@@ -1,0 +1,246 @@
+"""Data sets: nothing that was meant for the judge is dropped in silence."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.runtime.data.exports import DEEPEVAL, EXPORTS, INSPECT, RAGAS_SINGLE
+from tests.runtime.data.rows import complaint, lines, read, saved
+from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
+
+
+def shown(example: Example) -> str:
+    """Return what prompts show of an example, and its references."""
+    texts = (example.source, example.context, example.output, *example.references)
+    return "\n".join(text for text in texts if text)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_rows_of_other_tools_are_understood_without_a_map(tmp_path: Path, name: str) -> None:
+    """Every passage, turn, call and result is shown, whether from memory or from a file."""
+    row, texts, output = EXPORTS[name]
+    (example,) = read([row])
+    assert example.output == output
+    assert [text for text in texts if text not in shown(example)] == []
+    assert read(saved(tmp_path, lines(row))) == [example]
+    assert read(saved(tmp_path, json.dumps([row]), "data.json")) == [example]
+
+
+def test_files_that_hold_their_list_in_an_object_are_read(tmp_path: Path) -> None:
+    """Inspect's logs and DeepEval's test runs are such files."""
+    log = {"version": 2, "status": "success", "samples": [INSPECT]}
+    (sample,) = read(saved(tmp_path, json.dumps(log), "log.json"))
+    assert (sample.id, sample.group, sample.metrics) == ("sample-1#2", "sample-1", {"match": 1.0})
+    (case,) = read(saved(tmp_path, json.dumps({"testCases": [DEEPEVAL]}), "run.json"))
+    assert len(case.passages) == 3
+
+
+def test_passages_and_messages_in_cells_of_a_csv_file(tmp_path: Path) -> None:
+    """Lists are read as JSON writes them, and as Python does, which is what Ragas writes."""
+    path = tmp_path / "ragas.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["user_input", "retrieved_contexts", "response"])
+        writer.writeheader()
+        for as_text in (str, json.dumps):
+            row = {key: RAGAS_SINGLE[key] for key in writer.fieldnames}
+            row["retrieved_contexts"] = as_text(row["retrieved_contexts"])
+            writer.writerow(row | {"response": f"{as_text.__name__}"})
+    first, second = read(path)
+    assert (
+        first.passages
+        == second.passages
+        == tuple(Passage(text=text) for text in RAGAS_SINGLE["retrieved_contexts"])
+    )
+
+
+def test_a_context_is_a_text_or_passages() -> None:
+    """Passages keep what is known of them, and stand numbered in one text."""
+    one, several = read(
+        [
+            {"output": "x", "context": "A fact."},
+            {
+                "output": "x",
+                "context": ["One.", {"id": 7, "text": "Two.", "title": "T", "score": 0.5}],
+            },
+        ]
+    )
+    assert (one.context, one.passages) == ("A fact.", ())
+    assert several.context == "[passage 1] One.\n\n[passage 2] 7 - T: Two."
+    assert several.passages[1] == Passage(text="Two.", id="7", title="T", score=0.5)
+    assert Example(output="x", context=["One."]).passages == (Passage(text="One."),)
+
+
+def test_all_columns_of_passages_are_taken() -> None:
+    """What two columns have in common is shown once."""
+    row = {"output": "x", "context": ["A.", "B."], "retrieved_contexts": ["B.", "C."]}
+    assert [passage.text for passage in read([row])[0].passages] == ["A.", "B.", "C."]
+
+
+def test_messages_are_typed_whatever_their_form() -> None:
+    """Calls keep their arguments and ids, results the call that they answer."""
+    (example,) = read([EXPORTS["anthropic"][0]])
+    call = ToolCall(name="price", arguments='{"of": "tea"}', id="u1")
+    assert example.messages == (
+        ConversationMessage(role="user", content="Price of tea?"),
+        ConversationMessage(role="assistant", content="One moment.", calls=(call,)),
+        ConversationMessage(role="tool", content="2 pounds", call_id="u1"),
+        ConversationMessage(role="assistant", content="It costs 2 pounds."),
+    )
+    assert Example(**example.model_dump()) == example
+    from_rows, from_examples = Examples([EXPORTS["anthropic"][0]]), Examples([example])
+    assert from_rows.check().digest == from_examples.check().digest
+
+
+def test_an_image_is_named_where_it_stood() -> None:
+    """Without its bytes."""
+    parts = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+    ]
+    (example,) = read([{"messages": [{"role": "user", "content": parts}], "output": "A cat."}])
+    assert "[image: data:image/png;base64]\n[image: https://example.org/cat.png]" in str(
+        example.source
+    )
+
+
+UNUSED = [
+    ({"output": "x", "source": "s", "question": "Why not?"}, "question", "question"),
+    ({"output": "x", "my_passages": ["One passage."]}, "my_passages", "context"),
+    ({"output": "x", "KnowledgeBase": "All of it."}, "KnowledgeBase", "context"),
+    ({"output": "x", "docs2": [{"page_content": "A page."}]}, "docs2", "context"),
+    ({"output": "x", "log": [{"role": "user", "content": "Hi"}]}, "log", "messages"),
+    ({"output": "x", "hits": [{"text": "A hit.", "score": 1}]}, "hits", "context"),
+    ({"output": "x", "session_transcript": "A: hi"}, "session_transcript", "messages"),
+    ({"output": "x", "references": ["r"], "reference": "q"}, "reference", "references"),
+    ({"output": "x", "gold_answer_text": "r"}, "gold_answer_text", "references"),
+    ({"output": "x", "tool_outputs": ["4 hits"]}, "tool_outputs", "tools"),
+]
+
+
+@pytest.mark.parametrize(("row", "field", "kind"), UNUSED)
+def test_material_that_would_not_be_shown_is_refused(
+    row: dict[str, Any], field: str, kind: str
+) -> None:
+    """The error says how to use it, and how to leave it out."""
+    message = complaint([row])
+    assert message.startswith(f"list, row 1, field {field!r}: looks like {kind} and would not be")
+    assert f'fields={{"{field}": "meta"}}' in message
+    assert read([row], **{field: "meta"})[0].meta[field] == row[field]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"context_id": "c 1", "question_type": "why so", "prompt_tokens": 12, "n_documents": 3},
+        {"context_recall": 0.5, "retrieval": None, "history": [], "documents": "", "tools": []},
+        {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference_main": "b"},
+        {"expected_tools": [{"name": "f"}], "rubric": ["be kind"], "note": ["a", "b"]},
+        {"source": "s", "document": "doc-17", "retrieved": ["d1", "d2"]},
+        {"text": "other text", "model": "m", "tags": [{"name": "a"}]},
+    ],
+)
+def test_what_is_no_material_or_shown_already_is_kept_in_meta(row: dict[str, Any]) -> None:
+    """Codes, numbers, empty fields, and texts that stand in one that is shown."""
+    assert read([{"output": "x", **row}])[0].output == "x"
+
+
+def test_a_run_says_what_no_judge_is_shown() -> None:
+    """What is known of other tools to be for other purposes is kept, and told."""
+    info = Examples([{"output": "x", "expected_tools": ["f"]}, {"output": "y"}]).check()
+    assert info.not_shown == {"expected_tools": 1}
+    assert info.notices == ("expected_tools of 1 rows is kept in meta and shown to no judge",)
+
+
+WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",
+         "history", "tools", "reference", "ground_truth", "retrieved", "evidence",
+         "user_input"]  # fmt: skip
+AROUND = ["", "my", "final", "rag", "all"]
+TEXT = st.text("abcdefgh ", min_size=3, max_size=20).map(lambda text: f"zq {text} qz")
+SHAPES = st.one_of(
+    TEXT,
+    st.lists(TEXT, min_size=1, max_size=3),
+    st.lists(st.fixed_dictionaries({"text": TEXT, "id": st.integers()}), min_size=1, max_size=3),
+    st.lists(
+        st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant"]), "content": TEXT}),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+@given(
+    names=st.lists(
+        st.tuples(st.sampled_from(AROUND), st.sampled_from(WORDS), st.sampled_from(AROUND)).map(
+            lambda parts: "_".join(part for part in parts if part)
+        ),
+        min_size=1,
+        max_size=3,
+        unique=True,
+    ),
+    camel=st.booleans(),
+    values=st.lists(SHAPES, min_size=3, max_size=3),
+)
+def test_no_material_is_unused_in_silence(names: list[str], camel: bool, values: list[Any]) -> None:
+    """Whatever it is called and however it is written: it is shown, or refused."""
+    if camel:
+        names = [
+            first + "".join(map(str.title, rest)) for first, *rest in (n.split("_") for n in names)
+        ]
+    row = dict(zip(names, values, strict=False))
+    try:
+        (example,) = Examples([{"output": "o", **row}])
+    except DataError:
+        return
+    visible = shown(example)
+    for value in row.values():
+        for text in texts_in(value):
+            assert text in visible
+
+
+def texts_in(value: Any) -> list[str]:
+    """Return the texts of a value of `SHAPES`."""
+    if isinstance(value, str):
+        return [value]
+    items = [
+        item if isinstance(item, str) else item.get("text", item.get("content")) for item in value
+    ]
+    return [str(item) for item in items]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2)
+    | st.dictionaries(
+        st.sampled_from(
+            ["role", "content", "type", "text", "message", "tool_calls", "function", "name",
+             "arguments", "data", "kwargs", "lc", "choices", "completion", "value", "document",
+             "documents", "input_messages", "tools", "parts", "id", "error", "query"]
+        ),
+        inner,
+        max_size=3,
+    ),
+    max_leaves=8,
+)  # fmt: skip
+KEYS = ["id", "input", "output", "messages", "target", "scores", "context", "tools", "turns",
+        "tools_called", "actual_output", "retrieval_context", "llm.input_messages", "llm.tools",
+        "input.value", "retrieval.documents", "attributes", "llm.output_messages.0.message",
+        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch"]  # fmt: skip
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=8))
+def test_whatever_a_row_holds_it_is_read_or_refused(row: dict[str, Any]) -> None:
+    """Rows that are nearly those of another tool, too: nothing else is raised."""
+    with contextlib.suppress(DataError):
+        list(Examples([row]))

@@ -1,0 +1,346 @@
+"""Reads messages and passages as other tools write them.
+
+Understood are the forms of OpenAI (chat and responses), Anthropic, Inspect, Ragas, LangChain,
+DeepEval's turns, OpenInference, Gemini and ShareGPT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall, as_json_text
+
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "gpt": "assistant",
+    "bot": "assistant",
+    "chatbot": "assistant",
+    "developer": "system",
+    "function": "tool",
+}
+_LANGCHAIN = {"Human": "user", "AI": "assistant", "System": "system", "Tool": "tool"}
+_TYPES = frozenset({"human", "ai", "tool", "system", "function"})
+_SPEAKER = ("role", "from", "speaker", "author")
+_TEXT = ("content", "value", "text", "parts", "message", "utterance")
+_PASSAGE_TEXT = (
+    "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet", "document",
+)  # fmt: skip
+_PASSAGE_ID = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
+_PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
+
+
+def looks_like_messages(value: Any) -> bool:
+    """Return whether a value is a list of messages, in any of the forms that are understood."""
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(item, ConversationMessage) or _is_message(item) for item in value)
+    )
+
+
+def looks_like_passages(value: Any) -> bool:
+    """Return whether a value is a list of passages: texts, or objects with a text."""
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(_passage_text(item) is not None for item in value)
+    )
+
+
+def read_messages(value: Any) -> tuple[ConversationMessage, ...]:
+    """Return a list of messages, typed.
+
+    Raises:
+        ValueError: One of them is in no form that is understood; says which.
+    """
+    if not isinstance(value, list | tuple):
+        raise ValueError("should be a list of messages, each with a role and its content")
+    messages: list[ConversationMessage] = []
+    for number, item in enumerate(value, start=1):
+        if isinstance(item, ConversationMessage):
+            messages.append(item)
+            continue
+        if not isinstance(item, Mapping) or not _is_message(item):
+            raise ValueError(
+                f"message {number} should be an object with a role and its content, in the form of"
+                f" OpenAI, Inspect, Ragas, LangChain or DeepEval, not {_short(item)}"
+            )
+        messages += _messages_of(item)
+    return tuple(messages)
+
+
+def read_passages(value: Any) -> tuple[Passage, ...]:
+    """Return passages: a text, a list of texts, or of objects with text, id, title and score.
+
+    Raises:
+        ValueError: One of them has no text; says which.
+    """
+    items = [value] if isinstance(value, str | Mapping | Passage) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"should be a text or a list of passages, not {_short(value)}")
+    passages: list[Passage] = []
+    for number, item in enumerate(items, start=1):
+        text = _passage_text(item)
+        if text is None:
+            raise ValueError(
+                f"passage {number} should be a text, or an object with a text, not {_short(item)}"
+            )
+        if isinstance(item, Passage):
+            passages.append(item)
+        elif text.strip():
+            passages.append(_passage(item, text))
+    return tuple(passages)
+
+
+def read_tools(value: Any) -> str:
+    """Return definitions of tools as the text of a system message.
+
+    Raises:
+        ValueError: It is no list of tools.
+    """
+    if isinstance(value, str):
+        return f"Tools:\n{value}"
+    items = [value] if isinstance(value, Mapping) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError(f"should be a list of tools, not {_short(value)}")
+    lines = []
+    for item in items:
+        tool = _inner(item, "tool")
+        tool = _inner(tool, "function") if isinstance(tool, Mapping) else tool
+        if not isinstance(tool, Mapping) or "name" not in tool:
+            lines.append(f"- {as_json_text(item)}")
+            continue
+        rest = {k: v for k, v in tool.items() if k not in ("name", "description", "type")}
+        about = f": {tool['description']}" if tool.get("description") else ""
+        lines.append(f"- {tool['name']}{about}{f' {as_json_text(rest)}' if rest else ''}")
+    return "\n".join(["Tools:", *lines])
+
+
+def message_text(content: Any) -> str:
+    """Return the text of a message's content: a text, or parts.
+
+    Thoughts are no part of what was said; an image or a file is named where it stands.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _part_text(content)
+    if isinstance(content, list | tuple):
+        return "\n".join(text for part in content if (text := message_text(part)))
+    return as_json_text(content)
+
+
+def _inner(item: Any, name: str) -> Any:
+    """Return what an object wraps under a name, or the object."""
+    if isinstance(item, Mapping) and isinstance(item.get(name), Mapping):
+        return item[name]
+    return item
+
+
+def _is_message(item: Any) -> bool:
+    if not isinstance(item, Mapping):
+        return False
+    item = _inner(item, "message")
+    if any(isinstance(item.get(name), str) for name in _SPEAKER):
+        return any(name in item for name in (*_TEXT, "tool_calls", "function_call", "contents"))
+    kind = str(item.get("type"))
+    if kind in _TYPES:
+        return "content" in item or isinstance(item.get("data"), Mapping)
+    if kind in ("function_call", "function_call_output", "reasoning"):
+        return True
+    return "lc" in item and isinstance(item.get("kwargs"), Mapping)
+
+
+def _messages_of(item: Mapping[str, Any]) -> list[ConversationMessage]:
+    """Return the messages that one object stands for, mostly one."""
+    item = _inner(item, "message")
+    kind = item.get("type")
+    if kind == "reasoning" and "role" not in item:
+        return []
+    if kind == "function_call":  # of OpenAI's responses
+        call = ToolCall(
+            name=str(item.get("name", "")),
+            arguments=as_json_text(item.get("arguments")),
+            id=_text_or_none(item.get("call_id") or item.get("id")),
+        )
+        return [ConversationMessage(role="assistant", calls=(call,))]
+    if kind == "function_call_output":
+        output, answered = message_text(item.get("output")), _text_or_none(item.get("call_id"))
+        return [ConversationMessage(role="tool", content=output, call_id=answered)]
+    role, item = _role_and_fields(item)
+    content = next((item[name] for name in _TEXT if item.get(name) is not None), None)
+    content = item.get("contents") if content is None else content  # OpenInference
+    parts = content if isinstance(content, list | tuple) else ()
+    results = [part for part in parts if _kind(part) in ("tool_result", "function_response")]
+    messages = [_result_part(part) for part in results]
+    calls = [*_calls(item), *_called_parts(parts)]
+    text = message_text([part for part in parts if part not in results] if results else content)
+    error = item.get("error")
+    if role == "tool" and error:
+        message = error.get("message") if isinstance(error, Mapping) else error
+        text = "\n".join(part for part in (text, f"error: {message}") if part)
+    if messages and not text.strip() and not calls:
+        return messages
+    call_id = item.get("tool_call_id", item.get("call_id"))
+    tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
+    names = ("retrieval_context", "retrievalContext", "passages")
+    passages = next((item[name] for name in names if item.get(name)), None)
+    whole = ConversationMessage(
+        role=role,
+        content=text,
+        name=_text_or_none(tool_name),
+        calls=tuple(call for call, _ in calls),
+        call_id=_text_or_none(call_id) if role == "tool" else None,
+        passages=read_passages(passages) if passages else (),
+    )
+    answers = [
+        ConversationMessage(role="tool", content=result, name=call.name, call_id=call.id)
+        for call, result in calls
+        if result is not None
+    ]
+    if answers and text.strip():
+        # a turn that gives its calls with their results says its text after them
+        calling = whole.model_copy(update={"content": ""})
+        closing = whole.model_copy(update={"calls": (), "passages": ()})
+        return [*messages, calling, *answers, closing]
+    return [*messages, whole, *answers]
+
+
+def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    if "lc" in item and isinstance(item.get("kwargs"), Mapping):
+        path = item.get("id")
+        name = str(path[-1]) if isinstance(path, Sequence) and path else ""
+        role = next((ours for start, ours in _LANGCHAIN.items() if name.startswith(start)), "user")
+        return role, item["kwargs"]
+    spoken = next((item[name] for name in _SPEAKER if isinstance(item.get(name), str)), None)
+    role = str(spoken if spoken is not None else item.get("type", "user"))
+    if isinstance(item.get("data"), Mapping):  # LangChain's messages_to_dict
+        item = item["data"]
+    return _ROLES.get(role.lower(), role.lower()) or "user", item
+
+
+def _calls(item: Mapping[str, Any]) -> list[tuple[ToolCall, str | None]]:
+    """Return the calls of a message, each with its result if it is given with it."""
+    names = ("tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called")
+    given = [call for name in names for call in item.get(name) or ()]
+    if isinstance(item.get("function_call"), Mapping):
+        given.append(item["function_call"])
+    return [read_call(call) for call in given if isinstance(call, Mapping)]
+
+
+def read_call(call: Mapping[str, Any]) -> tuple[ToolCall, str | None]:
+    """Return a call of a tool, and its result if it is given with it."""
+    call = _inner(call, "tool_call")
+    function = call.get("function")
+    inner = function if isinstance(function, Mapping) else call
+    name = inner.get("name") or (function if isinstance(function, str) else "")
+    names = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
+    arguments = next((inner[key] for key in names if inner.get(key) is not None), None)
+    output = call.get("output", call.get("result"))
+    return (
+        ToolCall(
+            name=str(name),
+            arguments=as_json_text(arguments),
+            id=_text_or_none(call.get("id") or call.get("tool_call_id")),
+        ),
+        None if output is None else message_text(output),
+    )
+
+
+def _called_parts(parts: Iterable[Any]) -> list[tuple[ToolCall, str | None]]:
+    """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
+    called = [part for part in parts if _kind(part) in ("tool_use", "function_call", "tool_call")]
+    return [read_call(_inner(part, "functionCall")) for part in called]
+
+
+def _result_part(part: Mapping[str, Any]) -> ConversationMessage:
+    part = _inner(part, "functionResponse")
+    content = part.get("content", part.get("response"))
+    call_id = part.get("tool_use_id") or part.get("tool_call_id")
+    is_object = isinstance(content, Mapping)
+    return ConversationMessage(
+        role="tool",
+        content=as_json_text(content) if is_object else message_text(content),
+        name=_text_or_none(part.get("name")),
+        call_id=_text_or_none(call_id),
+    )
+
+
+def _kind(part: Any) -> str:
+    if not isinstance(part, Mapping):
+        return ""
+    if "functionCall" in part:  # Gemini's parts have no type
+        return "function_call"
+    if "functionResponse" in part:
+        return "function_response"
+    return str(part.get("type", ""))
+
+
+def _part_text(part: Mapping[str, Any]) -> str:
+    part = _inner(part, "message_content")  # OpenInference
+    kind = _kind(part)
+    if kind in ("tool_use", "function_call", "tool_call", "tool_result", "function_response"):
+        return ""
+    if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
+        return ""
+    for name in ("text", "content", "refusal", "transcript"):
+        if name in part and part[name] is not None:
+            return message_text(part[name])
+    if not kind:
+        return as_json_text(part)
+    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(part)}]"
+
+
+def _reference(part: Mapping[str, Any]) -> str:
+    """Return what names an image or a file, without its bytes."""
+    for value in part.values():
+        inner = next(iter(value.values()), "") if isinstance(value, Mapping) and value else value
+        if isinstance(inner, str) and inner != part.get("type"):
+            return inner.partition(",")[0] if inner.startswith("data:") else inner[:200]
+    return "not shown"
+
+
+def _passage_text(item: Any) -> str | None:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Passage):
+        return item.text
+    if not isinstance(item, Mapping):
+        return None
+    item = _inner(item, "document")
+    return next((item[key] for key in _PASSAGE_TEXT if isinstance(item.get(key), str)), None)
+
+
+def _passage(item: Any, text: str) -> Passage:
+    if not isinstance(item, Mapping):
+        return Passage(text=text)
+    item = _inner(item, "document")
+    metadata = item.get("metadata")
+    about = {**(metadata if isinstance(metadata, Mapping) else {}), **item}
+    score = next((about[key] for key in _PASSAGE_SCORE if _is_number(about.get(key))), None)
+    name = next((about[key] for key in _PASSAGE_ID if about.get(key) not in (None, "")), None)
+    title = about.get("title")
+    return Passage(
+        text=text,
+        id=_text_or_none(name),
+        title=title if isinstance(title, str) and title else None,
+        score=None if score is None else float(score),
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None or isinstance(value, list | dict) else str(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

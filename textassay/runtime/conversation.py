@@ -1,0 +1,308 @@
+"""Conversations and passages: typed, numbered, and as the text that judges and people are shown.
+
+A turn is all that one side says and does before the other side speaks; the calls of tools in it,
+their results and the passages that were retrieved for it are numbered within it. Judges see these
+numbers, and evidence names them (`turn 4, call 2`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CONVERSATION_CHARS = 100_000
+"""Characters of a conversation that a judge is shown, unless the run says otherwise."""
+LEAST_CHARS = 1_000
+"""Smallest number of characters that may be set."""
+ANSWER_BELOW = "(the text to judge, which is given below)"
+"""Stands in a conversation where its output was."""
+
+_HEADER = re.compile(r"^(\[(?:turn|system|passage)\b)", re.MULTILINE)
+
+Kind = Literal["system", "text", "call", "result", "passage"]
+_SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
+    (frozenset({"result"}), 200, "tool results"),
+    (frozenset({"result", "passage", "call"}), 0, "tool results, calls and passages"),
+    (frozenset({"result", "passage", "call", "text", "system"}), 0, "messages and tool results"),
+)
+"""What is shortened and to how many characters each at least: the first as long as it suffices."""
+
+
+class _Material(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Passage(_Material):
+    """One of the texts that an output was made from, such as a retrieved document."""
+
+    text: str
+    """What it says."""
+    id: str | None = None
+    """Its name where it was retrieved from."""
+    title: str | None = None
+    """Its title."""
+    score: float | None = None
+    """How relevant the retriever found it; not shown to judges."""
+
+
+class ToolCall(_Material):
+    """A call of a tool by an assistant."""
+
+    name: str
+    """The tool."""
+    arguments: str = ""
+    """What it was called with, mostly a JSON object."""
+    id: str | None = None
+    """What its result refers to."""
+
+
+class ConversationMessage(_Material):
+    """One message of a conversation."""
+
+    role: str = Field(min_length=1)
+    """`system`, `user`, `assistant` or `tool`; any other name is another speaker."""
+    content: str = ""
+    """What it says."""
+    name: str | None = None
+    """Who says it, or which tool answers."""
+    calls: tuple[ToolCall, ...] = ()
+    """Tools that an assistant calls, after what it says."""
+    call_id: str | None = None
+    """The call that a tool answers."""
+    passages: tuple[Passage, ...] = ()
+    """What was retrieved for an assistant's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a conversation or a context that a judge can quote.
+
+    Attributes:
+        name: What evidence calls it, such as `turn 4, call 2`.
+        text: What it says.
+        kind: What it is.
+        speaker: Who says it.
+        message: Index of the message that it is of.
+        turn: Number of the turn, from 1; 0 for what stands outside of turns.
+        call: Number of the call within the turn, from 1; 0 for what is no call.
+    """
+
+    name: str
+    text: str
+    kind: Kind
+    speaker: str = ""
+    message: int = 0
+    turn: int = 0
+    call: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The piece with its number, as judges see it."""
+        # a line of a text may not pass for the beginning of another piece
+        text = _HEADER.sub(r"\\\1", self.text)
+        return f"[{self.name}]{f' {self.speaker}:' if self.speaker else ''} {text}"
+
+
+def passage_pieces(passages: Iterable[Passage], prefix: str = "") -> list[Piece]:
+    """Return passages as numbered pieces."""
+    return [
+        Piece(
+            f"{prefix}passage {number}",
+            passage.text,
+            "passage",
+            " - ".join(part for part in (passage.id, passage.title) if part),
+        )
+        for number, passage in enumerate(passages, start=1)
+    ]
+
+
+def passages_text(passages: Iterable[Passage]) -> str:
+    """Return passages as one text, numbered."""
+    return "\n\n".join(piece.shown for piece in passage_pieces(passages))
+
+
+def is_assistant(message: ConversationMessage) -> bool:
+    """Return whether a message is the judged side's, or a result that it asked for."""
+    return message.role in ("assistant", "tool")
+
+
+def conversation_pieces(messages: Sequence[ConversationMessage]) -> list[Piece]:
+    """Return a conversation as numbered pieces, in order."""
+    pieces: list[Piece] = []
+    turn, side = 0, ""
+    numbers: dict[str, tuple[int, int]] = {}
+    waiting: list[tuple[int, int]] = []
+    calls = passages = 0
+    for at, message in enumerate(messages):
+        if message.role == "system":
+            speaker = message.name or ""
+            pieces.append(Piece("system", message.content, "system", speaker, at))
+            continue
+        speaking = "assistant" if is_assistant(message) else message.role
+        if speaking != side:
+            turn, side, calls, passages = turn + 1, speaking, 0, 0
+            waiting = []
+        name = f"turn {turn}"
+        for piece in passage_pieces(message.passages):
+            passages += 1
+            numbered = f"{name}, passage {passages}"
+            pieces.append(replace(piece, name=numbered, message=at, turn=turn))
+        if message.role == "tool":
+            place = numbers.get(message.call_id or "")
+            place = place or (waiting[0] if waiting else (turn, 0))
+            if place in waiting:
+                waiting.remove(place)
+            call = f"turn {place[0]}, call {place[1]}, result" if place[1] else f"{name}, result"
+            pieces.append(
+                Piece(call, message.content, "result", message.name or "", at, turn, place[1])
+            )
+            continue
+        if message.content.strip():
+            speaker = message.role if message.name is None else f"{message.role} {message.name}"
+            pieces.append(Piece(name, message.content, "text", speaker, at, turn))
+        for called in message.calls:
+            calls += 1
+            if called.id is not None:
+                numbers[called.id] = (turn, calls)
+            waiting.append((turn, calls))
+            text = f"{called.name}({called.arguments})"
+            pieces.append(Piece(f"{name}, call {calls}", text, "call", "", at, turn, calls))
+    return pieces
+
+
+def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:
+    """Return the last piece by the assistant that says what is judged, if there is one."""
+    judged = output.strip()
+    found = (
+        piece
+        for piece in reversed(pieces)
+        if piece.text.strip() == judged
+        and (piece.kind == "call" or (piece.kind == "text" and piece.speaker[:9] == "assistant"))
+    )
+    return next(found, None) if judged else None
+
+
+def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
+    """Return what the assistant said last; `None` if it never did."""
+    contents = (
+        m.content for m in reversed(messages) if m.role == "assistant" and m.content.strip()
+    )
+    return next(contents, None)
+
+
+def conversation_text(
+    messages: Sequence[ConversationMessage], output: str = "", chars: int = CONVERSATION_CHARS
+) -> str:
+    """Return a conversation as one text, numbered by turn and call.
+
+    Where it is longer than `chars`, tool results are shortened first, then what else is long, and
+    both the first line and the places say so.
+
+    Args:
+        messages: The conversation.
+        output: What is judged; if it is a message, its place refers to it.
+        chars: Longest text.
+    """
+    pieces = conversation_pieces(messages)
+    answer = answer_piece(pieces, output)
+    shown = [replace(p, text=ANSWER_BELOW) if p is answer else p for p in pieces]
+    turns = max((piece.turn for piece in pieces), default=0)
+    heading = _heading(turns)
+    whole = "\n\n".join([heading, *(piece.shown for piece in shown)])
+    if len(whole) <= chars:
+        return whole
+    limits, what = _limits(shown, chars - len(heading) - 100)  # the heading says what is left out
+    shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
+    left_out = sum(_left_out(piece, limits.get(piece.kind)) for piece in shown)
+    heading += f" Shortened: {left_out:,} characters of {what} are left out, where it says so."
+    return "\n\n".join([heading, *(piece.shown for piece in shortened)])
+
+
+def has_conversation(text: str | None, messages: Sequence[ConversationMessage]) -> bool:
+    """Return whether a text holds the conversation already."""
+    turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
+    return text is not None and _heading(turns) in text
+
+
+def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> str:
+    """Return what a source says before the text of its conversation."""
+    if text is None or not messages:
+        return text or ""
+    turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
+    return text.rpartition(_heading(turns))[0].strip()
+
+
+def is_shortened(text: str | None) -> bool:
+    """Return whether something of a conversation was left out of its text."""
+    return text is not None and "characters left out ...]" in text
+
+
+def _heading(turns: int) -> str:
+    return f"A conversation of {turns} turn{'' if turns == 1 else 's'}, numbered."
+
+
+def _limits(pieces: Sequence[Piece], room: int) -> tuple[dict[Kind, int], str]:
+    """Return the characters that are kept of each piece by kind, and what is shortened."""
+    around = sum(len(piece.shown) - len(piece.text) + 2 for piece in pieces)
+    longest = max(len(piece.text) for piece in pieces)
+    limits: dict[Kind, int] = {}
+    shortened = ""
+    for kinds, least, what in _SHORTENED:
+
+        def fits(most: int, kinds: frozenset[Kind] = kinds) -> bool:
+            kept = (_kept(piece, most if piece.kind in kinds else None) for piece in pieces)
+            return around + sum(kept) <= room
+
+        most = _largest(fits, least, longest)
+        limits, shortened = dict.fromkeys(kinds, most or 0), what
+        if most is not None:
+            break
+    return limits, shortened
+
+
+def _largest(fits: Callable[[int], bool], low: int, high: int) -> int | None:
+    """Return the largest number from `low` to `high` that fits; `None` if none does."""
+    if not fits(low):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _left_out(piece: Piece, most: int | None) -> int:
+    """Return how many characters of a piece are left out: none if that would save nothing."""
+    left_out = 0 if most is None else len(piece.text) - most
+    return left_out if left_out > len(_marker(left_out)) else 0
+
+
+def _kept(piece: Piece, most: int | None) -> int:
+    left_out = _left_out(piece, most)
+    return len(piece.text) - left_out + (len(_marker(left_out)) if left_out else 0)
+
+
+def _marker(left_out: int) -> str:
+    return f" [... {left_out:,} characters left out ...] "
+
+
+def _cut(piece: Piece, most: int | None) -> Piece:
+    """Return a piece with the beginning and the end of its text."""
+    left_out = _left_out(piece, most)
+    if not left_out:
+        return piece
+    kept = len(piece.text) - left_out
+    head = kept - kept // 3
+    text = piece.text[:head] + _marker(left_out) + piece.text[head + left_out :]
+    return replace(piece, text=text)
+
+
+def as_json_text(value: Any) -> str:
+    """Return arguments or a result of a tool as text."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False)

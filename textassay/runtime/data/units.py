@@ -1,0 +1,110 @@
+"""What is judged of a conversation: all of it, each turn of the assistant, or each call of a tool.
+
+Turns and calls of one conversation are not independent, so they share a `group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, get_args
+
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    Piece,
+    conversation_pieces,
+    conversation_text,
+    passages_text,
+    source_beside,
+)
+from textassay.runtime.data.cells import FieldError
+from textassay.runtime.messages import Example
+
+Unit = Literal["conversation", "turn", "call"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+
+def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
+    """Yield the turns or calls of a conversation, each with all that came before it.
+
+    The group is the conversation's own, since conversations of one group depend on each other as
+    well, or else the conversation. Ratings and recorded scores are of the whole conversation, so
+    turns and calls have none.
+
+    Args:
+        example: A conversation.
+        unit: What becomes an example.
+        chars: Longest text of a history.
+
+    Raises:
+        FieldError: It is no conversation.
+    """
+    if unit == "conversation":
+        yield example
+        return
+    if not example.messages:
+        raise FieldError("messages", f"are missing; the unit {unit} is a part of a conversation")
+    pieces = conversation_pieces(example.messages)
+    given = source_beside(example.source, example.messages)
+    for last, output, name in _turns(pieces) if unit == "turn" else _calls(pieces):
+        history = _history(example.messages, last, pieces)
+        passages = example.passages or _passages(example.messages, pieces, last.turn)
+        is_end = unit == "turn" and last.turn == _last_turn(pieces)
+        text = conversation_text(history, output, chars)
+        yield example.model_copy(
+            update={
+                "id": f"{example.id}#{name}",
+                "output": output,
+                "source": f"{given}\n\n{text}" if given else text,
+                "context": example.context or passages_text(passages) or None,
+                "passages": passages,
+                "messages": history,
+                "references": example.references if is_end else (),
+                "group": example.id if example.group is None else example.group,
+                "human": {},
+                "annotators": {},
+                "metrics": {},
+                "meta": {**example.meta, "conversation": example.id},
+            }
+        )
+
+
+def _turns(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    """Yield the last piece, the output and the name of each turn of the assistant."""
+    for number in range(1, _last_turn(pieces) + 1):
+        own = [piece for piece in pieces if piece.turn == number]
+        spoken = [p for p in own if p.kind == "text" and p.speaker.startswith("assistant")]
+        calls = [p.text for p in own if p.kind == "call"]
+        if spoken:
+            yield own[-1], spoken[-1].text, f"turn-{number}"
+        elif calls:  # it acted without a word
+            yield own[-1], "\n".join(calls), f"turn-{number}"
+
+
+def _calls(pieces: Sequence[Piece]) -> Iterator[tuple[Piece, str, str]]:
+    for piece in pieces:
+        if piece.kind == "call":
+            yield piece, piece.text, f"turn-{piece.turn}-call-{piece.call}"
+
+
+def _last_turn(pieces: Sequence[Piece]) -> int:
+    return max((piece.turn for piece in pieces), default=0)
+
+
+def _history(
+    messages: Sequence[ConversationMessage], last: Piece, pieces: Sequence[Piece]
+) -> tuple[ConversationMessage, ...]:
+    """Return the messages up to a piece, which is the last of its message or a call."""
+    *before, message = messages[: last.message + 1]
+    if last.kind == "call":
+        first = next(p.call for p in pieces if p.message == last.message and p.kind == "call")
+        update: dict[str, Any] = {"calls": message.calls[: last.call - first + 1]}
+        message = message.model_copy(update=update)
+    return (*before, message)
+
+
+def _passages(
+    messages: Sequence[ConversationMessage], pieces: Sequence[Piece], turn: int
+) -> tuple[Any, ...]:
+    """Return what was retrieved for a turn."""
+    own = dict.fromkeys(piece.message for piece in pieces if piece.turn == turn)
+    return tuple(passage for at in own for passage in messages[at].passages)
