@@ -20,7 +20,8 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "cluster": {"garbage", "runtime", "evaluation"},
+    "workers": {"garbage", "runtime", "evaluation"},
+    "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
@@ -58,7 +59,7 @@ ALLOWED = {
         "listening",
         "garbage",
     }
-    | {"demo", "annotate", "stress", "cluster"},
+    | {"demo", "annotate", "stress", "workers"},
     "annotate": {"listening", "runtime", "meta", "agents"},
     "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"}
     | {"stress"},
@@ -81,7 +82,7 @@ ONLY_THERE = {
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
     "redis": "textassay/runtime/storage/redis.py",
-    "ray": "textassay/cluster/ray_crew.py",
+    "ray": "textassay/workers/ray.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.

@@ -39,7 +39,7 @@ from textassay.runtime.settings import (
 from textassay.runtime.storage.run_files import read_manifest
 
 if TYPE_CHECKING:
-    from textassay.cluster.request import Cluster
+    from textassay.workers.run import Cluster
 
 LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
@@ -142,7 +142,7 @@ def _cluster(flags: Mapping[str, Any]) -> Cluster | None:
         raise ConfigurationError(
             "--cluster and --processes exclude each other; --workers N sets the number of workers"
         )
-    from textassay.cluster.request import Cluster  # few runs are on one
+    from textassay.workers.run import Cluster  # few runs are on one
 
     return Cluster.parse(str(given), flags.get("workers"))
 

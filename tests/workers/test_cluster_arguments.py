@@ -11,9 +11,6 @@ import pytest
 from tests.cli.harness import textassay
 from tests.cli.test_shards import flags
 from textassay import cluster
-from textassay.cluster.messages import Failed
-from textassay.cluster.ray_crew import CONNECT_ATTEMPTS, ray_cluster
-from textassay.cluster.request import Cluster, most_workers
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import (
     BudgetReached,
@@ -26,6 +23,9 @@ from textassay.runtime.errors import (
     parameter,
 )
 from textassay.runtime.settings import Settings
+from textassay.workers.protocol import Failed
+from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
+from textassay.workers.run import Cluster, most_workers
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch,
         monkeypatch.setitem(sys.modules, name, ray)
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        connected = ray_cluster(address, workers=None, local=False, threads=None)
+        connected = ray_workers(address, workers=None, local=False, threads=None)
         if deaths < CONNECT_ATTEMPTS:
             async with connected:
                 assert ray.deaths == -1

@@ -7,11 +7,28 @@ Knows nothing of how it is reached: its methods are called by the process that h
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
+import shutil
+import sys
+import tempfile
 import traceback
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from textassay.cluster.messages import (
+import filelock
+
+from textassay.evaluation.feed import Feed
+from textassay.evaluation.opening import open_store
+from textassay.evaluation.session import Session, open_session, workers_of
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.storage.answers import AnswerStore, StoreInfo
+from textassay.runtime.storage.run_files import ANSWERS, score_row
+from textassay.version import __version__
+from textassay.workers.protocol import (
     NO_PROGRESS,
     Ended,
     Failed,
@@ -22,15 +39,6 @@ from textassay.cluster.messages import (
     Report,
     Rows,
 )
-from textassay.cluster.scratch import scratch_folder
-from textassay.evaluation.feed import Feed
-from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import Session, open_session, workers_of
-from textassay.runtime.errors import TextassayError
-from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.storage.answers import AnswerStore, StoreInfo
-from textassay.runtime.storage.run_files import ANSWERS, score_row
-from textassay.version import __version__
 
 REPORT_SECONDS = 0.25
 """Time between two reports at most."""
@@ -67,7 +75,7 @@ class Recording:
         return self._wrapped.info()
 
 
-class Worker:
+class WorkerSession:
     """Judges the examples that it is sent, until it is to finish or something stops it."""
 
     def __init__(self) -> None:
@@ -210,3 +218,46 @@ def _opened(session: Session, job: Job) -> Opened:
         signature=session.method.signature,
         in_work=workers_of(job.settings, session.connected),
     )
+
+
+PREFIX = "textassay-worker-"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make an empty folder that is removed at the end of the block.
+
+    A worker that is killed, or whose node dies, cannot remove its folder. So each holds a lock
+    next to its folder, which the operating system releases, and removes folders whose lock is free.
+
+    Yields:
+        The folder, which only this user can read.
+    """
+    parent = Path(tempfile.gettempdir())
+    for left in parent.glob(f"{PREFIX}*.lock"):
+        _remove_if_abandoned(left)
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    # before the folder exists, so that no other worker ever sees it without a lock
+    with _lock(folder.with_suffix(".lock")) as lock:
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()
+
+
+def _remove_if_abandoned(place: Path) -> None:
+    # whoever removed it first, or a folder that another user left, is none of our business
+    with suppress(OSError, filelock.Timeout):
+        if sys.platform != "win32" and place.lstat().st_uid != os.getuid():
+            return
+        with _lock(place).acquire(blocking=False):
+            shutil.rmtree(place.with_suffix(""), ignore_errors=True)
+            place.unlink(missing_ok=True)
+
+
+def _lock(place: Path) -> filelock.BaseFileLock:
+    # closed by whichever thread ends the session
+    return filelock.FileLock(place, thread_local=False)

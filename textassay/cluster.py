@@ -1,4 +1,8 @@
-"""The Python API of runs on a cluster."""
+"""Runs on a cluster, in Python: workers on other machines judge, this process records the scores.
+
+run = await textassay.cluster.evaluate("data.jsonl", cluster="ray", method="g-eval",
+model="openai/gpt-4.1-mini", out="runs/large")
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.cluster.request import Cluster
-from textassay.cluster.run import Followed, run_on_cluster
 from textassay.evaluation.request import aspects_of, spec_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
+from textassay.workers.run import Cluster, Followed, run_on_cluster
+
+__all__ = ["evaluate"]
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from textassay.cluster.example_queue import ExampleQueue
-from textassay.cluster.messages import Opened, Rows
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
@@ -22,6 +20,8 @@ from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
+from textassay.workers.protocol import Opened, Rows
+from textassay.workers.sharing import ExampleQueue
 
 MAX_SENT = 256 * 2**20
 """Bytes of answers of a resumed run that are sent to each worker; more stay unused."""
