@@ -17,7 +17,7 @@ from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
-from textassay.workers.run import Cluster, Followed, run_on_cluster
+from textassay.workers.run import Cluster, Followed, run_with_workers
 
 __all__ = ["evaluate"]
 
@@ -85,7 +85,7 @@ async def evaluate(
     )
     followed = Followed()
     async with watched(lambda: followed.progress, progress):
-        return await run_on_cluster(
+        return await run_with_workers(
             examples,
             spec,
             settings or Settings(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from textassay.garbage import NEW_OBJECTS
+from textassay.process import NEW_OBJECTS
 
 PROGRAM = """
 import gc

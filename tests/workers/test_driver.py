@@ -18,7 +18,7 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.settings import Settings
 from textassay.workers.protocol import Failed
-from textassay.workers.run import Cluster, run_on_cluster
+from textassay.workers.run import Cluster, run_with_workers
 
 pytestmark = pytest.mark.asyncio
 
@@ -48,7 +48,7 @@ async def judge(
         data=str(data),
         options=options or {},
     )
-    return await run_on_cluster(
+    return await run_with_workers(
         str(data), spec, Settings(**settings), run, Cluster(),
         resume=resume, pool=pool, unit=UNIT, start_seconds=0.05, **(kept or {}),
     )  # fmt: skip

@@ -1,13 +1,14 @@
-"""Holds a run whose examples workers elsewhere judge: hands out, journals, and replaces the lost.
+"""Holds a run whose examples workers judge: hands out, journals, and replaces the lost.
 
 Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
 that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
-not asked again. Knows workers as `Worker`s, and nothing of Ray.
+not asked again. Knows workers as `Worker`s, and nothing of processes or Ray.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,8 +16,7 @@ from collections.abc import Callable, Mapping
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress, summed
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
-from textassay.runtime.messages import Score
-from textassay.runtime.storage.json_text import decode
+from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
 from textassay.workers.protocol import (
     Ended,
@@ -86,6 +86,7 @@ class Driver:
         *,
         most_workers: int,
         notify: Callable[[str], None],
+        begun: Callable[[Opened], None],
         unit: int = UNIT,
         start_seconds: float = START_SECONDS,
     ) -> None:
@@ -97,15 +98,17 @@ class Driver:
             record: Where scores and answers go.
             most_workers: Most workers at once.
             notify: Called with a line about workers that are lost.
+            begun: Called with what the first worker has opened.
             unit: Examples that a worker has in hand at most.
             start_seconds: Time between two looks for room for further workers.
         """
-        self._start_seconds = start_seconds
+        self._start_seconds, self._on_begin = start_seconds, begun
         self._pool, self._job, self._record, self._notify = pool, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
         self._workers: list[AssignedWorker] = []
         self._refused: list[AssignedWorker] = []
         """Those that cannot take part, and whose places stay taken."""
+        self._warned: set[str] = set()
         self._left_out: list[str] = []
         """What is to be told of them."""
         self._gone: list[Progress] = []
@@ -256,12 +259,13 @@ class Driver:
             raise opened.error()
         if opened.version != __version__:
             raise ConfigurationError(
-                f"the worker on {worker.handle.name} has textassay {opened.version}, and this is "
-                f"{__version__}: install the same version everywhere"
+                f"{worker.handle.name} has textassay {opened.version}, and this is {__version__}: "
+                "install the same version everywhere"
             )
         await self._record.bind(opened, where=worker.handle.name)
         if self._queue is None:
             self._queue = self._record.open_examples()
+            self._on_begin(opened)
         worker.opened = opened
         self._tell_of_left_out()
 
@@ -323,13 +327,19 @@ class Driver:
     async def _take(self, worker: AssignedWorker, report: Report) -> None:
         """Keep what a worker reports: its answers first, as its scores rest on them."""
         worker.report = report
+        for logger, message in report.warnings:
+            if message not in self._warned:  # most are met by every worker
+                self._warned.add(message)
+                logging.getLogger(logger).warning("%s", message)
         worker.granted -= report.returned
         self._budget.give_back(report.returned)
-        scores = [Score.model_validate(decode(row)) for row in report.scores]
-        new = [s for s in scores if worker.outstanding.expects(s.id, s.aspect)]
-        for score in await self._record.keep(report.answers, new):
-            self._outcomes[score.outcome] += 1
-            self._done += worker.outstanding.scored(score.id, score.aspect)
+        outstanding = worker.outstanding
+        # workers have the same version, and encode what they have checked: it is not read anew
+        scores = [ScoreLine.read(line) for line in report.scores]
+        new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
+        for score in await self._record.keep(report, new):
+            self._outcomes[score.fields["outcome"]] += 1
+            self._done += outstanding.scored(score.fields["id"], score.fields["aspect"])
         if new:
             self._losses_in_a_row = 0
         self._look_whether_over()
@@ -350,7 +360,7 @@ class Driver:
         if ended.failed is not None:
             self._fail(ended.failed.error())
         elif not worker.is_finishing:
-            self._fail(RuntimeError(f"the worker on {worker.handle.name} ended early"))
+            self._fail(RuntimeError(f"{worker.handle.name} ended early"))
 
     def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
         """Have what a worker had in hand judged by others."""
@@ -367,12 +377,12 @@ class Driver:
         if self._queue is not None:
             losses = self._queue.give_back(worker.outstanding)
         self._losses_in_a_row += 1
-        self._notify(f"{error}; {in_hand} unfinished examples are judged by other workers")
+        self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(
                 ClusterLost(
                     f"workers keep failing, the last on {worker.handle.name}: {error}. "
-                    "The usual cause is a lack of memory on the nodes"
+                    "The usual cause is a lack of memory"
                 )
             )
         self._look_whether_over()

@@ -1,4 +1,4 @@
-"""What the process that holds a run and its workers on other machines say to each other."""
+"""What the process that holds a run and its workers, here or elsewhere, say to each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pickle
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from textassay.evaluation.feed import FedExample
@@ -20,6 +21,7 @@ from textassay.runtime.errors import (
     ModelError,
     StorageError,
     TextassayError,
+    UnknownName,
     quoted,
 )
 from textassay.runtime.messages import Aspect, Example, Usage
@@ -40,10 +42,13 @@ class Job:
     settings: Settings
     info: DataInfo
     """What is known of all of the data."""
+    answers_folder: Path | None = None
+    """Where the run keeps answers, for workers on its machine; others send theirs."""
+    is_resumed: bool = False
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     answers: Rows = field(default_factory=list)
-    """Answers that the resumed run has already."""
+    """Answers that the resumed run has already, for workers that cannot read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class Opened:
     signature: str
     in_work: int
     """Examples that it works on at once."""
+    notices: tuple[str, ...] = ()
+    """What the user should know before anything is asked; names parameters (`parameter`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +99,27 @@ class Failed:
     type: str
     message: str
     notes: tuple[str, ...] = ()
+    unknown: tuple[str, str, tuple[str, ...], str] | None = None
+    """What an `UnknownName` is made of: kind, name, those that there are, and where it is named."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return what another process is to know of an error."""
         text = quoted(error) if isinstance(error, TextassayError) else str(error)
-        return cls(type(error).__name__, text, tuple(getattr(error, "__notes__", ())))
+        unknown = None
+        if type(error) is UnknownName:
+            unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)
+        return cls(type(error).__name__, text, tuple(getattr(error, "__notes__", ())), unknown)
 
     def error(self) -> Exception:
         """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
-        # the family decides the exit status and whether a run can be resumed
-        error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
+        error: Exception
+        if self.unknown is not None:
+            kind, name, known, where = self.unknown
+            error = UnknownName(kind, name, known, where=where)
+        else:
+            # the family decides the exit status and whether a run can be resumed
+            error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
         for note in self.notes:
             error.add_note(note)
         return error
@@ -151,6 +168,10 @@ class Report:
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
+    is_answered: bool = False
+    """Whether any request was answered so far."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Warnings that were logged since: the logger, and what it said."""
     spent: float = 0.0
     """US dollars spent so far."""
     returned: float = 0.0
@@ -171,7 +192,7 @@ class Worker(Protocol):
 
     @property
     def name(self) -> str:
-        """Where it runs, for messages."""
+        """What messages call it."""
         ...
 
     async def open(self, job: Job) -> Opened | Failed:
@@ -192,13 +213,13 @@ class Worker(Protocol):
 
 
 class WorkerPool(Protocol):
-    """A cluster that workers can be started on."""
+    """Where workers can be started: this machine, or a cluster."""
 
     async def start_workers(self, most: int) -> Sequence[Worker]:
         """Start workers if there is room, so that at most `most` live, and return the new ones.
 
         Raises:
-            ConfigurationError: The cluster has no room for a single worker.
+            ConfigurationError: There is no room for a single worker.
         """
         ...
 

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from textassay.garbage import hold_off_gc, start_gc
+from textassay.process import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
 from textassay.workers.protocol import (
     Failed,
@@ -163,7 +163,7 @@ class RayWorker:
 
     @property
     def name(self) -> str:
-        """The node, or the worker's number where Ray chose the node."""
+        """What messages call it: by its node, or by its number where Ray chose the node."""
         return self._name
 
     async def open(self, job: Job) -> Opened | Failed:
@@ -198,16 +198,14 @@ class RayWorker:
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
-            raise RuntimeError(f"the worker on {self._name} failed: {error}") from None
+            raise RuntimeError(f"{self._name} failed: {error}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
-                    f"no worker could be started on {self._name}; textassay must be installed on "
-                    f"every node, in the same version: {_last_line(error)}"
+                    f"{self._name} could not be started; textassay must be installed on every "
+                    f"node, in the same version: {_last_line(error)}"
                 ) from None
-            raise WorkerLost(
-                f"the worker on {self._name} is lost ({type(error).__name__})"
-            ) from error
+            raise WorkerLost(f"{self._name} is lost ({type(error).__name__})") from error
 
 
 class Actor:
@@ -311,7 +309,7 @@ class RayWorkers:
                 taken[place] += 1
                 strategy = NodeAffinitySchedulingStrategy(place, soft=False)
                 needs = self._needs(_amount(node, "CPU"), with_gpu=with_gpu)
-                name = f"{node['NodeManagerHostname']} ({place[:8]})"
+                name = f"the worker on {node['NodeManagerHostname']} ({place[:8]})"
                 started.append(self._start(place, name, scheduling_strategy=strategy, **needs))
         return started
 

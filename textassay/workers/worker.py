@@ -1,4 +1,4 @@
-"""A worker: one session of a run, fed from elsewhere, whose scores and answers are sent back.
+"""A worker: one session of a run, fed by another process, to which its scores go back.
 
 Knows nothing of how it is reached: its methods are called by the process that holds the run, one
 `exchange` after the other.
@@ -7,6 +7,7 @@ Knows nothing of how it is reached: its methods are called by the process that h
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
@@ -22,7 +23,7 @@ import filelock
 
 from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import Session, open_session, workers_of
+from textassay.evaluation.session import Session, notices, open_session, workers_of
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
@@ -75,6 +76,22 @@ class Recording:
         return self._wrapped.info()
 
 
+class _Warnings(logging.Handler):
+    """Collects warnings, which the process that holds the run logs in place of this one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._collected: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._collected.append((record.name, record.getMessage()))
+
+    def drain(self) -> list[tuple[str, str]]:
+        """Return the warnings since the last call: the logger, and what it said."""
+        collected, self._collected = self._collected, []
+        return collected
+
+
 class WorkerSession:
     """Judges the examples that it is sent, until it is to finish or something stops it."""
 
@@ -90,6 +107,8 @@ class WorkerSession:
         self._ended: Ended | None = None
         self._report_at = 1
         self._wakeup = asyncio.Event()
+        self._warnings = _Warnings()
+        self._is_answered = False
 
     async def open(self, job: Job) -> Opened | Failed:
         """Open the session, without asking anything; return what was opened, or why it was not."""
@@ -143,9 +162,7 @@ class WorkerSession:
     def _report(self) -> Report:
         session = self._session
         budget = None if session is None else session.budget
-        if session is not None:
-            self._last = session.engine.progress
-            self._spent = 0.0 if budget is None else budget.spent
+        self._look_at_session()
         scores, self._scores = self._scores, []
         returned, self._returned = self._returned, 0.0
         return Report(
@@ -157,12 +174,16 @@ class WorkerSession:
             returned=returned,
             needed=0.0 if budget is None else budget.needed,
             is_settling=budget is not None and budget.is_settling,
+            is_answered=self._is_answered,
+            warnings=self._warnings.drain(),
             ended=self._ended,
         )
 
     async def _run(self, job: Job, opened: asyncio.Future[Opened]) -> None:
         artifacts: dict[str, str] = {}
         failed: Failed | None = None
+        logger = logging.getLogger("textassay")
+        logger.addHandler(self._warnings)
         try:
             async with AsyncExitStack() as stack:
                 session = await self._open(job, stack)
@@ -182,15 +203,16 @@ class WorkerSession:
             # the other process has no other way to learn where a method's fault is
             failed = Failed(type(error).__name__, traceback.format_exc())
         finally:
-            self._report_last()
+            logger.removeHandler(self._warnings)
+            self._look_at_session()
             self._ended = Ended(failed, artifacts)
             self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
-        scratch = stack.enter_context(scratch_folder())
         # a file rather than memory: equal requests are asked once, however long the run is
-        store = await open_store(job.settings, scratch / ANSWERS, stack)
-        if store is not None and job.settings.cache is None:
+        folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
+        store = await open_store(job.settings, folder, stack)
+        if store is not None and job.settings.cache is None and job.answers_folder is None:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
         self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
@@ -202,12 +224,13 @@ class WorkerSession:
         self._session = session
         return session
 
-    def _report_last(self) -> None:
-        """Keep the last state of a session that is closed, for reports after its end."""
+    def _look_at_session(self) -> None:
+        """Keep where the session stands, also for reports after its end."""
         if self._session is not None:
             self._last = self._session.engine.progress
-            budget = self._session.budget
+            budget, usage = self._session.budget, self._session.usage
             self._spent = 0.0 if budget is None else budget.spent
+            self._is_answered = bool(usage.calls + usage.cached_calls)
 
 
 def _opened(session: Session, job: Job) -> Opened:
@@ -217,6 +240,7 @@ def _opened(session: Session, job: Job) -> Opened:
         aspects=tuple(session.method.aspects),
         signature=session.method.signature,
         in_work=workers_of(job.settings, session.connected),
+        notices=tuple(notices(session.method, job.spec, is_new=not job.is_resumed)),
     )
 
 
