@@ -77,6 +77,31 @@ def test_what_the_user_should_know_is_said_once(server, data, run):
         assert done.err.count(line) == 1, line
 
 
+def test_warnings_of_processes_are_said_once(server, data, run, tmp_path):
+    """By each of them the same is logged, and shown as that of one process is."""
+    (tmp_path / "c.toml").write_text("[models.planner]\ntimeout = 5")
+    done = score(data, run, server, "--processes", "2", "--config", tmp_path / "c.toml")
+    assert done.code == 0, done.err
+    assert done.err.count("warning: role 'planner' is not used") == 1, done.err
+
+
+def test_processes_hold_a_local_model_each(data, run, tmp_path):
+    """The scores of one process, by a path that counts from its folder."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed")
+    from tests.gguf_fixture import write_model
+
+    write_model(tmp_path / "tiny.gguf")
+    command = [
+        "score", data, "--method", "gptscore", "--model", f"llamacpp/{tmp_path / 'tiny.gguf'}",
+        "--aspects", "coherence", "--set", "threads=1",
+    ]  # fmt: skip
+    done = textassay(*command, "--processes", "2", "--out", run)
+    assert done.code == 0, done.err
+    alone = textassay(*command, "--out", tmp_path / "alone")
+    assert alone.code == 0, alone.err
+    assert verdicts(run) == verdicts(tmp_path / "alone")
+
+
 def test_what_libraries_print_in_a_process_is_no_report(server, data, run, tmp_path, monkeypatch):
     """Neither while Python starts nor later, without a line break."""
     (tmp_path / "sitecustomize.py").write_text(

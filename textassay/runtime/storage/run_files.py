@@ -239,7 +239,7 @@ class RunSummary:
         error = fields["error"]
         kind = (fields["outcome"], "" if error is None else error["type"])
         self._count(fields["id"], fields["aspect"], fields["value"], kind)
-        self.pay(Usage.model_construct(**fields["usage"]))
+        self.pay(UsageTotal.read(fields["usage"]))
 
     def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
         values = self._values.setdefault(aspect, array("d"))
@@ -257,7 +257,7 @@ class RunSummary:
             self._take_back(aspect, self._last.get(key))
             self._last[key] = entry
 
-    def pay(self, usage: Usage) -> None:
+    def pay(self, usage: Usage | UsageTotal) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         if usage.cost:
