@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress, summed
@@ -126,22 +127,17 @@ class Driver:
     @property
     def progress(self) -> Progress:
         """Where the run stands, all workers together."""
-        parts = [*self._gone, *(w.report.progress for w in self._workers if w.report)]
-        all_of_them = summed(parts)
-        queue = self._queue
-        before = 0 if queue is None else queue.settled_before
-        return Progress(
+        living = [w.report.progress for w in self._workers if w.report]
+        before = 0 if self._queue is None else self._queue.settled_before
+        return replace(
+            summed([*self._gone, *living]),
             # what a worker has finished counts once it is journaled here
             done=self._done + before,
             total=self._record.total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
-            usage=all_of_them.usage,
             settled_before=before,
-            failures=all_of_them.failures,
-            sampled=all_of_them.sampled,
-            unanimous=all_of_them.unanimous,
-            limiters=summed(w.report.progress for w in self._workers if w.report).limiters,
+            limiters=summed(living).limiters,
         )
 
     @property

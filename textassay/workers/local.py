@@ -212,7 +212,10 @@ def _read(loop: asyncio.AbstractEventLoop, messages: asyncio.Queue[bytes]) -> No
     with open(0, "rb", closefd=False) as source:
         message = b"."
         while message:
-            message = source.read(int.from_bytes(source.read(HEADER)))
+            size = int.from_bytes(source.read(HEADER))
+            message = source.read(size)
+            if len(message) < size:  # the parent has died while it wrote
+                message = b""
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(messages.put_nowait, message)
 

@@ -1,6 +1,6 @@
-"""The examples of a run: which are still to be handed out, and which come back with a lost worker.
+"""What workers share: the examples that are left, those of lost workers included, and the cost limit.
 
-Knows examples and aspects; nothing of workers or scores' contents.
+Knows examples, aspects and amounts; nothing of workers or scores' contents.
 """
 
 from __future__ import annotations
