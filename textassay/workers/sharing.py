@@ -1,4 +1,4 @@
-"""What workers share: the examples that are left, those of lost workers included, and the cost limit.
+"""What workers share: the examples that are left, those of lost workers too, and the cost limit.
 
 Knows examples, aspects and amounts; nothing of workers or scores' contents.
 """
