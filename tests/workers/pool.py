@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from textassay.workers.protocol import (
     Failed,
@@ -18,9 +17,7 @@ from textassay.workers.protocol import (
     Report,
     WorkerLost,
     pack,
-    pack_examples,
     unpack,
-    unpack_examples,
 )
 from textassay.workers.worker import WorkerSession
 
@@ -50,10 +47,7 @@ class InProcess:
 
     async def exchange(self, instructions: Instructions) -> Report:
         self.sent.append(instructions)
-        examples = pickle.loads(pickle.dumps(pack_examples(instructions.examples)))
-        report = await self.worker.exchange(
-            replace(instructions, examples=unpack_examples(examples))
-        )
+        report = await self.worker.exchange(pickle.loads(pickle.dumps(instructions)))
         # as when a node dies: what it had done since its last report reaches nobody
         if self._loses(self):
             await self.worker.stop()

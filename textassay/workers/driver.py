@@ -30,6 +30,7 @@ from textassay.workers.protocol import (
     Worker,
     WorkerLost,
     WorkerPool,
+    pack_examples,
 )
 from textassay.workers.record import RunRecord
 from textassay.workers.sharing import MAX_LOSSES, ExampleQueue, Outstanding, SharedBudget
@@ -288,7 +289,7 @@ class Driver:
             worker.granted += grant
         worker.is_finishing = self._over.is_set()
         return Instructions(
-            examples=examples,
+            examples=pack_examples(examples),
             part=Part(number, count),
             grant=grant,
             # what one worker keeps may be what another waits for

@@ -16,7 +16,6 @@ import threading
 import traceback
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from typing import Any
 
 from textassay.process import fast_loop, hold_off_gc, start_gc
@@ -25,11 +24,8 @@ from textassay.workers.protocol import (
     Instructions,
     Job,
     Opened,
-    PackedExample,
     Report,
     WorkerLost,
-    pack_examples,
-    unpack_examples,
 )
 from textassay.workers.worker import WorkerSession
 
@@ -107,8 +103,7 @@ class LocalWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `WorkerSession.exchange`."""
-        rest = replace(instructions, examples=[])
-        return await self._report("exchange", rest, pack_examples(instructions.examples))
+        return await self._report("exchange", instructions)
 
     async def stop(self) -> Report:
         """See `WorkerSession.stop`."""
@@ -160,33 +155,18 @@ def _message(content: Any) -> bytes:
     return len(packed).to_bytes(HEADER) + packed
 
 
-class _Served:
-    """A worker as its process serves it."""
-
-    def __init__(self) -> None:
-        self._session = WorkerSession()
-
-    async def open(self, job: Job) -> Opened | Failed:
-        return await self._session.open(job)
-
-    async def exchange(self, rest: Instructions, examples: list[PackedExample]) -> Report:
-        return await self._session.exchange(replace(rest, examples=unpack_examples(examples)))
-
-    async def stop(self) -> Report:
-        return await self._session.stop()
-
-    async def answer(self, message: bytes) -> bytes:
-        """Do what a message asks for, and return the answer to it."""
-        method, arguments = pickle.loads(message)
-        try:
-            return _message(await getattr(self, method)(*arguments))
-        except Exception as error:
-            return _message(Failed(type(error).__name__, traceback.format_exc()))
+async def _answer(session: WorkerSession, message: bytes) -> bytes:
+    """Do what a message asks for, and return the answer to it."""
+    method, arguments = pickle.loads(message)
+    try:
+        return _message(await getattr(session, method)(*arguments))
+    except Exception as error:
+        return _message(Failed(type(error).__name__, traceback.format_exc()))
 
 
 async def _serve(output: int) -> None:
     """Answer the parent's calls, one after the other, until it closes standard input."""
-    served = _Served()
+    session = WorkerSession()
     messages: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     # a thread, because not every system's event loop can wait for a pipe that it was given; as a
@@ -195,7 +175,7 @@ async def _serve(output: int) -> None:
     _write(output, BEGIN)
     message = await messages.get()
     while message:
-        answering = asyncio.create_task(served.answer(message))
+        answering = asyncio.create_task(_answer(session, message))
         following = asyncio.create_task(messages.get())
         # the parent says nothing before it has its answer: what comes earlier is its end
         await asyncio.wait([answering, following], return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +184,7 @@ async def _serve(output: int) -> None:
             break
         _write(output, answering.result())
         message = await following
-    await served.stop()
+    await session.stop()
 
 
 def _read(loop: asyncio.AbstractEventLoop, messages: asyncio.Queue[bytes]) -> None:

@@ -30,6 +30,9 @@ from textassay.runtime.settings import Settings
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
 
+PackedExample = FedExample | tuple[dict[str, Any], tuple[str, ...]]
+"""An example as its fields; as it is, if it is of a class of the caller's."""
+
 Rows = list[tuple[str, bytes]]
 """Answers of models, as `AnswerStore` keeps them."""
 
@@ -78,7 +81,7 @@ class Opened:
 class Instructions:
     """What a worker is sent in one exchange."""
 
-    examples: list[FedExample] = field(default_factory=list)
+    examples: list[PackedExample] = field(default_factory=list)
     part: Part = field(default_factory=Part)
     grant: float = 0.0
     """US dollars that it may spend further."""
@@ -222,10 +225,6 @@ class WorkerPool(Protocol):
             ConfigurationError: There is no room for a single worker.
         """
         ...
-
-
-PackedExample = FedExample | tuple[dict[str, Any], tuple[str, ...]]
-"""An example as its fields; as it is, if it is of a class of the caller's."""
 
 
 def pack(report: Report) -> bytes:

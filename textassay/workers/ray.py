@@ -15,7 +15,6 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,10 @@ from textassay.workers.protocol import (
     Instructions,
     Job,
     Opened,
-    PackedExample,
     Report,
     WorkerLost,
     pack,
-    pack_examples,
     unpack,
-    unpack_examples,
 )
 from textassay.workers.worker import WorkerSession
 
@@ -173,9 +169,7 @@ class RayWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         """See `WorkerSession.exchange`."""
-        rest = replace(instructions, examples=[])
-        examples = pack_examples(instructions.examples)
-        return unpack(await self._call("exchange", rest, examples))
+        return unpack(await self._call("exchange", instructions))
 
     async def stop(self) -> Report:
         """See `WorkerSession.stop`."""
@@ -224,9 +218,8 @@ class Actor:
         """See `WorkerSession.open`."""
         return await self._worker.open(job)
 
-    async def exchange(self, rest: Instructions, examples: list[PackedExample]) -> bytes:
-        """See `WorkerSession.exchange`; the examples come beside the rest of the instructions."""
-        instructions = replace(rest, examples=unpack_examples(examples))
+    async def exchange(self, instructions: Instructions) -> bytes:
+        """See `WorkerSession.exchange`."""
         return pack(await self._worker.exchange(instructions))
 
     async def stop(self) -> bytes:

@@ -39,6 +39,7 @@ from textassay.workers.protocol import (
     Part,
     Report,
     Rows,
+    unpack_examples,
 )
 
 REPORT_SECONDS = 0.25
@@ -155,7 +156,7 @@ class WorkerSession:
                 self._returned += budget.return_unspent()
             if instructions.is_last_grant:
                 budget.end_lease()
-        feed.put(instructions.examples)
+        feed.put(unpack_examples(instructions.examples))
         if instructions.finish:
             feed.end()
 
