@@ -75,7 +75,7 @@ check: lint types docs demo extras test pythons wheel  ## all that .ci/run runs
 	touch $@
 
 cluster: .venv/ray  ## run the tests of --cluster, on Ray nodes on this machine
-	$(BIN)/python -m pytest tests/cluster
+	$(BIN)/python -m pytest tests/workers
 
 pythons: .venv/dev  ## run the core tests on every other Python from 3.11 to 3.14 that is installed
 	$(BIN)/python scripts/pythons.py

@@ -20,7 +20,8 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "cluster": {"garbage", "runtime", "evaluation"},
+    "workers": {"process", "runtime", "evaluation"},
+    "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
@@ -56,16 +57,16 @@ ALLOWED = {
         "calibration",
         "report",
         "listening",
-        "garbage",
+        "process",
     }
-    | {"demo", "annotate", "stress", "cluster"},
+    | {"demo", "annotate", "stress", "workers"},
     "annotate": {"listening", "runtime", "meta", "agents"},
     "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"}
     | {"stress"},
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
     "pytest_plugin": {"gates", "runtime"},
-    "garbage": set(),
+    "process": set(),
     "lazy": set(),
     "listening": set(),
     "observing": set(),
@@ -81,7 +82,7 @@ ONLY_THERE = {
     "opentelemetry": "textassay/telemetry/tracing.py",
     "diskcache": "textassay/runtime/storage/answers.py",
     "redis": "textassay/runtime/storage/redis.py",
-    "ray": "textassay/cluster/ray_crew.py",
+    "ray": "textassay/workers/ray.py",
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.

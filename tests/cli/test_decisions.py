@@ -411,11 +411,13 @@ def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
     assert done.code == 0, done.err
     third = tmp_path / "third"
     assert textassay("calibrate", first, "--apply", cal, "-o", third).code == 0
+    fourth = ("-o", tmp_path / "fourth", "--processes", "2")
+    assert textassay("score", data, *ask, "--calibration", cal, *fourth).code == 0
     ends = [
         {score.id: (score.calibrated, score.low, score.high) for score in latest_scores(run)}
-        for run in (second, third)
+        for run in (second, third, tmp_path / "fourth")
     ]
-    assert ends[0] == ends[1]
+    assert ends[0] == ends[1] == ends[2]
     assert all(low <= value <= high for value, low, high in ends[0].values())
     before = server.counters.requests
     other = textassay(

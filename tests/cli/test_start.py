@@ -18,7 +18,7 @@ import pytest
 
 from textassay.cli.app import COMMANDS, SEVERAL, app, needed
 from textassay.cli.exits import run_async
-from textassay.garbage import start_gc
+from textassay.process import start_gc
 
 ROOT = Path(__file__).parents[2]
 UNUSED = {

@@ -28,7 +28,7 @@ LONG = (
 )  # fmt: skip
 """Words of commands that take minutes, serve a page, need another machine, many ratings or ratings
 that agree with the judge: their flags are checked here. They run in `make demo`,
-tests/annotate/test_page.py, tests/report/test_gallery.py, tests/cli and tests/cluster, and
+tests/annotate/test_page.py, tests/report/test_gallery.py, tests/cli and tests/workers, and
 tests/fitting."""
 ENTRY_POINTS = ("textassay.methods", "textassay.models", "textassay.tools")
 

@@ -21,7 +21,7 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
-from textassay.garbage import start_gc
+from textassay.process import fast_loop, start_gc
 from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
 from textassay.runtime.settings import SETTABLE, place_of
 
@@ -169,18 +169,5 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await work
 
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+    with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return what makes an event loop of uvloop's, if that is installed: a tenth less work a call.
-
-    Only here: as a library, textassay runs in the loop of its host.
-    """
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

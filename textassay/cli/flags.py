@@ -316,18 +316,18 @@ SHARDING = Group(
             metavar="I/N",
         ),
     ],
+)
+"""Which part of the data is judged."""
+
+WORKERS = Group(
     processes=Annotated[
         int | None,
         _option(
             "Scale",
-            "Divide the data among N processes on this machine, and the limits as well.",
+            "Judge in N processes of this machine, which keep to the limits together.",
             metavar="N",
         ),
     ],
-)
-"""How the data are divided."""
-
-CLUSTER = Group(
     cluster=Annotated[
         str | None,
         _option(
@@ -347,4 +347,4 @@ CLUSTER = Group(
         ),
     ],
 )
-"""Where the data are judged."""
+"""What judges the data, if not this process."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -16,10 +16,9 @@ from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.api import finish
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
-from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.session import Session, notices, open_session
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import RunSpec, spec_of
-from textassay.methods.library import tasks
 from textassay.methods.method import ReadsProbabilities, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
@@ -39,13 +38,13 @@ from textassay.runtime.settings import (
 from textassay.runtime.storage.run_files import read_manifest
 
 if TYPE_CHECKING:
-    from textassay.cluster.request import Cluster
+    from textassay.workers.run import Cluster, Processes
 
 LOGS = ("text", "json")
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
-_SHOWN_WARNINGS = (
+SHOWN_WARNINGS = (
     "textassay.runtime.calls.adaptation",
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
@@ -70,10 +69,8 @@ class ScoreCommand:
     progress: Style = "auto"
     as_json: bool = False
     """Whether the result is printed as one JSON document."""
-    processes: int | None = None
-    """Number of processes among which the data are divided; `None` to judge in this one."""
-    cluster: Cluster | None = None
-    """The cluster whose workers judge; `None` to judge on this machine."""
+    workers: Processes | Cluster | None = None
+    """The workers that judge; `None` to judge in this process."""
 
 
 def command_from(
@@ -128,37 +125,32 @@ def command_from(
         out=None if flags.get("out") is None else Path(flags["out"]),
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
-        processes=_processes(flags),
-        cluster=_cluster(flags),
+        workers=_workers(flags),
     )
 
 
-def _cluster(flags: Mapping[str, Any]) -> Cluster | None:
-    given = flags.get("cluster")
-    if given is None:
-        if flags.get("workers") is not None:
-            raise ConfigurationError("--workers goes with --cluster; see --processes")
+def _workers(flags: Mapping[str, Any]) -> Processes | Cluster | None:
+    given, count = flags.get("cluster"), flags.get("processes")
+    if given is None and flags.get("workers") is not None:
+        raise ConfigurationError("--workers goes with --cluster; see --processes")
+    if given is None and count is None:
         return None
-    if flags.get("processes") is not None:
-        raise ConfigurationError(
-            "--cluster and --processes exclude each other; --workers N sets the number of workers"
-        )
-    from textassay.cluster.request import Cluster  # few runs are on one
+    from textassay.workers.run import Cluster, Processes  # most runs need none
 
-    return Cluster.parse(str(given), flags.get("workers"))
-
-
-def _processes(flags: dict[str, Any]) -> int | None:
-    count = flags.get("processes")
-    if count is None:
-        return None
+    if given is not None:
+        if count is not None:
+            raise ConfigurationError(
+                "--cluster and --processes exclude each other; --workers N sets the number of"
+                " workers"
+            )
+        return Cluster.parse(str(given), flags.get("workers"))
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_PROCESSES:
         raise ConfigurationError(
             f"--processes takes a number from 1 to {MAX_PROCESSES}, not {count!r}"
         )
     if flags.get("shard") is not None:
         raise ConfigurationError("--shard and --processes exclude each other")
-    return count
+    return Processes(count)
 
 
 def _style(flags: dict[str, Any]) -> Style:
@@ -197,15 +189,12 @@ def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str,
     return {**described, **settings_in({**configured, **runtime}), **flags}
 
 
-def command_to_resume(
-    folder: Path, flags: dict[str, Any], *, run: Path | None = None
-) -> ScoreCommand:
+def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     """Make an order that resumes a run; flags that are given replace the run's settings.
 
     Args:
         folder: The run folder.
         flags: What is given now.
-        run: The run that `folder` is a shard of, for messages.
 
     Raises:
         RunFolderError: There is no run in the folder.
@@ -222,14 +211,14 @@ def command_to_resume(
             "evaluate(examples, ..., out=..., resume=True)"
         )
     given = settings_in(arguments.with_tables_of(flags, spec.models))
-    settings = settings_to_resume(run or folder, manifest, spec, given)
+    settings = settings_to_resume(folder, manifest, spec, given)
     return ScoreCommand(
         spec=spec,
         settings=settings,
         out=folder,
         resume=True,
         progress=_style(flags),
-        cluster=_cluster(flags),
+        workers=_workers(flags),
     )
 
 
@@ -237,7 +226,7 @@ def say_if_unlimited(folder: Path, settings: Settings) -> None:
     """Say that a resumed run may cost more than its earlier sessions were allowed to.
 
     Args:
-        folder: The run, or one of its shards.
+        folder: The run.
         settings: Those of the resumed run.
     """
     if read_manifest(folder)["settings"].get("max_cost") and settings.max_cost is None:
@@ -263,31 +252,33 @@ async def execute(order: ScoreCommand) -> int:
     return print_result(run, as_json=order.as_json)
 
 
-async def run_order(
-    order: ScoreCommand, watch: Callable[[Session], object] | None = None
-) -> Run | int:
+async def run_order(order: ScoreCommand) -> Run | int:
     """Run the order in this process; return the run, or the exit status of a dry run.
-
-    Args:
-        order: What to do.
-        watch: Called with the session once the run begins.
 
     Raises:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
     began = False
+    with (
+        settings_named(),
+        stops_of_a_run(order.out, lambda: began),
+        logged_warnings(*SHOWN_WARNINGS),
+    ):
+        async with _opened(order) as session:
+            _say_before(session, order)
+            if order.dry:
+                return await _dry_run(session, order)
+            began = True
+            async with show_progress(lambda: session.engine.progress, order.progress):
+                return await finish(session)
+
+
+@contextmanager
+def settings_named() -> Iterator[None]:
+    """Name options and settings alike in errors: to the command line, both are settings."""
     try:
-        with stops_of_a_run(order.out, lambda: began), logged_warnings(*_SHOWN_WARNINGS):
-            async with _opened(order) as session:
-                _say_before(session, order)
-                if order.dry:
-                    return await _dry_run(session, order)
-                began = True
-                if watch is not None:
-                    watch(session)
-                async with show_progress(lambda: session.engine.progress, order.progress):
-                    return await finish(session)
+        yield
     except UnknownName as error:
         if error.kind != "option":
             raise
@@ -295,7 +286,6 @@ async def run_order(
             raise ConfigurationError(
                 f"{error.name} is not set with --set; give {parameter(error.name)}"
             ) from None
-        # to the command line, both are settings
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
@@ -361,7 +351,6 @@ def calibrating(
 
 def _say_before(session: Session, order: ScoreCommand) -> None:
     """Say what the user should know before anything is asked."""
-    task = session.method.task
     if Shard.parse(order.spec.shard or "1/1").number > 1:
         return  # the first shard says it for all
     if session.warning is not None:
@@ -371,11 +360,8 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
         say(sentence)
     if session.tools_by_default is not None:
         say(typed(session.tools_by_default.notice))
-    choice = probabilities_of(session.method)
-    if choice is not None:
-        say(typed(f"{session.method.name} {choice.notice}"))
-    if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
-        say(f"task: {task}, the first that has these aspects (--task names another)")
+    for notice in notices(session.method, order.spec, is_new=not order.resume):
+        say(typed(notice))
 
 
 async def _dry_run(session: Session, order: ScoreCommand) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from textassay.garbage import hold_off_gc
+from textassay.process import hold_off_gc
 
 INTERRUPTED, STOPPED, BAD_REQUEST = 130, 3, 2
 CLOSED_PIPE = 141

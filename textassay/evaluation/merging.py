@@ -16,7 +16,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.counted import CountedScores, blocks_of
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
@@ -56,6 +55,8 @@ class Merged:
     """Pairs of example and aspect that no shard has a score of; `resume` asks for them."""
     differing: tuple[str, ...] = ()
     """Files of the method, such as a plan, that differ between shards; each is kept per shard."""
+    absent: tuple[str, ...] = ()
+    """Shards that are not there."""
     unneeded_batches: int = 0
     """Batches of shards that are left at the provider, as no score needs their answers."""
 
@@ -79,9 +80,7 @@ class _Source:
         return (stop - start) * len(aspects)
 
 
-def merge(
-    run: str | Path, *, partial: bool = False, counted: Mapping[Path, CountedScores] | None = None
-) -> Merged:
+def merge(run: str | Path, *, partial: bool = False) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
@@ -91,8 +90,6 @@ def merge(
         run: The folder that holds the shards, and that becomes a run.
         partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for
             the rest.
-        counted: What the processes that wrote the shards have counted, by folder. If it covers all
-            shards, their scores are copied without being read.
 
     Raises:
         RunFolderError: A shard is missing, unfinished, in use or damaged, has a batch that is not
@@ -110,10 +107,11 @@ def merge(
             stack.callback(lock_run(source.path).release)
         _check_replaceable(run)
         unneeded = _check_batches(sources)
-        if not partial:
-            _check_complete(run, sources)
-        made = _merged(run, sources, partial=partial, counted=counted or {})
-        return replace(made, unneeded_batches=unneeded)
+        absent = _absent(sources)
+        if absent and not partial:
+            _refuse_absence(run, sources, absent)
+        made = _merged(run, sources, partial=partial)
+        return replace(made, absent=absent, unneeded_batches=unneeded)
 
 
 def _sources(run: Path) -> list[_Source]:
@@ -216,25 +214,21 @@ def _is_settled(source: _Source) -> bool:
     return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
 
 
-def _check_complete(run: Path, sources: Sequence[_Source]) -> None:
-    count = sources[0].shard.count
-    missing = sorted(set(range(1, count + 1)) - {source.shard.number for source in sources})
-    if missing:
-        named = ", ".join(f"{number}/{count}" for number in missing[:8])
-        raise RunFolderError(
-            f"{run} lacks {len(missing)} of {count} shards ({named}"
-            f"{', ...' if len(missing) > 8 else ''}): run them, or merge the present ones with "
-            f"{parameter('partial', 'True', typed='')}"
-        )
+def _absent(sources: Sequence[_Source]) -> tuple[str, ...]:
+    there, count = {source.shard for source in sources}, sources[0].shard.count
+    every = (Shard(number, count) for number in range(1, count + 1))
+    return tuple(str(shard) for shard in every if shard not in there)
 
 
-def _merged(
-    run: Path,
-    sources: Sequence[_Source],
-    *,
-    partial: bool,
-    counted: Mapping[Path, CountedScores],
-) -> Merged:
+def _refuse_absence(run: Path, sources: Sequence[_Source], absent: Sequence[str]) -> None:
+    raise RunFolderError(
+        f"{run} lacks {len(absent)} of {sources[0].shard.count} shards ({', '.join(absent[:8])}"
+        f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
+        f"{parameter('partial', 'True', typed='')}"
+    )
+
+
+def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     tally, replaced = RunSummary(remember=False), UsageTotal()
     unfinished = run / f".{SCORES}.tmp"
     try:
@@ -242,14 +236,7 @@ def _merged(
         with os.fdopen(
             open_regular(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
         ) as file:
-            known = all(
-                source.path in counted and counted[source.path].cover(source.path, source.expected)
-                for source in sources
-            )
-            if known:
-                file.writelines(_copied(sources, tally, counted))
-            else:
-                file.writelines(_lines(sources, tally, replaced, partial=partial))
+            file.writelines(_lines(sources, tally, replaced, partial=partial))
             file.flush()
             # the rename below must not be on disk before the content is
             os.fsync(file.fileno())
@@ -272,15 +259,6 @@ def _merged(
         sources[0].manifest["data"]["count"], limit=spec_of(sources[0].manifest).limit, shard=None
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
     return Merged(len(sources), tally.pairs, max(0, expected - tally.pairs), differing)
-
-
-def _copied(
-    sources: Iterable[_Source], tally: RunSummary, counted: Mapping[Path, CountedScores]
-) -> Iterator[bytes]:
-    """Yield the bytes of shards whose scores are counted already."""
-    for source in sources:
-        tally.add_counts(counted[source.path].counts)
-        yield from blocks_of(source.path)
 
 
 def _lines(
@@ -332,7 +310,7 @@ def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, b
     if not path.exists():
         return iter(())  # it was killed before its first score
     # As many lines as scores, so none is replaced, or some are missing and the merge is refused:
-    # one reading is enough, and merging is what N processes wait for at the end.
+    # one reading is enough.
     if not partial and count_lines(path) == source.expected:
         return ((parse_score(path, number, line), line, True) for number, line in read_lines(path))
     return read_lines_of(source.path)

@@ -61,24 +61,17 @@ class Progress:
         return (self.total - self.done) / self.rate
 
 
-def summed(parts: Iterable[Progress | None]) -> Progress:
-    """Return the progress of several processes together.
-
-    Its total is unknown until each process has reported its own.
-    """
-    known_parts = list(parts)
-    known = [part for part in known_parts if part is not None]
+def summed(parts: Iterable[Progress]) -> Progress:
+    """Return the progress of several workers together, the total of which none of them knows."""
+    known = list(parts)
     outcomes, failures = Counter[str](), Counter[str]()
     for part in known:
         outcomes.update(part.outcomes)
         failures.update(part.failures)
-    totals = [part.total for part in known]
-    # a total that grows while processes report would let the bar run backward
-    complete = len(known) == len(known_parts) and None not in totals
     return Progress(
         done=sum(part.done for part in known),
-        total=sum(total or 0 for total in totals) if complete else None,
-        # processes run side by side, so the longest time is that of the whole
+        total=None,
+        # they run side by side, so the longest time is that of the whole
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),

@@ -5,7 +5,15 @@ Data, folder, answers, models, method, engine.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,13 +35,15 @@ from textassay.evaluation.opening import (
 )
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import UsedRoles
-from textassay.evaluation.shards import Shard, part_of
+from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
-from textassay.methods.method import AsksInTurn, ChecksData, Method
+from textassay.methods.library import tasks
+from textassay.methods.method import AsksInTurn, ChecksData, Method, probabilities_of
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
+from textassay.runtime.errors import parameter
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -98,18 +108,6 @@ class Session:
         """Keep to one of several equal parts of the models' limits; see `Limiter.divide`."""
         for model in self.connected:
             model.divide_limits(part, parts)
-
-    def begin_as(self, shard: Shard) -> None:
-        """Keep to one part of all limits, those of the cost included, before the run begins.
-
-        For sessions that judge the shards of one run at the same time.
-        """
-        self.divide_limits(shard.number - 1, shard.count)
-        # each session counts only its own spending, so the limit is divided rather than shared
-        if self.budget is not None:
-            self.budget.divide(shard.count)
-        if not any(model.settings.batch for model in self.connected):
-            self.engine.workers = -(-self.engine.workers // shard.count)
 
     @property
     def usage(self) -> Usage:
@@ -389,6 +387,15 @@ def _method_of(
         tools=_without_measuring(taken) if dry else taken,
     )
     return method, taken
+
+
+def notices(method: Method, spec: RunSpec, *, is_new: bool) -> Iterator[str]:
+    """Yield what the user should know of a run's method first; names parameters (`parameter`)."""
+    choice, task = probabilities_of(method), method.task
+    if choice is not None:
+        yield f"{method.name} {choice.notice}"
+    if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
+        yield f"task: {task}, the first that has these aspects ({parameter('task')} names another)"
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -87,11 +87,6 @@ def bounds_of(count: int, *, limit: int | None, shard: str | None) -> tuple[int,
     return (0, judged) if shard is None else Shard.parse(shard).bounds(judged)
 
 
-def shard_folder(run: Path, shard: Shard) -> Path:
-    """Return where a shard of a run is kept that this program starts itself."""
-    return run / f"shard-{shard.number}"
-
-
 def shard_folders(run: Path) -> list[Path]:
     """Return the folders `shard-*` of a run that hold one, in no order."""
     return [manifest.parent for manifest in run.glob(f"shard-*/{MANIFEST}")]

@@ -128,6 +128,13 @@ class UsageTotal:
         self.reasoning_tokens = self.cached_prompt_tokens = self.cache_write_tokens = 0
         self.cost: float | None = 0.0
 
+    @classmethod
+    def read(cls, fields: Mapping[str, Any]) -> UsageTotal:
+        """Return a usage from its fields as JSON has them, a fifth as slow as making a message."""
+        total = cls()
+        total.__dict__.update(fields)
+        return total
+
     def add(self, usage: Usage | UsageTotal) -> None:
         """Count one more usage, or all of another ledger.
 

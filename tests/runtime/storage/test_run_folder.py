@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
-from textassay.runtime.messages import Score, ScoreError, Usage
+from textassay.runtime.messages import CACHED, Score, ScoreError, Usage
 from textassay.runtime.storage.run_files import (
     RunSummary,
+    ScoreLine,
     completed,
     latest_scores,
     read_manifest,
@@ -239,21 +240,19 @@ def test_a_mean_forgets_what_was_replaced(values, gone):
         assert entry["mean"] == math.fsum(values) / len(values)
 
 
-def test_what_processes_have_counted_is_added_up():
-    """As if one had counted all of it, whatever has no value or was replaced."""
-    parts = (
-        [scored("a", 1.0), scored("b", 2.5), unscored("c", "invalid", "E"), scored("a", 3.0)],
-        [unscored("d", "error", "F"), scored("e", 4.0, usage=Usage(calls=1, cost=0.5))],
-    )
-    whole, summed = RunSummary(), RunSummary(remember=False)
-    for part in parts:
-        own = RunSummary()
-        for score in part:
-            own.add(score)
-            whole.add(score)
-        summed.add_counts(json.loads(json.dumps(own.counts())))
-    assert summed.summary() == whole.summary()
-    assert summed.pairs == whole.pairs == 5
+def test_lines_are_counted_as_their_scores_are():
+    """Whatever has no value or was replaced, calls that a cache answered included."""
+    scores = (
+        scored("a", 1.0), scored("b", 2.5), unscored("c", "invalid", "E"), scored("a", 3.0),
+        unscored("d", "error", "F"), scored("e", 4.0, usage=Usage(calls=1, cost=0.5)),
+        scored("f", 4.0, usage=CACHED),
+    )  # fmt: skip
+    counted, read = RunSummary(), RunSummary()
+    for score in scores:
+        counted.add(score)
+        read.add_line(ScoreLine.read(score_row(score)).fields)
+    assert read.summary() == counted.summary()
+    assert read.pairs == counted.pairs == 6
 
 
 def test_later_lines_replace_earlier_ones(tmp_path):

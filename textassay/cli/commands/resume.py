@@ -9,7 +9,7 @@ import typer
 
 from textassay.cli.commands.score import score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CLUSTER, CONFIG, LOG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
+from textassay.cli.flags import CONFIG, LOG, PROGRESS, RUNTIME, WORKERS, AsJson, Given, RunFolder
 from textassay.cli.registry import SCORING, command
 from textassay.runtime.errors import ConfigurationError
 
@@ -36,7 +36,7 @@ def resume(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | PROGRESS | LOG | CLUSTER | RUNTIME],
+    given: Annotated[Given, CONFIG | PROGRESS | LOG | WORKERS | RUNTIME],
 ) -> int:
     """Resume a run: ask only for missing scores and errors.
 
@@ -52,27 +52,24 @@ def resume(
     from textassay.evaluation.shards import is_divided
 
     read = flags_to_resume({**given, "data": data}, score_keys())
-    # shards are resumed by processes of their own and merged again, so they come first
     if is_divided(run):
-        if "cluster" in read:
-            raise ConfigurationError(
-                f"{run} was divided into shards, which --cluster cannot continue; leave it out"
-            )
-        from textassay.cli.processes import resume_in_processes
+        from textassay.cli.merge import merge_to_resume
 
-        return run_async(resume_in_processes(run, read, as_json=as_json))
+        merge_to_resume(run)
     order = command_to_resume(run, read)
     say_if_unlimited(run, order.settings)
     if order.spec.stress is not None:
-        if order.cluster is not None:
-            raise ConfigurationError("a stress run cannot be resumed on a cluster")
+        if order.workers is not None:
+            raise ConfigurationError(
+                f"a stress run cannot be resumed with --{order.workers.flag}: leave it out"
+            )
         from textassay.cli.stress import execute as execute_stress
         from textassay.cli.stress import request_to_resume
 
         return run_async(execute_stress(request_to_resume(order), as_json=as_json))
     order = replace(order, as_json=as_json)
-    if order.cluster is not None:
-        from textassay.cli.cluster import score_on_cluster
+    if order.workers is not None:
+        from textassay.cli.workers import score_with_workers
 
-        return run_async(score_on_cluster(order, order.cluster))
+        return run_async(score_with_workers(order, order.workers))
     return run_async(execute(order))

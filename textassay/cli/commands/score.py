@@ -10,7 +10,6 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
-    CLUSTER,
     CONFIG,
     DRY_RUN,
     JUDGING,
@@ -22,6 +21,7 @@ from textassay.cli.flags import (
     SET,
     SHARDING,
     UNIT,
+    WORKERS,
     AsJson,
     Given,
     MethodName,
@@ -42,7 +42,7 @@ FLAGS = (
     | READING
     | UNIT
     | SHARDING
-    | CLUSTER
+    | WORKERS
     | RUNTIME
 )
 
@@ -109,14 +109,10 @@ def score(
         return 0
     order = replace(command_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
-    if order.cluster is not None and not order.dry:
-        from textassay.cli.cluster import score_on_cluster
+    if order.workers is not None and not order.dry:
+        from textassay.cli.workers import score_with_workers
 
-        return run_async(score_on_cluster(order, order.cluster))
-    if order.processes is not None and not order.dry:
-        from textassay.cli.processes import score_in_processes
-
-        return run_async(score_in_processes(order))
+        return run_async(score_with_workers(order, order.workers))
     return run_async(execute(order))
 
 

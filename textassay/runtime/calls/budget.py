@@ -101,11 +101,6 @@ class Budget:
         if self.max_cost is not None:
             self.max_cost, self._may_grow, self._on_shortage = 0.0, True, on_shortage
 
-    def divide(self, parts: int) -> None:
-        """Keep to one of several equal parts of the cap; called before anything is spent."""
-        if self.max_cost is not None:
-            self.max_cost /= parts
-
     @property
     def needed(self) -> float:
         """US dollars that the first request in the queue needs; 0 if nobody waits."""

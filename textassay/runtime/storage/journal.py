@@ -143,20 +143,6 @@ def count_lines(path: Path) -> int:
         raise StorageError(f"{path} cannot be read: {error}") from error
 
 
-def ends_with_line_break(path: Path) -> bool:
-    """Return whether no line of a file is torn; an empty file has none.
-
-    Raises:
-        StorageError: The file cannot be read.
-    """
-    try:
-        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            return file.read(1) in (b"", b"\n")
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error}") from error
-
-
 def _is_complete(line: bytes) -> bool:
     """Return whether a last line without a line break is a whole row.
 

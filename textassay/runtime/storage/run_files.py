@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from math import fsum, nan
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,6 +29,18 @@ _CALIBRATED = ("calibrated", "low", "high", "outside")
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 _Unscored = tuple[Outcome, str]
+
+
+class ScoreLine(NamedTuple):
+    """A score as its line of `scores.jsonl`, without the line break, and what that says."""
+
+    line: bytes
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, line: bytes) -> ScoreLine:
+        """Return a line that `score_row` has made, whose fields are known to be a score's."""
+        return cls(line, decode(line))
 
 
 def score_row(score: Score) -> bytes:
@@ -219,25 +231,34 @@ class RunSummary:
 
     def add(self, score: Score) -> None:
         """Count a score, in place of an earlier one of the same example and aspect."""
-        aspect = score.aspect
+        error = "" if score.error is None else score.error.type
+        self._count(score.id, score.aspect, score.value, (score.outcome, error))
+        self.pay(score.usage)
+
+    def add_line(self, fields: Mapping[str, Any]) -> None:
+        """Count a score as its line has it."""
+        error = fields["error"]
+        kind = (fields["outcome"], "" if error is None else error["type"])
+        self._count(fields["id"], fields["aspect"], fields["value"], kind)
+        self.pay(UsageTotal.read(fields["usage"]))
+
+    def _count(self, example_id: str, aspect: str, value: float | None, kind: _Unscored) -> None:
         values = self._values.setdefault(aspect, array("d"))
         entry: int | _Unscored
-        if score.value is not None:
+        if value is not None:
             entry = len(values)
-            values.append(score.value)
+            values.append(value)
             self._scored[aspect] += 1
         else:
-            kind = (score.outcome, score.error.type if score.error is not None else "")
             # one tuple for each kind: a million failed scores would otherwise hold a million
             entry = self._kinds.setdefault(kind, kind)
             self._unscored[entry] += 1
         if self.remember:
-            key = pair_digest(score.id, aspect)
+            key = pair_digest(example_id, aspect)
             self._take_back(aspect, self._last.get(key))
             self._last[key] = entry
-        self.pay(score.usage)
 
-    def pay(self, usage: Usage) -> None:
+    def pay(self, usage: Usage | UsageTotal) -> None:
         """Add to the cost of all scores, also for one that is not counted otherwise."""
         self._paid.add(usage)
         if usage.cost:
@@ -284,27 +305,6 @@ class RunSummary:
             },
             "usage": self.usage.model_dump(),
         }
-
-    def counts(self) -> dict[str, Any]:
-        """Return all that is counted as JSON values, for `add_counts` of another process."""
-        return {
-            "pairs": self.pairs,
-            "unscored": [[*kind, count] for kind, count in self._unscored.items()],
-            "aspects": {
-                name: [self._scored[name], fsum(_kept(values))]
-                for name, values in self._values.items()
-            },
-            "usage": self.usage.model_dump(),
-        }
-
-    def add_counts(self, counts: Mapping[str, Any]) -> None:
-        """Count what another process has counted, of other pairs."""
-        for outcome, error, count in counts["unscored"]:
-            self._unscored[outcome, error] += count
-        for aspect, (n, total) in counts["aspects"].items():
-            self._scored[aspect] += n
-            self._values.setdefault(aspect, array("d")).append(total)
-        self.pay(Usage(**counts["usage"]))
 
     def _take_back(self, aspect: str, entry: int | _Unscored | None) -> None:
         if isinstance(entry, int):

@@ -15,7 +15,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ from textassay.runtime.storage.run_files import (
     SUMMARY,
     Completed,
     RunSummary,
+    ScoreLine,
     lines_of,
     pair_digest,
     parse_score,
@@ -180,16 +181,32 @@ class RunFolder(AsyncResource):
         Raises:
             StorageError: The disk is full; none of the scores is in the file.
         """
+        scores = tuple(scores)
+
+        def count() -> None:
+            for score in scores:
+                self.tally.add(score)
+
+        await self._append([score_row(score) for score in scores], count)
+
+    async def append_lines(self, scores: Sequence[ScoreLine]) -> None:
+        """Do what `append` does with scores that another process has made into lines."""
+
+        def count() -> None:
+            for score in scores:
+                self.tally.add_line(score.fields)
+
+        await self._append([score.line for score in scores], count)
+
+    async def _append(self, rows: Iterable[bytes], count: Callable[[], None]) -> None:
         if self._journal is None:
             raise RuntimeError("write_manifest comes before append, and append before close")
-        scores = tuple(scores)
-        rows = [score_row(score) for score in scores]
         try:
             await self._journal.append(*rows)
         except asyncio.CancelledError:
-            self._count(scores)
+            count()
             raise
-        self._count(scores)
+        count()
 
     def completed(self) -> Completed:
         """Return what needs no asking.
@@ -315,10 +332,6 @@ class RunFolder(AsyncResource):
             self._journal = Journal(self.path / SCORES)
         except StorageError as error:
             raise not_writable(self.path, error) from error
-
-    def _count(self, scores: Iterable[Score]) -> None:
-        for score in scores:
-            self.tally.add(score)
 
 
 def _timing_of(path: Path, now: str) -> tuple[str, float]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.processes import killed_after, start
-from textassay.cluster.scratch import scratch_folder
+from textassay.workers.worker import scratch_folder
 
 HOLD = """
 import sys, tempfile
-from textassay.cluster.scratch import scratch_folder
+from textassay.workers.worker import scratch_folder
 tempfile.tempdir = sys.argv[1]
 with scratch_folder() as folder:
     (folder / "answers").write_text("paid")

@@ -8,22 +8,28 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from textassay.cluster.crew import WorkerLost
-from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import pack, pack_examples, unpack, unpack_examples
-from textassay.cluster.worker import Worker
+from textassay.workers.protocol import (
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Report,
+    WorkerLost,
+    pack,
+    unpack,
+)
+from textassay.workers.worker import WorkerSession
 
 
-class LocalWorker:
+class InProcess:
     """A worker in this process."""
 
     def __init__(
-        self, name: str, loses: Callable[[LocalWorker], bool], all_open: asyncio.Barrier
+        self, name: str, loses: Callable[[InProcess], bool], all_open: asyncio.Barrier
     ) -> None:
         self._name, self._loses, self._all_open = name, loses, all_open
-        self.worker = Worker()
+        self.worker = WorkerSession()
         self.is_alive = True
         self.scores = 0
         self.reports: list[Report] = []
@@ -41,10 +47,7 @@ class LocalWorker:
 
     async def exchange(self, instructions: Instructions) -> Report:
         self.sent.append(instructions)
-        examples = pickle.loads(pickle.dumps(pack_examples(instructions.examples)))
-        report = await self.worker.exchange(
-            replace(instructions, examples=unpack_examples(examples))
-        )
+        report = await self.worker.exchange(pickle.loads(pickle.dumps(instructions)))
         # as when a node dies: what it had done since its last report reaches nobody
         if self._loses(self):
             await self.worker.stop()
@@ -60,22 +63,22 @@ class LocalWorker:
         self.is_alive = False
 
 
-class LocalCrew:
+class Pool:
     """Room for some workers."""
 
     def __init__(
-        self, room: int = 2, *, loses: Callable[[LocalWorker], bool] = lambda worker: False
+        self, room: int = 2, *, loses: Callable[[InProcess], bool] = lambda worker: False
     ) -> None:
         self.room, self._loses = room, loses
-        self.hired: list[LocalWorker] = []
+        self.started: list[InProcess] = []
 
-    async def start_workers(self, most: int) -> Sequence[LocalWorker]:
-        alive = sum(worker.is_alive for worker in self.hired)
+    async def start_workers(self, most: int) -> Sequence[InProcess]:
+        alive = sum(worker.is_alive for worker in self.started)
         missing = max(0, min(most, self.room) - alive)
         all_open = asyncio.Barrier(max(1, missing))
         new = [
-            LocalWorker(f"node {len(self.hired) + number}", self._loses, all_open)
+            InProcess(f"node {len(self.started) + number}", self._loses, all_open)
             for number in range(missing)
         ]
-        self.hired += new
+        self.started += new
         return new

@@ -1,15 +1,13 @@
-"""The run folder of a run whose workers are elsewhere: what they report is kept here."""
+"""The run folder of a run that workers judge: what they report is kept here."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from textassay.cluster.example_queue import ExampleQueue
-from textassay.cluster.messages import Opened, Rows
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
@@ -21,7 +19,10 @@ from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import info, read_answers
 from textassay.runtime.storage.group_commit import in_thread
+from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
+from textassay.workers.protocol import Opened, Report, Rows
+from textassay.workers.sharing import ExampleQueue
 
 MAX_SENT = 256 * 2**20
 """Bytes of answers of a resumed run that are sent to each worker; more stay unused."""
@@ -42,9 +43,10 @@ class RunRecord:
         settings: Settings,
         stack: AsyncExitStack,
         adjusting: Adjusting | None = None,
+        workers_write: bool = False,
         most_sent: int = MAX_SENT,
     ) -> None:
-        """Store where the run is kept; nothing is made before `bind`.
+        """Store where the run is kept; nothing is made before `create`.
 
         Args:
             path: The run folder.
@@ -53,9 +55,10 @@ class RunRecord:
             settings: Tell where answers are kept.
             stack: Closes what is opened here.
             adjusting: What is done to each score, such as calibrating it.
+            workers_write: Whether workers keep answers themselves, in the folder `answers` here.
             most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
         """
-        self._most_sent = most_sent
+        self._workers_write, self._most_sent = workers_write, most_sent
         self.folder: RunFolder | None = None
         self.total = total
         self._path, self._examples, self._settings = path, examples, settings
@@ -75,6 +78,23 @@ class RunRecord:
     def is_begun(self) -> bool:
         """Whether a worker has opened the run, so that there is something to resume."""
         return self._first is not None
+
+    @property
+    def answers_folder(self) -> Path | None:
+        """Where workers keep answers, if they do so themselves."""
+        return self.folder.answers if self.folder is not None and self._workers_write else None
+
+    async def create(self) -> tuple[Mapping[str, Any], Rows]:
+        """Make the folder of a new run, which is removed again if no worker opens the run.
+
+        Return what `resume` does: nothing.
+
+        Raises:
+            RunFolderError: It holds something else, or is in use.
+        """
+        self.folder = await in_thread(lambda: RunFolder.create(self._path), discard=RunFolder.close)
+        self._stack.push_async_callback(self.folder.aclose)
+        return {}, []
 
     async def resume(self) -> tuple[Mapping[str, Any], Rows]:
         """Open the folder of a run that was begun; return its models and its answers.
@@ -101,15 +121,13 @@ class RunRecord:
     async def _bind(self, opened: Opened, where: str) -> None:
         if self._first is not None:
             if (change := changed(self._first.manifest, opened.manifest)) is not None:
-                raise ConfigurationError(f"the worker on {where} cannot take part because {change}")
+                raise ConfigurationError(f"{where} cannot take part because {change}")
             return
         # a calibration is bound to the judge's signature, which only a worker knows
         if self._adjusting is not None:
             self._adjust = self._adjusting(opened)
-        if self.folder is None:
-            self.folder = RunFolder.create(self._path)
-            self._stack.push_async_callback(self.folder.aclose)
-        if self._settings.cache is None:
+        assert self.folder is not None
+        if self._settings.cache is None and not self._workers_write:
             self._store = await open_store(self._settings, self.folder.answers, self._stack)
         await bind(
             self.folder,
@@ -131,22 +149,26 @@ class RunRecord:
             self.folder.completed() if self._resumed else None,
         )
 
-    async def keep(self, answers: Rows, scores: list[Score]) -> list[Score]:
-        """Write answers, then scores; return the scores as they were written.
+    async def keep(self, report: Report, scores: Sequence[ScoreLine]) -> Sequence[ScoreLine]:
+        """Write a report's answers, then those of its scores that are expected.
+
+        Return the scores as they were written.
 
         Raises:
             StorageError: The disk is full.
         """
+        answers = report.answers
         # answers first: after a crash between the two, a resumed run finds what was paid for
         if self._store is not None and answers:
             store = self._store
             await gather([store.put(key, value) for key, value in answers])
-        self._is_answered = self._is_answered or bool(answers or scores)
+        self._is_answered = self._is_answered or report.is_answered
         if self._adjust is not None:
-            scores = [self._adjust(score) for score in scores]
+            adjusted = (self._adjust(Score.model_validate(score.fields)) for score in scores)
+            scores = [ScoreLine.read(score_row(score)) for score in adjusted]
         if scores:
             assert self.folder is not None
-            await self.folder.append(scores)
+            await self.folder.append_lines(scores)
         return scores
 
     def keep_artifacts(self, texts: Mapping[str, str]) -> None:
@@ -169,7 +191,8 @@ class RunRecord:
 
     def _earlier_answers(self, folder: RunFolder) -> Rows:
         settings, place = self._settings, folder.answers
-        if settings.cache is not None or settings.no_cache or not place.exists():
+        kept_elsewhere = settings.cache is not None or settings.no_cache or self._workers_write
+        if kept_elsewhere or not place.exists():
             return []
         size = info(place).bytes
         if size > self._most_sent:

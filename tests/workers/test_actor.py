@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from textassay.garbage import NEW_OBJECTS
+from textassay.process import NEW_OBJECTS
 
 PROGRAM = """
 import gc
 own = gc.get_threshold()[0]
-from textassay.cluster.ray_crew import Actor
+from textassay.workers.ray import Actor
 assert gc.get_threshold()[0] == own, "the import alone changes what the host has set"
 Actor(".")
 print(gc.get_threshold()[0], gc.get_freeze_count() > 0)

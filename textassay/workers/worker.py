@@ -1,4 +1,4 @@
-"""A worker: one session of a run, fed from elsewhere, whose scores and answers are sent back.
+"""A worker: one session of a run, fed by another process, to which its scores go back.
 
 Knows nothing of how it is reached: its methods are called by the process that holds the run, one
 `exchange` after the other.
@@ -7,11 +7,29 @@ Knows nothing of how it is reached: its methods are called by the process that h
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import secrets
+import shutil
+import sys
+import tempfile
 import traceback
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from textassay.cluster.messages import (
+import filelock
+
+from textassay.evaluation.feed import Feed
+from textassay.evaluation.opening import open_store
+from textassay.evaluation.session import Session, notices, open_session, workers_of
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.storage.answers import AnswerStore, StoreInfo
+from textassay.runtime.storage.run_files import ANSWERS, score_row
+from textassay.version import __version__
+from textassay.workers.protocol import (
     NO_PROGRESS,
     Ended,
     Failed,
@@ -21,16 +39,8 @@ from textassay.cluster.messages import (
     Part,
     Report,
     Rows,
+    unpack_examples,
 )
-from textassay.cluster.scratch import scratch_folder
-from textassay.evaluation.feed import Feed
-from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import Session, open_session, workers_of
-from textassay.runtime.errors import TextassayError
-from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.storage.answers import AnswerStore, StoreInfo
-from textassay.runtime.storage.run_files import ANSWERS, score_row
-from textassay.version import __version__
 
 REPORT_SECONDS = 0.25
 """Time between two reports at most."""
@@ -67,7 +77,23 @@ class Recording:
         return self._wrapped.info()
 
 
-class Worker:
+class _Warnings(logging.Handler):
+    """Collects warnings, which the process that holds the run logs in place of this one."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._collected: list[tuple[str, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._collected.append((record.name, record.getMessage()))
+
+    def drain(self) -> list[tuple[str, str]]:
+        """Return the warnings since the last call: the logger, and what it said."""
+        collected, self._collected = self._collected, []
+        return collected
+
+
+class WorkerSession:
     """Judges the examples that it is sent, until it is to finish or something stops it."""
 
     def __init__(self) -> None:
@@ -82,6 +108,8 @@ class Worker:
         self._ended: Ended | None = None
         self._report_at = 1
         self._wakeup = asyncio.Event()
+        self._warnings = _Warnings()
+        self._is_answered = False
 
     async def open(self, job: Job) -> Opened | Failed:
         """Open the session, without asking anything; return what was opened, or why it was not."""
@@ -128,16 +156,14 @@ class Worker:
                 self._returned += budget.return_unspent()
             if instructions.is_last_grant:
                 budget.end_lease()
-        feed.put(instructions.examples)
+        feed.put(unpack_examples(instructions.examples))
         if instructions.finish:
             feed.end()
 
     def _report(self) -> Report:
         session = self._session
         budget = None if session is None else session.budget
-        if session is not None:
-            self._last = session.engine.progress
-            self._spent = 0.0 if budget is None else budget.spent
+        self._look_at_session()
         scores, self._scores = self._scores, []
         returned, self._returned = self._returned, 0.0
         return Report(
@@ -149,12 +175,16 @@ class Worker:
             returned=returned,
             needed=0.0 if budget is None else budget.needed,
             is_settling=budget is not None and budget.is_settling,
+            is_answered=self._is_answered,
+            warnings=self._warnings.drain(),
             ended=self._ended,
         )
 
     async def _run(self, job: Job, opened: asyncio.Future[Opened]) -> None:
         artifacts: dict[str, str] = {}
         failed: Failed | None = None
+        logger = logging.getLogger("textassay")
+        logger.addHandler(self._warnings)
         try:
             async with AsyncExitStack() as stack:
                 session = await self._open(job, stack)
@@ -174,15 +204,16 @@ class Worker:
             # the other process has no other way to learn where a method's fault is
             failed = Failed(type(error).__name__, traceback.format_exc())
         finally:
-            self._report_last()
+            logger.removeHandler(self._warnings)
+            self._look_at_session()
             self._ended = Ended(failed, artifacts)
             self._wakeup.set()
 
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
-        scratch = stack.enter_context(scratch_folder())
         # a file rather than memory: equal requests are asked once, however long the run is
-        store = await open_store(job.settings, scratch / ANSWERS, stack)
-        if store is not None and job.settings.cache is None:
+        folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
+        store = await open_store(job.settings, folder, stack)
+        if store is not None and job.settings.cache is None and job.answers_folder is None:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
         self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
@@ -194,12 +225,13 @@ class Worker:
         self._session = session
         return session
 
-    def _report_last(self) -> None:
-        """Keep the last state of a session that is closed, for reports after its end."""
+    def _look_at_session(self) -> None:
+        """Keep where the session stands, also for reports after its end."""
         if self._session is not None:
             self._last = self._session.engine.progress
-            budget = self._session.budget
+            budget, usage = self._session.budget, self._session.usage
             self._spent = 0.0 if budget is None else budget.spent
+            self._is_answered = bool(usage.calls + usage.cached_calls)
 
 
 def _opened(session: Session, job: Job) -> Opened:
@@ -209,4 +241,48 @@ def _opened(session: Session, job: Job) -> Opened:
         aspects=tuple(session.method.aspects),
         signature=session.method.signature,
         in_work=workers_of(job.settings, session.connected),
+        notices=tuple(notices(session.method, job.spec, is_new=not job.is_resumed)),
     )
+
+
+PREFIX = "textassay-worker-"
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make an empty folder that is removed at the end of the block.
+
+    A worker that is killed, or whose node dies, cannot remove its folder. So each holds a lock
+    next to its folder, which the operating system releases, and removes folders whose lock is free.
+
+    Yields:
+        The folder, which only this user can read.
+    """
+    parent = Path(tempfile.gettempdir())
+    for left in parent.glob(f"{PREFIX}*.lock"):
+        _remove_if_abandoned(left)
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    # before the folder exists, so that no other worker ever sees it without a lock
+    with _lock(folder.with_suffix(".lock")) as lock:
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                Path(lock.lock_file).unlink()
+
+
+def _remove_if_abandoned(place: Path) -> None:
+    # whoever removed it first, or a folder that another user left, is none of our business
+    with suppress(OSError, filelock.Timeout):
+        if sys.platform != "win32" and place.lstat().st_uid != os.getuid():
+            return
+        with _lock(place).acquire(blocking=False):
+            shutil.rmtree(place.with_suffix(""), ignore_errors=True)
+            place.unlink(missing_ok=True)
+
+
+def _lock(place: Path) -> filelock.BaseFileLock:
+    # closed by whichever thread ends the session
+    return filelock.FileLock(place, thread_local=False)

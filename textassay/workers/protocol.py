@@ -1,10 +1,13 @@
-"""What the process that holds a run and its workers on other machines say to each other."""
+"""What the process that holds a run and its workers, here or elsewhere, say to each other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pickle
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress
@@ -18,13 +21,17 @@ from textassay.runtime.errors import (
     ModelError,
     StorageError,
     TextassayError,
+    UnknownName,
     quoted,
 )
-from textassay.runtime.messages import Aspect, Usage
+from textassay.runtime.messages import Aspect, Example, Usage
 from textassay.runtime.settings import Settings
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
+
+PackedExample = FedExample | tuple[dict[str, Any], tuple[str, ...]]
+"""An example as its fields; as it is, if it is of a class of the caller's."""
 
 Rows = list[tuple[str, bytes]]
 """Answers of models, as `AnswerStore` keeps them."""
@@ -38,10 +45,13 @@ class Job:
     settings: Settings
     info: DataInfo
     """What is known of all of the data."""
+    answers_folder: Path | None = None
+    """Where the run keeps answers, for workers on its machine; others send theirs."""
+    is_resumed: bool = False
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     answers: Rows = field(default_factory=list)
-    """Answers that the resumed run has already."""
+    """Answers that the resumed run has already, for workers that cannot read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +73,15 @@ class Opened:
     signature: str
     in_work: int
     """Examples that it works on at once."""
+    notices: tuple[str, ...] = ()
+    """What the user should know before anything is asked; names parameters (`parameter`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """What a worker is sent in one exchange."""
 
-    examples: list[FedExample] = field(default_factory=list)
+    examples: list[PackedExample] = field(default_factory=list)
     part: Part = field(default_factory=Part)
     grant: float = 0.0
     """US dollars that it may spend further."""
@@ -90,17 +102,27 @@ class Failed:
     type: str
     message: str
     notes: tuple[str, ...] = ()
+    unknown: tuple[str, str, tuple[str, ...], str] | None = None
+    """What an `UnknownName` is made of: kind, name, those that there are, and where it is named."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return what another process is to know of an error."""
         text = quoted(error) if isinstance(error, TextassayError) else str(error)
-        return cls(type(error).__name__, text, tuple(getattr(error, "__notes__", ())))
+        unknown = None
+        if type(error) is UnknownName:
+            unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)
+        return cls(type(error).__name__, text, tuple(getattr(error, "__notes__", ())), unknown)
 
     def error(self) -> Exception:
         """Return an error of the same family, or a `RuntimeError` for one that is none of ours."""
-        # the family decides the exit status and whether a run can be resumed
-        error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
+        error: Exception
+        if self.unknown is not None:
+            kind, name, known, where = self.unknown
+            error = UnknownName(kind, name, known, where=where)
+        else:
+            # the family decides the exit status and whether a run can be resumed
+            error = _FAMILY.get(self.type, RuntimeError)(self.message or self.type)
         for note in self.notes:
             error.add_note(note)
         return error
@@ -149,6 +171,10 @@ class Report:
     """Each as its line of `scores.jsonl`."""
     answers: Rows = field(default_factory=list)
     """Answers that came since, among them all that the scores rest on."""
+    is_answered: bool = False
+    """Whether any request was answered so far."""
+    warnings: list[tuple[str, str]] = field(default_factory=list)
+    """Warnings that were logged since: the logger, and what it said."""
     spent: float = 0.0
     """US dollars spent so far."""
     returned: float = 0.0
@@ -158,3 +184,76 @@ class Report:
     is_settling: bool = False
     """Whether requests are in flight that may cost less than they reserve."""
     ended: Ended | None = None
+
+
+class WorkerLost(Exception):
+    """A worker, or the machine that it runs on, is gone."""
+
+
+class Worker(Protocol):
+    """A worker as the process sees it that holds the run; every call may raise `WorkerLost`."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    async def open(self, job: Job) -> Opened | Failed:
+        """See `WorkerSession.open`."""
+        ...
+
+    async def exchange(self, instructions: Instructions) -> Report:
+        """See `WorkerSession.exchange`."""
+        ...
+
+    async def stop(self) -> Report:
+        """See `WorkerSession.stop`."""
+        ...
+
+    def kill(self) -> None:
+        """End the worker at once; safe to call twice, and if it is lost."""
+        ...
+
+
+class WorkerPool(Protocol):
+    """Where workers can be started: this machine, or a cluster."""
+
+    async def start_workers(self, most: int) -> Sequence[Worker]:
+        """Start workers if there is room, so that at most `most` live, and return the new ones.
+
+        Raises:
+            ConfigurationError: There is no room for a single worker.
+        """
+        ...
+
+
+def pack(report: Report) -> bytes:
+    """Return a report as bytes for `unpack`."""
+    # level 1: three times as fast as the standard level; the result is a few percent larger
+    return zlib.compress(pickle.dumps(report, pickle.HIGHEST_PROTOCOL), level=1)
+
+
+def unpack(packed: bytes) -> Report:
+    """Return the report that a worker of this run has packed.
+
+    Only for what a worker sent: unpickling runs whatever the bytes say, and the workers of a
+    cluster are trusted with the run's keys as it is.
+    """
+    report: Report = pickle.loads(zlib.decompress(packed))
+    return report
+
+
+def pack_examples(examples: Sequence[FedExample]) -> list[PackedExample]:
+    """Return examples for `unpack_examples`, in a form that is pickled in an eighth of the time."""
+    return [
+        (vars(handed.example), handed.completed) if type(handed.example) is Example else handed
+        for handed in examples
+    ]
+
+
+def unpack_examples(packed: Sequence[PackedExample]) -> list[FedExample]:
+    """Return the examples that were packed."""
+    return [
+        each if isinstance(each, FedExample) else FedExample(Example(**each[0]), each[1])
+        for each in packed
+    ]

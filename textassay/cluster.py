@@ -1,4 +1,8 @@
-"""The Python API of runs on a cluster."""
+"""Runs on a cluster, in Python: workers on other machines judge, this process records the scores.
+
+run = await textassay.cluster.evaluate("data.jsonl", cluster="ray", method="g-eval",
+model="openai/gpt-4.1-mini", out="runs/large")
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.cluster.request import Cluster
-from textassay.cluster.run import Followed, run_on_cluster
 from textassay.evaluation.request import aspects_of, spec_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.watching import Watch, watched
@@ -16,6 +18,9 @@ from textassay.runtime.data.units import Unit
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
+from textassay.workers.run import Cluster, Followed, run_with_workers
+
+__all__ = ["evaluate"]
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +92,7 @@ async def evaluate(
     )
     followed = Followed()
     async with watched(lambda: followed.progress, progress):
-        return await run_on_cluster(
+        return await run_with_workers(
             examples,
             spec,
             settings or Settings(),

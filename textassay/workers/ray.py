@@ -15,22 +15,22 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from textassay.cluster.crew import WorkerLost
-from textassay.cluster.messages import Failed, Instructions, Job, Opened, Report
-from textassay.cluster.packing import (
-    PackedExample,
-    pack,
-    pack_examples,
-    unpack,
-    unpack_examples,
-)
-from textassay.cluster.worker import Worker
-from textassay.garbage import hold_off_gc, start_gc
+from textassay.process import hold_off_gc, start_gc
 from textassay.runtime.errors import ClusterLost, ConfigurationError
+from textassay.workers.protocol import (
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Report,
+    WorkerLost,
+    pack,
+    unpack,
+)
+from textassay.workers.worker import WorkerSession
 
 CONNECT_SECONDS = 10.0
 """Longest time to reach the cluster's address."""
@@ -45,9 +45,9 @@ MAX_PENDING_SECONDS = 60.0
 
 
 @asynccontextmanager
-async def ray_cluster(
+async def ray_workers(
     address: str | None, *, workers: int | None, local: bool, threads: int | None
-) -> AsyncIterator[RayCrew]:
+) -> AsyncIterator[RayWorkers]:
     """Connect to a cluster, and let go of it at the end of the block.
 
     Args:
@@ -65,11 +65,11 @@ async def ray_cluster(
     own = not ray.is_initialized()
     if own:
         _connect(ray, address)
-    crew = RayCrew(ray, workers=workers, local=local, threads=threads)
+    pool = RayWorkers(ray, workers=workers, local=local, threads=threads)
     try:
-        yield crew
+        yield pool
     finally:
-        for worker in crew.workers_started:
+        for worker in pool.workers_started:
             worker.kill()
         if own:
             ray.shutdown()
@@ -159,22 +159,20 @@ class RayWorker:
 
     @property
     def name(self) -> str:
-        """The node, or the worker's number where Ray chose the node."""
+        """What messages call it: by its node, or by its number where Ray chose the node."""
         return self._name
 
     async def open(self, job: Job) -> Opened | Failed:
-        """See `Worker.open`."""
+        """See `WorkerSession.open`."""
         answer: Opened | Failed = await self._call("open", job)
         return answer
 
     async def exchange(self, instructions: Instructions) -> Report:
-        """See `Worker.exchange`."""
-        rest = replace(instructions, examples=[])
-        examples = pack_examples(instructions.examples)
-        return unpack(await self._call("exchange", rest, examples))
+        """See `WorkerSession.exchange`."""
+        return unpack(await self._call("exchange", instructions))
 
     async def stop(self) -> Report:
-        """See `Worker.stop`."""
+        """See `WorkerSession.stop`."""
         return unpack(await self._call("stop"))
 
     def kill(self) -> None:
@@ -194,16 +192,14 @@ class RayWorker:
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
-            raise RuntimeError(f"the worker on {self._name} failed: {error}") from None
+            raise RuntimeError(f"{self._name} failed: {error}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
-                    f"no worker could be started on {self._name}; textassay must be installed on "
-                    f"every node, in the same version: {_last_line(error)}"
+                    f"{self._name} could not be started; textassay must be installed on every "
+                    f"node, in the same version: {_last_line(error)}"
                 ) from None
-            raise WorkerLost(
-                f"the worker on {self._name} is lost ({type(error).__name__})"
-            ) from error
+            raise WorkerLost(f"{self._name} is lost ({type(error).__name__})") from error
 
 
 class Actor:
@@ -211,7 +207,7 @@ class Actor:
 
     def __init__(self, folder: str) -> None:
         """Work in `folder`, if this node has it, so that relative paths mean the same."""
-        self._worker = Worker()
+        self._worker = WorkerSession()
         # the process is this worker's alone, and what it has imported by now stays
         hold_off_gc()
         start_gc()
@@ -219,24 +215,23 @@ class Actor:
             os.chdir(folder)
 
     async def open(self, job: Job) -> Opened | Failed:
-        """See `Worker.open`."""
+        """See `WorkerSession.open`."""
         return await self._worker.open(job)
 
-    async def exchange(self, rest: Instructions, examples: list[PackedExample]) -> bytes:
-        """See `Worker.exchange`; the examples of the instructions come beside the rest of them."""
-        instructions = replace(rest, examples=unpack_examples(examples))
+    async def exchange(self, instructions: Instructions) -> bytes:
+        """See `WorkerSession.exchange`."""
         return pack(await self._worker.exchange(instructions))
 
     async def stop(self) -> bytes:
-        """See `Worker.stop`."""
+        """See `WorkerSession.stop`."""
         return pack(await self._worker.stop())
 
 
-class RayCrew:
+class RayWorkers:
     """Places workers on the nodes of a cluster, also on those that join later."""
 
     def __init__(self, ray: Any, *, workers: int | None, local: bool, threads: int | None) -> None:
-        """Store how workers are placed; see `ray_cluster`."""
+        """Store how workers are placed; see `ray_workers`."""
         self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
         # without restarts: a restarted actor would have lost its session
         self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -307,7 +302,7 @@ class RayCrew:
                 taken[place] += 1
                 strategy = NodeAffinitySchedulingStrategy(place, soft=False)
                 needs = self._needs(_amount(node, "CPU"), with_gpu=with_gpu)
-                name = f"{node['NodeManagerHostname']} ({place[:8]})"
+                name = f"the worker on {node['NodeManagerHostname']} ({place[:8]})"
                 started.append(self._start(place, name, scheduling_strategy=strategy, **needs))
         return started
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import HANGS_AFTER
-from textassay.cluster.packing import pack_examples, unpack_examples
 from textassay.evaluation.feed import FedExample
 from textassay.runtime.messages import Example
+from textassay.workers.protocol import pack_examples, unpack_examples
 
 
 class OwnExample(Example):
@@ -68,7 +68,7 @@ def test_classes_that_only_this_program_has_reach_a_worker():
     ]
     program = (
         "import pickle, sys\n"
-        "from textassay.cluster.packing import unpack_examples\n"
+        "from textassay.workers.protocol import unpack_examples\n"
         "one, two = unpack_examples(pickle.load(sys.stdin.buffer))\n"
         "print(one.example.meta['note'].text, type(two.example).__name__, two.example.note)\n"
     )

@@ -8,10 +8,7 @@ import json
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
-from tests.cluster.local_crew import LocalCrew, LocalWorker
-from textassay.cluster.messages import Failed
-from textassay.cluster.request import Cluster
-from textassay.cluster.run import run_on_cluster
+from tests.workers.pool import InProcess, Pool
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import (
     BudgetReached,
@@ -20,6 +17,8 @@ from textassay.runtime.errors import (
     FatalModelError,
 )
 from textassay.runtime.settings import Settings
+from textassay.workers.protocol import Failed
+from textassay.workers.run import Cluster, run_with_workers
 
 pytestmark = pytest.mark.asyncio
 
@@ -31,7 +30,7 @@ async def judge(
     data,
     run,
     server,
-    crew,
+    pool,
     *,
     resume=False,
     method="llm-score",
@@ -39,7 +38,7 @@ async def judge(
     options=None,
     **settings,
 ):
-    """Judge on a crew with units of 20 examples; return the run."""
+    """Judge on a pool with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
     spec = RunSpec(
         method=method,
@@ -49,9 +48,9 @@ async def judge(
         data=str(data),
         options=options or {},
     )
-    return await run_on_cluster(
+    return await run_with_workers(
         str(data), spec, Settings(**settings), run, Cluster(),
-        resume=resume, crew=crew, unit=UNIT, start_seconds=0.05, **(kept or {}),
+        resume=resume, pool=pool, unit=UNIT, start_seconds=0.05, **(kept or {}),
     )  # fmt: skip
 
 
@@ -71,11 +70,11 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
     """The same scores, each once; the same answers, so that nothing is asked again."""
     # one worker alone would take longer than the other needs to take part
     server = await mock_server(latency_ms=20)
-    crew = LocalCrew(2)
-    made = await judge(data, run, server, crew)
+    pool = Pool(2)
+    made = await judge(data, run, server, pool)
     assert server.counters.requests == 140
-    assert len(crew.hired) == 2
-    assert all(worker.scores for worker in crew.hired)
+    assert len(pool.started) == 2
+    assert all(worker.scores for worker in pool.started)
     assert len(rows_of(run)) == len(verdicts(run)) == 140
     progress = made.progress
     assert (progress.done, progress.total, progress.usage.calls) == (70, 70, 140)
@@ -100,11 +99,11 @@ async def test_two_workers_make_the_run_of_one_process(mock_server, data, run, t
 async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
     """Each score once; what the lost worker had reported is kept, the rest is asked again."""
     server = await mock_server(latency_ms=20)
-    crew = LocalCrew(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
-    made = await judge(data, run, server, crew)
-    assert not crew.hired[0].is_alive
+    pool = Pool(2, loses=lambda worker: worker.name == "node 0" and worker.scores >= 10)
+    made = await judge(data, run, server, pool)
+    assert not pool.started[0].is_alive
     assert len(rows_of(run)) == len(verdicts(run)) == 140
-    assert crew.hired[0].scores >= 10
+    assert pool.started[0].scores >= 10
     assert server.counters.requests <= 140 + 2 * UNIT
     assert made.progress.done == 70
 
@@ -112,9 +111,9 @@ async def test_a_lost_worker_costs_at_most_a_unit(mock_server, data, run):
 async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, run):
     """Counted by what it was handed and what it has reported."""
     server = await mock_server(latency_ms=20)
-    crew = LocalCrew(3)
-    await judge(data, run, server, crew)
-    for worker in crew.hired:
+    pool = Pool(3)
+    await judge(data, run, server, pool)
+    for worker in pool.started:
         held = 0
         # the first exchange's examples are reported by later ones: sent is never shorter
         for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
@@ -126,9 +125,9 @@ async def test_a_worker_never_has_more_than_a_unit_in_hand(mock_server, data, ru
 async def test_a_worker_reports_half_of_what_it_has_in_hand(mock_server, data, run):
     """Counted in scores, as an example has several: so that it is sent more before it has none."""
     server = await mock_server(latency_ms=20)
-    crew = LocalCrew(2)
-    await judge(data, run, server, crew)
-    for worker in crew.hired:
+    pool = Pool(2)
+    await judge(data, run, server, pool)
+    for worker in pool.started:
         held = 0
         for sent, report in zip(worker.sent, [None, *worker.reports], strict=False):
             held -= 0 if report is None else len(report.scores)
@@ -140,24 +139,24 @@ async def test_a_worker_reports_half_of_what_it_has_in_hand(mock_server, data, r
 async def test_an_example_that_kills_every_worker_stops_the_run(mock_server, data, run):
     """Not for ever: after three losses with the same examples the run stops, resumable."""
     server = await mock_server()
-    crew = LocalCrew(1, loses=lambda worker: bool(worker.sent[-1].examples or len(worker.sent) > 1))
+    pool = Pool(1, loses=lambda worker: bool(worker.sent[-1].examples or len(worker.sent) > 1))
     with pytest.raises(ClusterLost, match="workers keep failing") as sent:
-        await judge(data, run, server, crew)
+        await judge(data, run, server, pool)
     assert "textassay resume" in sent.value.__notes__[0]
-    assert len(crew.hired) <= 4
-    await judge(data, run, server, LocalCrew(2), resume=True)
+    assert len(pool.started) <= 4
+    await judge(data, run, server, Pool(2), resume=True)
     assert len(rows_of(run)) == len(verdicts(run)) == 140
 
 
 async def test_answers_too_large_for_workers_are_reported(mock_server, data, run):
     """A resume that cannot send them says so before it asks anything again."""
     server, lines = await mock_server(), []
-    await judge(data, run, server, LocalCrew(1))
+    await judge(data, run, server, Pool(1))
     sent = {"most_sent": 100, "notify": lines.append}
-    await judge(data, run, server, LocalCrew(1), resume=True, kept=sent)
+    await judge(data, run, server, Pool(1), resume=True, kept=sent)
     assert any("too large to be sent to workers" in line for line in lines)
     lines.clear()
-    await judge(data, run, server, LocalCrew(1), resume=True, kept={"notify": lines.append})
+    await judge(data, run, server, Pool(1), resume=True, kept={"notify": lines.append})
     assert not lines
 
 
@@ -173,19 +172,19 @@ async def test_an_interrupted_run_keeps_what_workers_finished_and_resumes(mock_s
             server.options.latency_ms = 60_000
         return False
 
-    task = asyncio.create_task(judge(data, run, server, LocalCrew(2, loses=interrupting)))
+    task = asyncio.create_task(judge(data, run, server, Pool(2, loses=interrupting)))
     with pytest.raises(asyncio.CancelledError):
         await task
     kept = len(rows_of(run))
     assert 20 <= kept < 140
     assert json.loads((run / "summary.json").read_text())["outcomes"]["scored"] == kept
     server.options.latency_ms = 0
-    made = await judge(data, run, server, LocalCrew(2), resume=True)
+    made = await judge(data, run, server, Pool(2), resume=True)
     assert len(rows_of(run)) == len(verdicts(run)) == 140
     assert made.progress.settled_before > 0
     # answered calls whose example was not finished come from the run's answers
     assert server.counters.requests <= 140 + 4
-    everything = await judge(data, run, server, LocalCrew(1), resume=True)
+    everything = await judge(data, run, server, Pool(1), resume=True)
     assert everything.progress.done == everything.progress.settled_before == 70
 
 
@@ -193,11 +192,11 @@ async def test_the_budget_counts_over_all_workers(mock_server, data, run):
     """Never more than the limit, though grants are divided; the run can be resumed."""
     server = await mock_server()
     with pytest.raises(BudgetReached, match="all workers") as sent:
-        await judge(data, run, server, LocalCrew(3), price=(10.0, 10.0), max_cost=0.1)
+        await judge(data, run, server, Pool(3), price=(10.0, 10.0), max_cost=0.1)
     summary = json.loads((run / "summary.json").read_text())
     assert 0.05 < summary["usage"]["cost"] <= 0.1
     assert "textassay resume" in sent.value.__notes__[0]
-    await judge(data, run, server, LocalCrew(2), price=(10.0, 10.0), max_cost=100, resume=True)
+    await judge(data, run, server, Pool(2), price=(10.0, 10.0), max_cost=100, resume=True)
     assert len(verdicts(run)) == 140
 
 
@@ -208,27 +207,27 @@ async def test_a_budget_that_one_process_keeps_to_is_enough_for_workers(
     """Requests reserve much more than they cost: what one worker has over goes to another."""
     server = await mock_server()
     how = {"price": (10.0, 10.0), "options": {"max_tokens": 4000}}
-    await judge(data, tmp_path / "free", server, LocalCrew(1), **how)
+    await judge(data, tmp_path / "free", server, Pool(1), **how)
     cost = json.loads((tmp_path / "free" / "summary.json").read_text())["usage"]["cost"]
-    await judge(data, run, server, LocalCrew(workers), **how, max_cost=cost + 0.05)
+    await judge(data, run, server, Pool(workers), **how, max_cost=cost + 0.05)
     assert len(verdicts(run)) == 140
 
 
-class LateCrew(LocalCrew):
+class LatePool(Pool):
     """A second worker that cannot take part joins once the first has scores."""
 
     refused = 0
 
     async def start_workers(self, most):
-        if not self.hired:
+        if not self.started:
             return await super().start_workers(1)
-        if self.refused or not self.hired[0].scores:
+        if self.refused or not self.started[0].scores:
             return ()
         self.refused += 1
         return [RefusingWorker("node 1", lambda worker: False, asyncio.Barrier(1))]
 
 
-class RefusingWorker(LocalWorker):
+class RefusingWorker(InProcess):
     """Lacks what the run needs."""
 
     async def open(self, job):
@@ -239,18 +238,18 @@ async def test_a_node_that_cannot_take_part_is_left_out(mock_server, data, run):
     """The run is under way, and the other node finishes it."""
     server = await mock_server(latency_ms=20)
     told = []
-    crew = LateCrew(2)
-    await judge(data, run, server, crew, kept={"notify": told.append})
-    assert crew.refused == 1
+    pool = LatePool(2)
+    await judge(data, run, server, pool, kept={"notify": told.append})
+    assert pool.refused == 1
     assert told == ["node 1 cannot take part, and is left out: the variable KEY is not set"]
     assert len(verdicts(run)) == 140
 
 
-class ShrinkingCrew(LocalCrew):
+class ShrinkingPool(Pool):
     """Nothing replaces its only worker, which is lost."""
 
     async def start_workers(self, most):
-        if self.hired and not any(worker.is_alive for worker in self.hired):
+        if self.started and not any(worker.is_alive for worker in self.started):
             raise ConfigurationError("no node has a CPU for a worker")
         return await super().start_workers(1)
 
@@ -258,22 +257,22 @@ class ShrinkingCrew(LocalCrew):
 async def test_a_run_whose_nodes_are_gone_can_be_resumed(mock_server, data, run):
     """As it says itself: something was asked."""
     server = await mock_server()
-    crew = ShrinkingCrew(1, loses=lambda worker: worker.scores >= 40)
+    pool = ShrinkingPool(1, loses=lambda worker: worker.scores >= 40)
     with pytest.raises(ClusterLost, match="no node has a CPU") as lost:
-        await judge(data, run, server, crew)
+        await judge(data, run, server, pool)
     assert "textassay resume" in lost.value.__notes__[0]
     assert 40 <= len(verdicts(run)) < 140
-    await judge(data, run, server, LocalCrew(1), resume=True)
+    await judge(data, run, server, Pool(1), resume=True)
     assert len(verdicts(run)) == 140
 
 
 async def test_limits_are_divided_among_those_that_take_part(mock_server, data, run):
     """Each worker keeps to its part, and all parts together are the limit."""
     server = await mock_server(latency_ms=20)
-    crew = LocalCrew(3)
-    await judge(data, run, server, crew, concurrency=5, rpm=60_000)
+    pool = Pool(3)
+    await judge(data, run, server, pool, concurrency=5, rpm=60_000)
     parts = {}
-    for worker in crew.hired:
+    for worker in pool.started:
         for sent, report in zip(worker.sent, worker.reports, strict=True):
             number, count = sent.part.number, sent.part.count
             assert report.part == sent.part
@@ -287,10 +286,10 @@ async def test_what_workers_refuse_is_refused(mock_server, data, run):
     """As an error of the same family, with the run folder left unmade."""
     server = await mock_server()
     with pytest.raises(ConfigurationError, match="unknown method 'g-evil'"):
-        await judge(data, run, server, LocalCrew(2), method="g-evil")
+        await judge(data, run, server, Pool(2), method="g-evil")
     assert not run.exists()
     with pytest.raises(ConfigurationError, match="batch"):
-        await judge(data, run, server, LocalCrew(2), batch=True)
+        await judge(data, run, server, Pool(2), batch=True)
     assert server.counters.requests == 0
 
 
@@ -299,5 +298,5 @@ async def test_a_wrong_key_leaves_no_folder(mock_server, data, run, monkeypatch)
     monkeypatch.setenv("A_KEY", "wrong")
     server = await mock_server(require_key="right")
     with pytest.raises(FatalModelError):
-        await judge(data, run, server, LocalCrew(2), api_key_env="A_KEY")
+        await judge(data, run, server, Pool(2), api_key_env="A_KEY")
     assert not run.exists()

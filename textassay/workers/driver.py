@@ -1,28 +1,39 @@
-"""Holds a run whose examples workers elsewhere judge: hands out, journals, and replaces the lost.
+"""Holds a run whose examples workers judge: hands out, journals, and replaces the lost.
 
 Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
 that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
-not asked again. Knows workers as `WorkerHandle`s, and nothing of Ray.
+not asked again. Knows workers as `Worker`s, and nothing of processes or Ray.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from textassay.cluster.crew import Crew, WorkerHandle, WorkerLost
-from textassay.cluster.example_queue import MAX_LOSSES, ExampleQueue, Outstanding
-from textassay.cluster.messages import Ended, Failed, Instructions, Job, Opened, Part, Report
-from textassay.cluster.run_record import RunRecord
-from textassay.cluster.shared_budget import SharedBudget
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress, summed
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
-from textassay.runtime.messages import Score
-from textassay.runtime.storage.json_text import decode
+from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
+from textassay.workers.protocol import (
+    Ended,
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Part,
+    Report,
+    Worker,
+    WorkerLost,
+    WorkerPool,
+    pack_examples,
+)
+from textassay.workers.record import RunRecord
+from textassay.workers.sharing import MAX_LOSSES, ExampleQueue, Outstanding, SharedBudget
 
 UNIT = 200
 """Examples that a worker has in hand at most, unless it works on more than half of them at once."""
@@ -38,10 +49,10 @@ MAX_REPORTED = 1000
 waits no longer than `worker.REPORT_SECONDS`."""
 
 
-class Member:
+class AssignedWorker:
     """A worker that takes part, and what it has in hand."""
 
-    def __init__(self, handle: WorkerHandle) -> None:
+    def __init__(self, handle: Worker) -> None:
         self.handle, self.outstanding = handle, Outstanding()
         self.opened: Opened | None = None
         self.report: Report | None = None
@@ -71,32 +82,35 @@ class Driver:
 
     def __init__(
         self,
-        crew: Crew,
+        pool: WorkerPool,
         job: Job,
         record: RunRecord,
         *,
         most_workers: int,
         notify: Callable[[str], None],
+        begun: Callable[[Opened], None],
         unit: int = UNIT,
         start_seconds: float = START_SECONDS,
     ) -> None:
         """Store what to do; `run` does it.
 
         Args:
-            crew: The cluster.
+            pool: The cluster.
             job: What workers do.
             record: Where scores and answers go.
             most_workers: Most workers at once.
             notify: Called with a line about workers that are lost.
+            begun: Called with what the first worker has opened.
             unit: Examples that a worker has in hand at most.
             start_seconds: Time between two looks for room for further workers.
         """
-        self._start_seconds = start_seconds
-        self._crew, self._job, self._record, self._notify = crew, job, record, notify
+        self._start_seconds, self._on_begin = start_seconds, begun
+        self._pool, self._job, self._record, self._notify = pool, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
-        self._members: list[Member] = []
-        self._refused: list[Member] = []
+        self._workers: list[AssignedWorker] = []
+        self._refused: list[AssignedWorker] = []
         """Those that cannot take part, and whose places stay taken."""
+        self._warned: set[str] = set()
         self._left_out: list[str] = []
         """What is to be told of them."""
         self._gone: list[Progress] = []
@@ -114,22 +128,17 @@ class Driver:
     @property
     def progress(self) -> Progress:
         """Where the run stands, all workers together."""
-        parts = [*self._gone, *(m.report.progress for m in self._members if m.report)]
-        all_of_them = summed(parts)
-        queue = self._queue
-        before = 0 if queue is None else queue.settled_before
-        return Progress(
+        living = [w.report.progress for w in self._workers if w.report]
+        before = 0 if self._queue is None else self._queue.settled_before
+        return replace(
+            summed([*self._gone, *living]),
             # what a worker has finished counts once it is journaled here
             done=self._done + before,
             total=self._record.total,
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
-            usage=all_of_them.usage,
             settled_before=before,
-            failures=all_of_them.failures,
-            sampled=all_of_them.sampled,
-            unanimous=all_of_them.unanimous,
-            limiters=summed(m.report.progress for m in self._members if m.report).limiters,
+            limiters=summed(living).limiters,
         )
 
     @property
@@ -140,7 +149,7 @@ class Driver:
     @property
     def spent(self) -> float:
         """US dollars that all workers have reported as spent."""
-        return self._gone_spent + sum(m.report.spent for m in self._members if m.report)
+        return self._gone_spent + sum(w.report.spent for w in self._workers if w.report)
 
     async def run(self) -> None:
         """Judge all examples; when this returns or raises, no worker is left.
@@ -150,7 +159,7 @@ class Driver:
             TextassayError: What stopped the run; all that was reported is journaled.
         """
         self._began = time.monotonic()
-        tasks: dict[asyncio.Task[None], Member] = {}
+        tasks: dict[asyncio.Task[None], AssignedWorker] = {}
         starting = asyncio.create_task(self._keep_starting(tasks))
         over = asyncio.create_task(self._over.wait())
         try:
@@ -168,8 +177,8 @@ class Driver:
             for task in (starting, over, *tasks):
                 task.cancel()
             await asyncio.wait([starting, over, *tasks])
-            for member in tasks.values():
-                member.handle.kill()
+            for worker in tasks.values():
+                worker.handle.kill()
         if self._failure is not None:
             raise self._failure
 
@@ -180,16 +189,16 @@ class Driver:
             return None
         return STOP_SECONDS
 
-    async def _keep_starting(self, tasks: dict[asyncio.Task[None], Member]) -> None:
+    async def _keep_starting(self, tasks: dict[asyncio.Task[None], AssignedWorker]) -> None:
         while True:
             try:
-                started = await self._crew.start_workers(self._workers_needed())
+                started = await self._pool.start_workers(self._workers_needed())
             except ConfigurationError as error:
                 raise self._as_lost(error) from error
             for handle in started:
-                member = Member(handle)
-                self._members.append(member)
-                tasks[asyncio.create_task(self._serve(member))] = member
+                worker = AssignedWorker(handle)
+                self._workers.append(worker)
+                tasks[asyncio.create_task(self._serve(worker))] = worker
             # again and again: nodes may join later, and lost workers are replaced
             await asyncio.sleep(self._start_seconds)
 
@@ -197,10 +206,10 @@ class Driver:
         if self._queue is None:
             return self._most
         # toward the end a new worker would have nothing to do
-        return min(self._most, len(self._members) + self._queue.left)
+        return min(self._most, len(self._workers) + self._queue.left)
 
     async def _until_ended(
-        self, tasks: Mapping[asyncio.Task[None], Member], seconds: float | None
+        self, tasks: Mapping[asyncio.Task[None], AssignedWorker], seconds: float | None
     ) -> None:
         """Let workers finish what they have in work; those that are still opening are not needed.
 
@@ -208,179 +217,186 @@ class Driver:
             tasks: What serves each worker.
             seconds: Time that they have before they are stopped; `None` for no limit.
         """
-        for task, member in tasks.items():
-            if member.opened is None:
+        for task, worker in tasks.items():
+            if worker.opened is None:
                 task.cancel()
         late = (await asyncio.wait(tasks, timeout=seconds))[1] if tasks else ()
         if late and not self._stopping:
             self._stopping = True
             await asyncio.wait(late, timeout=STOP_SECONDS)
 
-    async def _serve(self, member: Member) -> None:
+    async def _serve(self, worker: AssignedWorker) -> None:
         """Work with one worker from its opening to its end."""
         try:
-            await self._admit(member)
-            while member in self._members:
+            await self._admit(worker)
+            while worker in self._workers:
                 # asked rather than canceled: the report of an exchange that is canceled would be
                 # lost, and its answers are paid
                 report = await (
-                    member.handle.stop()
+                    worker.handle.stop()
                     if self._stopping
-                    else member.handle.exchange(self._next_for(member))
+                    else worker.handle.exchange(self._next_for(worker))
                 )
-                await self._take(member, report)
+                await self._take(worker, report)
                 if report.ended is not None:
-                    self._leave(member, report.ended)
+                    self._leave(worker, report.ended)
         except WorkerLost as error:
-            self._lose(member, error)
+            self._lose(worker, error)
         except Exception as error:
-            if member in self._members:
-                self._members.remove(member)
-            if isinstance(error, ConfigurationError) and member.opened is None:
-                self._go_without(member, error)
+            if worker in self._workers:
+                self._workers.remove(worker)
+            if isinstance(error, ConfigurationError) and worker.opened is None:
+                self._go_without(worker, error)
             else:
                 self._fail(error)
 
-    async def _admit(self, member: Member) -> None:
-        opened = await member.handle.open(self._job)
+    async def _admit(self, worker: AssignedWorker) -> None:
+        opened = await worker.handle.open(self._job)
         if isinstance(opened, Failed):
             raise opened.error()
         if opened.version != __version__:
             raise ConfigurationError(
-                f"the worker on {member.handle.name} has textassay {opened.version}, and this is "
-                f"{__version__}: install the same version everywhere"
+                f"{worker.handle.name} has textassay {opened.version}, and this is {__version__}: "
+                "install the same version everywhere"
             )
-        await self._record.bind(opened, where=member.handle.name)
+        await self._record.bind(opened, where=worker.handle.name)
         if self._queue is None:
             self._queue = self._record.open_examples()
-        member.opened = opened
+            self._on_begin(opened)
+        worker.opened = opened
         self._tell_of_left_out()
 
-    def _next_for(self, member: Member) -> Instructions:
-        number, count = self._place_of(member)
+    def _next_for(self, worker: AssignedWorker) -> Instructions:
+        number, count = self._place_of(worker)
         # A new worker waits until the others keep to their smaller parts of the limits.
         may_ask = all(
-            not m.was_fed or (m.report is not None and m.report.part.count >= count)
-            for m in self._members
-            if m is not member
+            not w.was_fed or (w.report is not None and w.report.part.count >= count)
+            for w in self._workers
+            if w is not worker
         )
-        examples = self._portion(member) if may_ask and not self._over.is_set() else []
-        member.was_fed = member.was_fed or bool(examples)
-        needed = member.needed
+        examples = self._portion(worker) if may_ask and not self._over.is_set() else []
+        worker.was_fed = worker.was_fed or bool(examples)
+        needed = worker.needed
         is_short = self._budget.is_short_of(needed)
         # as in one process, what is in flight may cost less than it reserves
         if is_short and not any(
-            m.is_settling or self._budget.matters(m.unspent) for m in self._members
+            w.is_settling or self._budget.matters(w.unspent) for w in self._workers
         ):
             self._fail(self._budget.reached(self.spent, needed))
         grant = 0.0
-        if needed or (not member.granted and examples):
+        if needed or (not worker.granted and examples):
             grant = self._budget.grant(needed, count)
-            member.granted += grant
-        member.is_finishing = self._over.is_set()
+            worker.granted += grant
+        worker.is_finishing = self._over.is_set()
         return Instructions(
-            examples=examples,
+            examples=pack_examples(examples),
             part=Part(number, count),
             grant=grant,
             # what one worker keeps may be what another waits for
-            return_unspent=any(self._budget.is_short_of(m.needed) for m in self._members),
+            return_unspent=any(self._budget.is_short_of(w.needed) for w in self._workers),
             is_last_grant=is_short and self._over.is_set(),
-            report_at=max(1, min(MAX_REPORTED, member.outstanding.scores // 2)),
-            finish=member.is_finishing,
+            report_at=max(1, min(MAX_REPORTED, worker.outstanding.scores // 2)),
+            finish=worker.is_finishing,
         )
 
-    def _place_of(self, member: Member) -> tuple[int, int]:
-        open_ones = [m for m in self._members if m.opened is not None]
-        return open_ones.index(member), len(open_ones)
+    def _place_of(self, worker: AssignedWorker) -> tuple[int, int]:
+        open_ones = [w for w in self._workers if w.opened is not None]
+        return open_ones.index(worker), len(open_ones)
 
-    def _portion(self, member: Member) -> list[FedExample]:
+    def _portion(self, worker: AssignedWorker) -> list[FedExample]:
         """Return the examples to hand to a worker now.
 
         It has about a unit in hand at first, and less toward the end, so that all workers end at
         the same time; at no time does it have more than a unit.
         """
         assert self._queue is not None
-        assert member.opened is not None
-        workers = len([m for m in self._members if m.opened is not None])
-        unit = max(self._unit, 2 * member.opened.in_work)
+        assert worker.opened is not None
+        workers = len([w for w in self._workers if w.opened is not None])
+        unit = max(self._unit, 2 * worker.opened.in_work)
         share = -(-self._queue.left // (2 * workers))
-        target = min(unit, max(share, -(-member.opened.in_work // workers)))
+        target = min(unit, max(share, -(-worker.opened.in_work // workers)))
         # in portions rather than one by one, which would cost a message each
-        missing = target - len(member.outstanding)
-        if missing <= 0 or (missing < target // 4 and len(member.outstanding)):
+        missing = target - len(worker.outstanding)
+        if missing <= 0 or (missing < target // 4 and len(worker.outstanding)):
             return []
-        return self._queue.take(missing, member.outstanding)
+        return self._queue.take(missing, worker.outstanding)
 
-    async def _take(self, member: Member, report: Report) -> None:
+    async def _take(self, worker: AssignedWorker, report: Report) -> None:
         """Keep what a worker reports: its answers first, as its scores rest on them."""
-        member.report = report
-        member.granted -= report.returned
+        worker.report = report
+        for logger, message in report.warnings:
+            if message not in self._warned:  # most are met by every worker
+                self._warned.add(message)
+                logging.getLogger(logger).warning("%s", message)
+        worker.granted -= report.returned
         self._budget.give_back(report.returned)
-        scores = [Score.model_validate(decode(row)) for row in report.scores]
-        new = [s for s in scores if member.outstanding.expects(s.id, s.aspect)]
-        for score in await self._record.keep(report.answers, new):
-            self._outcomes[score.outcome] += 1
-            self._done += member.outstanding.scored(score.id, score.aspect)
+        outstanding = worker.outstanding
+        # workers have the same version, and encode what they have checked: it is not read anew
+        scores = [ScoreLine.read(line) for line in report.scores]
+        new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
+        for score in await self._record.keep(report, new):
+            self._outcomes[score.fields["outcome"]] += 1
+            self._done += outstanding.scored(score.fields["id"], score.fields["aspect"])
         if new:
             self._losses_in_a_row = 0
         self._look_whether_over()
 
     def _look_whether_over(self) -> None:
         queue = self._queue
-        if queue is not None and not queue.left and not any(m.outstanding for m in self._members):
+        if queue is not None and not queue.left and not any(w.outstanding for w in self._workers):
             self._over.set()
 
-    def _leave(self, member: Member, ended: Ended) -> None:
-        self._members.remove(member)
-        self._remember(member)
-        if member.report is not None:
-            self._budget.give_back(member.granted - member.report.spent)
+    def _leave(self, worker: AssignedWorker, ended: Ended) -> None:
+        self._workers.remove(worker)
+        self._remember(worker)
+        if worker.report is not None:
+            self._budget.give_back(worker.granted - worker.report.spent)
         self._record.keep_artifacts(ended.artifacts)
         if self._stopping:
             return
         if ended.failed is not None:
             self._fail(ended.failed.error())
-        elif not member.is_finishing:
-            self._fail(RuntimeError(f"the worker on {member.handle.name} ended early"))
+        elif not worker.is_finishing:
+            self._fail(RuntimeError(f"{worker.handle.name} ended early"))
 
-    def _lose(self, member: Member, error: WorkerLost) -> None:
+    def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
         """Have what a worker had in hand judged by others."""
-        self._members.remove(member)
-        self._remember(member)
-        member.handle.kill()
+        self._workers.remove(worker)
+        self._remember(worker)
+        worker.handle.kill()
         if self._over.is_set() or self._stopping:
             return
-        if not self._members:  # then even a place in which one was refused is worth another look
+        if not self._workers:  # then even a place in which one was refused is worth another look
             for refused in self._refused:
                 refused.handle.kill()
             self._refused.clear()
-        in_hand, losses = len(member.outstanding), 0
+        in_hand, losses = len(worker.outstanding), 0
         if self._queue is not None:
-            losses = self._queue.give_back(member.outstanding)
+            losses = self._queue.give_back(worker.outstanding)
         self._losses_in_a_row += 1
-        self._notify(f"{error}; {in_hand} unfinished examples are judged by other workers")
+        self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
         if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
             self._fail(
                 ClusterLost(
-                    f"workers keep failing, the last on {member.handle.name}: {error}. "
-                    "The usual cause is a lack of memory on the nodes"
+                    f"workers keep failing, the last on {worker.handle.name}: {error}. "
+                    "The usual cause is a lack of memory"
                 )
             )
         self._look_whether_over()
 
-    def _go_without(self, member: Member, error: ConfigurationError) -> None:
+    def _go_without(self, worker: AssignedWorker, error: ConfigurationError) -> None:
         """Leave out a worker that cannot take part; stop if there is no other."""
-        if not self._members:
+        if not self._workers:
             self._fail(self._as_lost(error))
             return
         # Not killed: its place on the node stays taken, so that no other is started there in vain.
-        self._refused.append(member)
-        self._left_out.append(f"{member.handle.name} cannot take part, and is left out: {error}")
+        self._refused.append(worker)
+        self._left_out.append(f"{worker.handle.name} cannot take part, and is left out: {error}")
         self._tell_of_left_out()
 
     def _tell_of_left_out(self) -> None:
         """Name the workers that were left out, once there is one that takes part."""
-        if any(m.opened is not None for m in self._members):
+        if any(w.opened is not None for w in self._workers):
             for message in self._left_out:
                 self._notify(message)
             self._left_out.clear()
@@ -397,10 +413,10 @@ class Driver:
         lost.__cause__ = error
         return lost
 
-    def _remember(self, member: Member) -> None:
-        if member.report is not None:
-            self._gone.append(member.report.progress)
-            self._gone_spent += member.report.spent
+    def _remember(self, worker: AssignedWorker) -> None:
+        if worker.report is not None:
+            self._gone.append(worker.report.progress)
+            self._gone_spent += worker.report.spent
 
     def _fail(self, error: Exception) -> None:
         """Stop the run: workers finish what they have in work, and nothing is handed out."""

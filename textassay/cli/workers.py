@@ -1,42 +1,52 @@
-"""`score` and `resume` with `--cluster`: workers elsewhere judge, this process journals."""
+"""`score` and `resume` with `--processes` or `--cluster`: workers judge, this process journals."""
 
 from __future__ import annotations
 
-from textassay.cli.console import say
+from textassay.cli.console import logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed
 from textassay.cli.progress import show_progress
 from textassay.cli.run_result import print_result
-from textassay.cli.score import ScoreCommand, calibrating
-from textassay.cluster.request import Cluster
-from textassay.cluster.run import Followed, run_on_cluster
+from textassay.cli.score import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
 from textassay.evaluation.default_tools import with_default_tools
 from textassay.runtime.errors import ConfigurationError
+from textassay.workers.protocol import Opened
+from textassay.workers.run import Cluster, Followed, Processes, run_with_workers
 
 
-async def score_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
-    """Judge on a cluster, print the result and return the exit status.
+async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) -> int:
+    """Judge with workers, print the result and return the exit status.
 
     Raises:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
     if order.out is None:
-        raise ConfigurationError("--cluster needs --out")
+        raise ConfigurationError(f"--{workers.flag} needs --out")
     spec, by_default = with_default_tools(order.spec, None, order.out if order.resume else None)
     if by_default is not None:
         say(typed(by_default.notice))
     followed = Followed()
-    with stops_of_a_run(order.out, lambda: followed.is_begun):
+    with (
+        settings_named(),
+        stops_of_a_run(order.out, lambda: followed.is_begun),
+        logged_warnings(*SHOWN_WARNINGS),
+    ):
         async with show_progress(lambda: followed.progress, order.progress):
-            run = await run_on_cluster(
+            run = await run_with_workers(
                 order.spec.data,
                 spec,
                 order.settings,
                 order.out,
-                cluster,
+                workers,
                 resume=order.resume,
                 adjusting=calibrating(order.spec.calibration),
                 followed=followed,
-                notify=say,
+                notify=lambda line: say(typed(line)),
+                begun=_say_notices,
             )
     return print_result(run, as_json=order.as_json)
+
+
+def _say_notices(opened: Opened) -> None:
+    for notice in opened.notices:
+        say(typed(notice))

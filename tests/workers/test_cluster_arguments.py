@@ -11,13 +11,11 @@ import pytest
 from tests.cli.harness import textassay
 from tests.cli.test_shards import flags
 from textassay import cluster
-from textassay.cluster.messages import Failed
-from textassay.cluster.ray_crew import CONNECT_ATTEMPTS, ray_cluster
-from textassay.cluster.request import Cluster, most_workers
 from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
+    DataError,
     FatalModelError,
     ModelError,
     ModelNotFound,
@@ -26,6 +24,9 @@ from textassay.runtime.errors import (
     parameter,
 )
 from textassay.runtime.settings import Settings
+from textassay.workers.protocol import Failed
+from textassay.workers.ray import CONNECT_ATTEMPTS, ray_workers
+from textassay.workers.run import Cluster, most_workers
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,8 @@ from textassay.runtime.settings import Settings
         (("--cluster", "ray", "--processes", "2"), "--workers N sets the number of workers"),
         (("--cluster", "ray", "--batch"), "--cluster and --batch exclude each other"),
         (("--cluster", "ray", "--workers", "0"), "--workers must be at least 1, not 0"),
-        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot divide --concurrency "
-            "8"),
+        (("--cluster", "ray", "--workers", "9", "-c", "8"), "9 workers cannot keep to --concurrency"
+            " 8"),
         (("--workers", "2"), "--workers goes with --cluster"),
     ],
 )  # fmt: skip
@@ -110,7 +111,7 @@ async def test_a_head_that_could_not_start_a_process_is_asked_again(monkeypatch,
         monkeypatch.setitem(sys.modules, name, ray)
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        connected = ray_cluster(address, workers=None, local=False, threads=None)
+        connected = ray_workers(address, workers=None, local=False, threads=None)
         if deaths < CONNECT_ATTEMPTS:
             async with connected:
                 assert ray.deaths == -1
@@ -138,7 +139,8 @@ async def test_the_python_function_names_its_parameters(data, tmp_path):
 @pytest.mark.parametrize(
     ("error", "family"),
     [
-        (UnknownName("method", "x", ("y",)), ConfigurationError),
+        (UnknownName("method", "x", ("y",)), UnknownName),
+        (DataError("a bad row"), ConfigurationError),
         (ModelNotFound("no such model"), FatalModelError),
         (TimedOut("late"), ModelError),
         (BudgetReached("spent"), BudgetReached),
@@ -163,9 +165,9 @@ def test_parameters_in_errors_of_workers_are_named_as_typed():
 
 def test_a_local_model_beside_a_server_lifts_no_limit():
     """Calls to the server are divided all the same."""
-    settings, nine = Settings(concurrency=8), Cluster(None, workers=9)
+    settings, nine = Settings(concurrency=8), Cluster(None, count=9)
     spec = RunSpec(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
     assert most_workers(nine, spec, settings, 1000) == 9
     spec = spec.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
-    with pytest.raises(ConfigurationError, match="9 workers cannot divide"):
+    with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):
         most_workers(nine, spec, settings, 1000)

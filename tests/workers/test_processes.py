@@ -1,0 +1,303 @@
+"""`--processes`: one run by several processes of this machine, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
+from tests.cli.test_shards import flags, score
+from tests.waiting import until
+from textassay.evaluation.session import open_session
+from textassay.evaluation.spec import RunSpec
+from textassay.runtime.settings import OneOfEndpoints, Settings
+from textassay.runtime.storage.answers import info
+from textassay.runtime.storage.run_files import read_manifest
+
+
+def test_processes_make_the_same_run(server, data, run, tmp_path):
+    """`--processes 2`: one command, one run, the same lines; nothing is asked again by a resume."""
+    whole = tmp_path / "whole"
+    assert score(data, whole, server).code == 0
+    asked = server.counters.requests
+    done = score(data, run, server, "--processes", "2", "--concurrency", "9")
+    assert done.code == 0, done.err
+    assert re.search(r"6/6 \| ", done.err)
+    assert verdicts(run) == verdicts(whole)
+    assert info(run / "answers").entries == asked
+    scores = run / "scores.jsonl"
+    scores.write_text("".join(scores.read_text().splitlines(keepends=True)[:5]))
+    again = textassay("resume", run, "--processes", "2")
+    assert again.code == 0, again.err
+    assert verdicts(run) == verdicts(whole)
+    assert server.counters.requests == 2 * asked
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--shard", "1/2"), "--shard and --processes exclude each other"),
+        (("--batch",), "--processes and --batch exclude each other"),
+        (("--set", "stepz=none"), "unknown setting 'stepz'"),
+        (("--aspects", "beauty"), "unknown aspect 'beauty'"),
+    ],
+)
+def test_what_processes_refuse_is_refused(server, data, run, more, says):
+    """Exit 2 with the reason, once, and nothing is left behind."""
+    command = flags(data, run, server, "--processes", "2", *more)
+    if "--aspects" in more:
+        del command[command.index("--aspects") : command.index("--aspects") + 2]
+    done = textassay(*command)
+    assert done.code == 2
+    assert done.err.count(says) == 1, done.err
+    assert not run.exists()
+
+
+def test_what_the_user_should_know_is_said_once(server, data, run):
+    """Which tools, task and probabilities, as by one process."""
+    command = flags(data, run, server, "--processes", "2")
+    command[command.index("llm-score")] = "g-eval"
+    done = textassay(*command)
+    assert done.code == 0, done.err
+    alone = flags(data, run.with_name("alone"), server)
+    alone[alone.index("llm-score")] = "g-eval"
+    said = textassay(*alone).err.splitlines()
+    told = [line for line in said if "/6 |" not in line]
+    assert told
+    for line in told:
+        assert done.err.count(line) == 1, line
+
+
+def test_warnings_of_processes_are_said_once(server, data, run, tmp_path):
+    """By each of them the same is logged, and shown as that of one process is."""
+    (tmp_path / "c.toml").write_text("[models.planner]\ntimeout = 5")
+    done = score(data, run, server, "--processes", "2", "--config", tmp_path / "c.toml")
+    assert done.code == 0, done.err
+    assert done.err.count("warning: role 'planner' is not used") == 1, done.err
+
+
+def test_processes_hold_a_local_model_each(data, run, tmp_path):
+    """The scores of one process, by a path that counts from its folder."""
+    pytest.importorskip("llama_cpp", reason="llama.cpp is not installed")
+    from tests.gguf_fixture import write_model
+
+    write_model(tmp_path / "tiny.gguf")
+    command = [
+        "score", data, "--method", "gptscore", "--model", f"llamacpp/{tmp_path / 'tiny.gguf'}",
+        "--aspects", "coherence", "--set", "threads=1",
+    ]  # fmt: skip
+    done = textassay(*command, "--processes", "2", "--out", run)
+    assert done.code == 0, done.err
+    alone = textassay(*command, "--out", tmp_path / "alone")
+    assert alone.code == 0, alone.err
+    assert verdicts(run) == verdicts(tmp_path / "alone")
+
+
+def test_what_libraries_print_in_a_process_is_no_report(server, data, run, tmp_path, monkeypatch):
+    """Neither while Python starts nor later, without a line break."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "os.write(1, b'42\\n')\n"
+        "def chat(event, arguments):\n"
+        "    if event == 'open' and 'cache.db' in str(arguments[0]):\n"
+        "        os.write(1, b'loading ...')\n"
+        "sys.addaudithook(chat)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    done = score(data, run, server, "--processes", "2")
+    assert done.code == 0, done.err
+    assert len(rows_of(run)) == 12
+
+
+def test_a_folder_that_was_left_before_any_had_begun_is_taken(server, data, run):
+    """By the same command: what a kill leaves there is no run; other files are in the way."""
+    run.mkdir()
+    (run / ".lock").touch()
+    (run / "notes.txt").touch()
+    done = score(data, run, server, "--processes", "2")
+    assert done.code == 2
+    assert f"{run} contains other files (notes.txt)" in done.err
+    (run / "notes.txt").unlink()
+    assert score(data, run, server, "--processes", "2").code == 0
+    assert len(rows_of(run)) == 12
+
+
+def test_all_processes_share_the_cost_limit(run, tmp_path):
+    """It holds for all together; `resume` goes on."""
+    data = write_examples(tmp_path / "data.jsonl", 40)
+    with served() as server:
+        limits = ("--price", "10,10", "--max-cost", "0.05")
+        done = score(data, run, server, "--processes", "2", *limits)
+        assert done.code == 3
+        assert "the cost limit of $0.05 is reached" in done.err
+        assert f"textassay resume {run}" in " ".join(done.err.split())
+        assert 0 < json.loads((run / "summary.json").read_text())["usage"]["cost"] <= 0.05
+        assert textassay("resume", run, "--processes", "2").code == 0
+        assert len(rows_of(run)) == len(verdicts(run)) == 80
+
+
+def test_a_model_that_refuses_leaves_no_folder(data, run):
+    """As in one process: a corrected command can be given again."""
+    with served(require_key="right") as server:
+        done = score(data, run, server, "--processes", "2")
+    assert done.code == 3
+    assert "no request was answered" in done.err
+    assert not run.exists()
+
+
+HERE, THERE = "http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"
+LIMITED = Settings(
+    rpm=600,
+    endpoints=(OneOfEndpoints(api_base=HERE, rpm=90, concurrency=5), {"api_base": THERE}),
+    roles={
+        "scorer": {"tpm": 9000, "endpoints": [{"api_base": THERE, "tpm": 300}]},
+        "decomposer": {"concurrency": 4},
+    },
+)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+async def test_limits_of_roles_and_endpoints_are_divided_among_workers(count):
+    """What all of them send together keeps to each limit, wherever it was set."""
+    spec = RunSpec(
+        method="hd-eval",
+        aspects=("coherence",),
+        models=dict.fromkeys(("scorer", "decomposer"), "direct/m"),
+    )
+    limits = []
+    for number in range(count):
+        async with open_session([{"output": "A text."}], spec, settings=LIMITED) as session:
+            session.divide_limits(number, count)
+            calls = [model.limiter_state.concurrency for model in session.connected]
+            assert min(calls) >= 1
+            limits.append(calls)
+    assert [sum(each) for each in zip(*limits, strict=True)] == [64, 64 + 5 - 64 + 4]
+
+
+def test_all_processes_together_keep_to_the_limit_that_is_recorded(tmp_path):
+    """The run records what was asked for."""
+    data, run = write_examples(tmp_path / "data.jsonl", 40), tmp_path / "run"
+    (tmp_path / "c.toml").write_text("rpm = 60000")
+    with served(latency_ms=20) as server:
+        done = score(
+            data, run, server, "--processes", "2", "--config", tmp_path / "c.toml", "-c", "5"
+        )
+        assert done.code == 0, done.err
+        assert 2 < server.counters.max_in_flight <= 5
+    recorded = read_manifest(run)["settings"]
+    assert (recorded["concurrency"], recorded["rpm"], recorded["cache"]) == (5, 60000, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        ("[models.scorer]\nconcurrency = 2", "[models.scorer] concurrency 2"),
+        (
+            '[[models.scorer.endpoints]]\napi_base = "http://127.0.0.1:1/v1"\nconcurrency = 2',
+            "[[models.scorer.endpoints]] (1) concurrency 2",
+        ),
+        ("concurrency = 2", "--concurrency 2"),
+    ],
+)
+def test_more_processes_than_calls_in_flight_are_refused(table, name, server, data, run, tmp_path):
+    """Wherever the limit was set; each process has a call in flight at least."""
+    (tmp_path / "c.toml").write_text(table)
+    done = score(data, run, server, "--processes", "3", "--config", tmp_path / "c.toml")
+    assert done.code == 2
+    assert f"3 processes cannot keep to {name}," in done.err
+    assert not run.exists()
+
+
+pytest_posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes that a process has started."""
+    found = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout
+    return [int(pid) for pid in found.split()]
+
+
+def kill_one(parent: int, rng: random.Random) -> None:
+    """Kill one of the processes that a process has started; one that just ended is none of them."""
+
+    def killed() -> bool:
+        children = children_of(parent)
+        try:
+            os.kill(rng.choice(children), signal.SIGKILL)
+        except (IndexError, ProcessLookupError):  # one that ended is started again, or was done
+            return False
+        return True
+
+    until(killed)
+
+
+@pytest_posix
+def test_four_processes_that_are_killed_at_random_make_the_undisturbed_run(run, tmp_path):
+    """Children die, then all of it dies, and resume finishes; nothing lost, little asked twice."""
+    data = write_examples(tmp_path / "data.jsonl", 60)
+    rng = random.Random(5)
+    with served(hold_after=10) as server:
+        command = flags(data, run, server, "--processes", "4", "--concurrency", "8")
+        arguments = [sys.executable, "-c", MAIN, *map(str, command)]
+        said = tmp_path / "standard-error"
+        with (
+            said.open("w") as stderr,
+            subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr) as parent,
+        ):
+
+            def have_asked(requests: int) -> bool:
+                assert parent.poll() is None
+                return server.counters.requests >= requests
+
+            kills = 1  # the last one, of all
+            for requests in (10, 40):
+                server.options.hold_after = requests
+                until(lambda: have_asked(requests))  # noqa: B023  # called in this turn only
+                kill_one(parent.pid, rng)
+                kills += 1
+            server.options.hold_after = 60
+            until(lambda: have_asked(60))
+            orphans = children_of(parent.pid)
+            parent.kill()
+            parent.wait()
+            server.options.hold_after = 0
+        done = textassay("resume", run, "--processes", "2")
+        assert done.code == 0, done.err
+        told = said.read_text()
+        assert "Traceback" not in told
+        assert told.count("ended with status -9; its ") == 2
+        assert server.counters.requests <= 120 + 8 * kills
+        assert len(rows_of(run)) == len(verdicts(run)) == 120
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans))
+        whole = tmp_path / "whole"
+        assert score(data, whole, server).code == 0
+        assert verdicts(run) == verdicts(whole)
+
+
+@pytest_posix
+def test_ctrl_c_leaves_a_run_that_resumes(run, tmp_path):
+    """Typed in a terminal: exit 3, how to go on, and no process stays behind."""
+    data = write_examples(tmp_path / "data.jsonl", 80)
+    with served(hold_after=20) as server:
+        command = flags(data, run, server, "--processes", "2", "--concurrency", "4")
+        code, told = in_terminal(
+            [sys.executable, "-c", MAIN, *map(str, command)],
+            columns=300, typed=b"\x03", after=b"in flight",
+        )  # fmt: skip
+        assert code == 3, told
+        assert f"textassay resume {run}" in re.sub(r"\s+", " ", told)
+        server.options.hold_after = 0
+        done = textassay("resume", run)
+        assert done.code == 0, done.err
+        assert len(rows_of(run)) == 160
+        assert server.counters.requests <= 160 + 4
