@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -133,46 +133,57 @@ def is_assistant(message: ConversationMessage) -> bool:
 
 def conversation_pieces(messages: Sequence[ConversationMessage]) -> list[Piece]:
     """Return a conversation as numbered pieces, in order."""
-    pieces: list[Piece] = []
-    turn, side = 0, ""
-    numbers: dict[str, tuple[int, int]] = {}
-    waiting: list[tuple[int, int]] = []
-    calls = passages = 0
-    for at, message in enumerate(messages):
+    numbering = _Numbering()
+    return [piece for at, one in enumerate(messages) for piece in numbering.pieces(one, at)]
+
+
+class _Numbering:
+    """Numbers messages by turn, and within a turn its calls and passages."""
+
+    def __init__(self) -> None:
+        self._turn, self._side = 0, ""
+        self._calls = self._passages = 0
+        self._by_id: dict[str, int] = {}
+        self._waiting: list[int] = []
+        """Calls of the turn without a result, in order."""
+
+    def pieces(self, message: ConversationMessage, at: int) -> Iterator[Piece]:
+        """Yield the pieces of the next message, which is the `at`-th, from 0."""
         if message.role == "system":
-            speaker = message.name or ""
-            pieces.append(Piece("system", message.content, "system", speaker, at))
-            continue
-        speaking = "assistant" if is_assistant(message) else message.role
-        if speaking != side:
-            turn, side, calls, passages = turn + 1, speaking, 0, 0
-            waiting = []
-        name = f"turn {turn}"
+            yield Piece("system", message.content, "system", message.name or "", at)
+            return
+        side = "assistant" if is_assistant(message) else message.role
+        if side != self._side:
+            self._turn, self._side = self._turn + 1, side
+            self._calls = self._passages = 0
+            self._by_id, self._waiting = {}, []
+        name, turn = f"turn {self._turn}", self._turn
         for piece in passage_pieces(message.passages):
-            passages += 1
-            numbered = f"{name}, passage {passages}"
-            pieces.append(replace(piece, name=numbered, message=at, turn=turn))
+            self._passages += 1
+            numbered = f"{name}, passage {self._passages}"
+            yield replace(piece, name=numbered, message=at, turn=turn)
         if message.role == "tool":
-            place = numbers.get(message.call_id or "")
-            place = place or (waiting[0] if waiting else (turn, 0))
-            if place in waiting:
-                waiting.remove(place)
-            call = f"turn {place[0]}, call {place[1]}, result" if place[1] else f"{name}, result"
-            pieces.append(
-                Piece(call, message.content, "result", message.name or "", at, turn, place[1])
-            )
-            continue
+            call = self._answered(message)
+            result = f"{name}, call {call}, result" if call else f"{name}, result"
+            yield Piece(result, message.content, "result", message.name or "", at, turn, call)
+            return
         if message.content.strip():
             speaker = message.role if message.name is None else f"{message.role} {message.name}"
-            pieces.append(Piece(name, message.content, "text", speaker, at, turn))
+            yield Piece(name, message.content, "text", speaker, at, turn)
         for called in message.calls:
-            calls += 1
+            self._calls += 1
+            self._waiting.append(self._calls)
             if called.id is not None:
-                numbers[called.id] = (turn, calls)
-            waiting.append((turn, calls))
+                self._by_id[called.id] = self._calls
             text = f"{called.name}({called.arguments})"
-            pieces.append(Piece(f"{name}, call {calls}", text, "call", "", at, turn, calls))
-    return pieces
+            yield Piece(f"{name}, call {self._calls}", text, "call", "", at, turn, self._calls)
+
+    def _answered(self, result: ConversationMessage) -> int:
+        """Return the number of the call that a result answers; 0 if there is none in its turn."""
+        call = self._by_id.get(result.call_id or "") or (self._waiting[0] if self._waiting else 0)
+        if call in self._waiting:
+            self._waiting.remove(call)
+        return call
 
 
 def answer_piece(pieces: Sequence[Piece], output: str) -> Piece | None:

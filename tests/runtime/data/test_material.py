@@ -160,7 +160,7 @@ def test_a_run_says_what_no_judge_is_shown() -> None:
     """What is known of other tools to be for other purposes is kept, and told."""
     info = Examples([{"output": "x", "expected_tools": ["f"]}, {"output": "y"}]).check()
     assert info.not_shown == {"expected_tools": 1}
-    assert info.notices == ("expected_tools of 1 rows is kept in meta and shown to no judge",)
+    assert info.notices == ("expected_tools (1 row) is kept in meta and shown to no judge",)
 
 
 WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",

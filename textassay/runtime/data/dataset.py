@@ -78,7 +78,8 @@ class DataInfo(Message):
                 " results first (conversation_chars)"
             )
         for name, rows in self.not_shown.items():
-            sentences.append(f"{name} of {rows:,} rows is kept in meta and shown to no judge")
+            counted = f"{rows:,} row{'' if rows == 1 else 's'}"
+            sentences.append(f"{name} ({counted}) is kept in meta and shown to no judge")
         return tuple(sentences)
 
     @property
