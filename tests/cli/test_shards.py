@@ -19,7 +19,7 @@ from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.interleaving import before
 from tests.waiting import until
 from textassay.cli.processes import ShardProcess
-from textassay.cli.score import ScoreCommand
+from textassay.cli.scoring import ScoreCommand
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.merging import merge
 from textassay.evaluation.shards import Shard

@@ -379,3 +379,21 @@ def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str,
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])
     return flags
+
+
+def allow_change(items: Iterable[str] | None) -> bool:
+    """Read `--set allow_change=true`, the one setting of the commands from scores to decisions."""
+    chosen = settings(items or ())
+    for name in chosen:
+        if name != "allow_change":
+            raise UnknownName("setting", name, ["allow_change"])
+    value = chosen.get("allow_change", False)
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"--set allow_change must be true or false, not {value!r}")
+    return value
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is none."""
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")

@@ -6,7 +6,7 @@ from textassay.cli.console import say
 from textassay.cli.exits import stops_of_a_run, typed
 from textassay.cli.progress import show_progress
 from textassay.cli.run_result import print_result
-from textassay.cli.score import ScoreCommand, calibrating
+from textassay.cli.scoring import ScoreCommand, calibrating
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
 from textassay.evaluation.default_tools import with_default_tools

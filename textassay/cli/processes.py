@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from textassay.cli.commands.merge import merge_shards
 from textassay.cli.console import say
 from textassay.cli.exits import Interrupted, Stopped, typed
-from textassay.cli.merge import merge_shards
 from textassay.cli.process_limits import check_concurrency
 from textassay.cli.progress import show_progress
-from textassay.cli.score import ScoreCommand, command_to_resume, say_if_unlimited
+from textassay.cli.scoring import ScoreCommand, command_to_resume, say_if_unlimited
 from textassay.cli.shard_worker import order_as_json, progress_from_json
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress, summed

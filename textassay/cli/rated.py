@@ -1,13 +1,13 @@
-"""The examples that a command holds scores against.
+"""Scores, and the examples that a command holds them against.
 
 DATA, or those of the run, with its field map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
 from textassay.cli.commands.score import score_keys
@@ -17,6 +17,12 @@ from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+
+if TYPE_CHECKING:
+    from textassay.calibration.columns import Columns, People
+
+CHOSEN, RANDOM = "chosen", "random"
+"""How the rated rows were picked; any other word is the file of a label plan."""
 
 
 def rated_examples(
@@ -75,3 +81,31 @@ def _spec(scores: Path) -> RunSpec | None:
 
 def _same(data: Path, spec: RunSpec) -> bool:
     return spec.data is not None and data.absolute() == Path(spec.data).absolute()
+
+
+def read_columns(
+    scores: Path, data: Path, aspect_map: Sequence[str], labels: str = RANDOM
+) -> tuple[list[Columns], People]:
+    """Read scores and data, and join them."""
+    from textassay.calibration.columns import People, join_columns, read_plan
+    from textassay.calibration.judged import read_judged
+
+    judged, people = read_judged(scores), People(data)
+    # a misspelled word fails as a missing file
+    plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
+    return join_columns(judged, people, aspect_map, plan=plan), people
+
+
+def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
+    """Return digests of the sources that have ratings."""
+    from textassay.calibration.folder import source_digest
+
+    group = dict(zip(people.ids, people.groups, strict=True))
+    sources = set()
+    for table in tables:
+        for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
+            if rated:
+                # digests let `estimate` recognize sources that the calibration has seen, without
+                # their texts
+                sources.add(source_digest(group[id_] or f"row {id_}"))
+    return frozenset(sources)

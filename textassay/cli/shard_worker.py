@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.cli.exits import Interrupted, Stopped, run_async
-from textassay.cli.score import ScoreCommand, run_order
+from textassay.cli.scoring import ScoreCommand, run_order
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.session import Session

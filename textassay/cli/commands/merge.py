@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from textassay.cli.app import SCORING, command
+from textassay.cli.console import say
+from textassay.cli.exits import UNSCORED
 from textassay.cli.flags import AsJson
-from textassay.cli.registry import SCORING, command
+
+if TYPE_CHECKING:
+    from textassay.evaluation.counted import CountedScores
 
 
 @command(
@@ -34,6 +40,49 @@ def merge(
 
     Shards of different data, prompts or models are refused. The shards are kept.
     """
-    from textassay.cli.merge import merge_shards
-
     return merge_shards(run, partial=partial, as_json=as_json)
+
+
+def merge_shards(
+    run: Path,
+    *,
+    partial: bool,
+    as_json: bool,
+    counted: Mapping[Path, CountedScores] | None = None,
+) -> int:
+    """Merge the shards of a run, print the result as `score` does, and return the exit status.
+
+    Args:
+        run: The folder that holds the shards.
+        partial: Whether shards may be missing or unfinished.
+        as_json: Whether to print one JSON document.
+        counted: What the processes that wrote the shards have counted, by folder.
+
+    Raises:
+        RunFolderError: The shards do not belong together, or one is missing or unfinished.
+    """
+    from textassay.cli.run_result import print_result
+    from textassay.evaluation.merging import merge as merged
+    from textassay.evaluation.run import Run
+
+    made = merged(run, partial=partial, counted=counted)
+    for name in made.differing:
+        say(
+            f"{name} differs between shards; each is kept under the name of its shard",
+            style="yellow",
+        )
+    if count := made.unneeded_batches:
+        say(
+            f"{count} batch{'es' if count != 1 else ''} of the shards "
+            f"{'are' if count != 1 else 'is'} left at the provider, as no score needs the answers",
+            style="yellow",
+        )
+    status = print_result(Run(folder=run), as_json=as_json)
+    if made.missing:
+        say(
+            f"{made.missing} scores are missing; add them with: textassay resume {run}",
+            style="yellow",
+        )
+        # a partial merge is a finished run with scores missing, which is what status 1 says
+        return UNSCORED
+    return status

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence
+from textassay.cli.app import DECIDING, command
+from textassay.cli.flags import CONFIG, FIELDS, AsJson, Confidence, Given, RatedData, Scores
 
 
 @command(

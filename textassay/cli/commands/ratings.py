@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
+from textassay.cli import arguments
+from textassay.cli.app import LOOKING, command, group
+from textassay.cli.console import say
 from textassay.cli.flags import JUDGING, Data, Given
-from textassay.cli.registry import LOOKING, command, group
+from textassay.cli.new_files import io_errors
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
@@ -35,9 +38,18 @@ def import_ratings(
     ] = None,
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater."""
-    from textassay.cli.ratings import import_from
+    from textassay.annotate import interchange
+    from textassay.runtime.data import Examples
+    from textassay.runtime.storage.files import write_text
+    from textassay.runtime.storage.json_text import encode
 
-    import_from(form, file, out, data)
+    rows = interchange.read(form, file)
+    if data is not None:
+        rows = interchange.with_examples(rows, Examples(data))
+    lines = [encode(row).decode("utf-8") for row in rows]
+    with io_errors(out):
+        write_text(out, "".join(f"{line}\n" for line in lines))
+    say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
 
 
 @command(
@@ -53,7 +65,12 @@ def export_tasks(
     given: Annotated[Given, JUDGING.only("task", "aspects")],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores."""
-    from textassay.cli import arguments
-    from textassay.cli.ratings import export_to
+    from textassay.annotate import interchange
+    from textassay.methods.library import tasks
+    from textassay.runtime.data import Examples
 
-    export_to(form, data, out, given.get("task"), arguments.typed_names(given.get("aspects")))
+    task = tasks.load(given.get("task"), arguments.typed_names(given.get("aspects")))
+    with io_errors(out):
+        written = interchange.write(form, Examples(data), task, out)
+    for path in written:
+        say(f"wrote {path}")

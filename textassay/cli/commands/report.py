@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli.registry import LOOKING, command
-from textassay.cli.shared_flags import AspectMap, Human
+from textassay.cli.app import LOOKING, command
+from textassay.cli.flags import AspectMap, Human
 
 
 @command(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
+from textassay.cli.app import SCORING, command
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
     CLUSTER,
@@ -28,7 +29,6 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
 )
-from textassay.cli.registry import SCORING, command
 
 FLAGS = (
     CONFIG
@@ -87,7 +87,7 @@ def score(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    from textassay.cli.score import command_from, execute
+    from textassay.cli.scoring import command_from, execute
 
     flags = {
         "data": data,
@@ -101,7 +101,7 @@ def score(
     read, chosen = arguments.with_config(flags, score_keys())
     # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
-        from textassay.cli.exchanges import show_prompts as show
+        from textassay.cli.commands.show import show_prompts as show
 
         run_async(show(command_from({**read, "dry_run": True}, chosen), show_prompts))
         return 0

@@ -1,17 +1,16 @@
-"""`textassay score` and `textassay resume`."""
+"""Runs of `score`, `resume`, `stress` and `tools score`: read from flags, and carried out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textassay.cli import arguments
-from textassay.cli.console import logged_warnings, say
+from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed, warn
-from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.api import finish
 from textassay.evaluation.resuming import settings_to_resume
@@ -172,28 +171,6 @@ def _style(flags: dict[str, Any]) -> Style:
         log_as_json()
         return "none" if given == "none" else "json"
     return cast("Style", given)
-
-
-def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return the flags of `resume`, laid over the settings of the file of `--config`.
-
-    The file may be the one that the run was made with: what it says of the run itself, such as its
-    method and data, stays as the run has it.
-
-    Args:
-        typed: The flags as they were typed, `config` among them.
-        known: Keys that the file may have.
-
-    Raises:
-        ConfigurationError: A value or the file cannot be read.
-    """
-    path = typed.get("config")
-    flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
-    keys = [key for key in known if key not in ("config", "field")]
-    configured = arguments.config_file(path, keys)
-    runtime, _ = split_settings(configured.get("set", {}))
-    described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **flags}
 
 
 def command_to_resume(
