@@ -7,9 +7,9 @@ import pytest
 from tests.cli.harness import served, write_examples
 from tests.cli.test_shards import score
 from textassay.cli.processes import orders_to_resume
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import RunSpec
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import read_manifest
 
@@ -30,14 +30,15 @@ LIMITED = Settings(
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 async def test_limits_of_roles_and_endpoints_are_divided_among_processes(count):
     """What all processes send together keeps to each limit, wherever it was set."""
-    spec = RunSpec(
+    request = RunRequest(
         method="hd-eval",
         aspects=("coherence",),
         models=dict.fromkeys(("scorer", "decomposer"), "direct/m"),
+        settings=LIMITED,
     )
     limits = []
     for shard in (Shard(number, count) for number in range(1, count + 1)):
-        async with open_session([{"output": "A text."}], spec, settings=LIMITED) as session:
+        async with open_session([{"output": "A text."}], request) as session:
             session.begin_as(shard)
             calls = [model.limiter_state.concurrency for model in session.connected]
             assert min(calls) >= 1
@@ -61,7 +62,9 @@ def test_all_processes_together_keep_to_the_limit_that_is_recorded(tmp_path):
         recorded = read_manifest(folder)["settings"]
         assert (recorded["concurrency"], recorded["rpm"]) == (5, 60000)
     given = orders_to_resume(run, {"tpm": 800})
-    assert {(o.settings.concurrency, o.settings.tpm) for o in given.values()} == {(5, 800)}
+    assert {(s.concurrency, s.tpm) for s in (one.request.settings for one in given.values())} == {
+        (5, 800)
+    }
 
 
 @pytest.mark.parametrize(

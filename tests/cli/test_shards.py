@@ -22,10 +22,9 @@ from textassay.cli.processes import ShardProcess
 from textassay.cli.scoring import ScoreCommand
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.merging import merge
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import RunSpec
 from textassay.runtime.errors import RunFolderError
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import info
 from textassay.runtime.storage.run_files import tally_of
 
@@ -335,23 +334,21 @@ class ContestedShard(ShardProcess):
     """
 
     async def _run(self, order):
-        manifest = order.out / "manifest.json"
-        if order.resume:
+        request = order.request
+        manifest = request.out / "manifest.json"
+        if request.resume:
             manifest.unlink(missing_ok=True)
         else:
             manifest.write_text("{}")
-        why = "contains no run" if order.resume else "already contains a run"
-        self._read(json.dumps({"ended": "refused", "message": f"{order.out} {why}"}).encode())
+        why = "contains no run" if request.resume else "already contains a run"
+        self._read(json.dumps({"ended": "refused", "message": f"{request.out} {why}"}).encode())
 
 
 @pytest.mark.asyncio
 async def test_a_shard_that_is_refused_each_time_ends_with_the_reason(tmp_path):
     """Its process was never killed."""
     order = ScoreCommand(
-        spec=RunSpec(method="llm-score", shard="1/1"),
-        settings=Settings(),
-        out=tmp_path,
-        resume=True,
+        request=RunRequest(method="llm-score", shard="1/1", out=tmp_path, resume=True)
     )
     shard = ContestedShard(Shard(1, 1), order, shared=True)
     await shard.work()

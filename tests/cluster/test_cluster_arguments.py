@@ -14,7 +14,7 @@ from textassay import cluster
 from textassay.cluster.messages import Failed
 from textassay.cluster.ray_crew import CONNECT_ATTEMPTS, ray_cluster
 from textassay.cluster.request import Cluster, most_workers
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -164,7 +164,7 @@ def test_parameters_in_errors_of_workers_are_named_as_typed():
 def test_a_local_model_beside_a_server_lifts_no_limit():
     """Calls to the server are divided all the same."""
     settings, nine = Settings(concurrency=8), Cluster(None, workers=9)
-    spec = RunSpec(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
+    spec = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
     assert most_workers(nine, spec, settings, 1000) == 9
     spec = spec.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
     with pytest.raises(ConfigurationError, match="9 workers cannot divide"):

@@ -12,7 +12,7 @@ from tests.cluster.local_crew import LocalCrew, LocalWorker
 from textassay.cluster.messages import Failed
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import run_on_cluster
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import (
     BudgetReached,
     ClusterLost,
@@ -41,7 +41,7 @@ async def judge(
 ):
     """Judge on a crew with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
-    spec = RunSpec(
+    spec = RunRequest(
         method=method,
         task="summarization",
         aspects=ASPECTS,

@@ -20,22 +20,23 @@ async def score_on_cluster(order: ScoreCommand, cluster: Cluster) -> int:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
-    if order.out is None:
+    request, out = order.request, order.request.out
+    if out is None:
         raise ConfigurationError("--cluster needs --out")
-    spec, by_default = with_default_tools(order.spec, None, order.out if order.resume else None)
+    request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
         say(typed(by_default.notice))
     followed = Followed()
-    with stops_of_a_run(order.out, lambda: followed.is_begun):
+    with stops_of_a_run(out, lambda: followed.is_begun):
         async with show_progress(lambda: followed.progress, order.progress):
             run = await run_on_cluster(
-                order.spec.data,
-                spec,
-                order.settings,
-                order.out,
+                request.data,
+                request,
+                request.settings,
+                out,
                 cluster,
-                resume=order.resume,
-                adjusting=calibrating(order.spec.calibration),
+                resume=request.resume,
+                adjusting=calibrating(request.calibration),
                 followed=followed,
                 notify=say,
             )

@@ -24,6 +24,7 @@ from textassay.cli.scoring import ScoreCommand, command_to_resume, say_if_unlimi
 from textassay.cli.shard_worker import order_as_json, progress_from_json
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress, summed
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.shards import Shard, is_divided, shard_folder, shard_folders
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.errors import BudgetReached, ConfigurationError, RunFolderError
@@ -50,7 +51,7 @@ async def score_in_processes(order: ScoreCommand) -> int:
         ConfigurationError: A process refused what was asked for.
         Stopped: A process was stopped; `resume` continues all of them.
     """
-    run, count = order.out, order.processes
+    run, count = order.request.out, order.processes
     if run is None or count is None:
         raise ConfigurationError("--processes needs --out")
     if is_divided(run):
@@ -58,16 +59,18 @@ async def score_in_processes(order: ScoreCommand) -> int:
             f"{run} already contains shards; continue with `textassay resume {run}`"
         )
     _check_new(run)
-    check_concurrency(order.settings, count)
+    check_concurrency(order.request.settings, count)
     shards = {
-        shard: replace(
-            order,
-            out=shard_folder(run, shard),
-            spec=order.spec.model_copy(update={"shard": str(shard)}),
-        )
+        shard: replace(order, request=_part(order.request, run, shard))
         for shard in (Shard(number, count) for number in range(1, count + 1))
     }
     return await _execute(run, shards, order)
+
+
+def _part(request: RunRequest, run: Path, shard: Shard) -> RunRequest:
+    """Return the request for a new shard of a run."""
+    own = {"shard": str(shard), "out": shard_folder(run, shard), "resume": False}
+    return request.model_copy(update=own)
 
 
 def _check_new(run: Path) -> None:
@@ -96,7 +99,7 @@ async def resume_in_processes(run: Path, flags: dict[str, Any], *, as_json: bool
     """
     orders = orders_to_resume(run, flags)
     first = next(iter(orders.values()))
-    return await _execute(run, orders, replace(first, resume=True, as_json=as_json))
+    return await _execute(run, orders, replace(first, as_json=as_json))
 
 
 def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreCommand]:
@@ -123,8 +126,8 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
     count = counts.pop()
     orders = {shard: command_to_resume(path, flags, run=run) for shard, path in begun.items()}
     pattern = next(iter(orders.values()))
-    check_concurrency(pattern.settings, count)
-    say_if_unlimited(next(iter(begun.values())), pattern.settings)
+    check_concurrency(pattern.request.settings, count)
+    say_if_unlimited(next(iter(begun.values())), pattern.request.settings)
     if missing := [str(s) for n in range(1, count + 1) if (s := Shard(n, count)) not in orders]:
         say(
             f"{run} has no shard {', '.join(missing)}: started now. If another machine is judging "
@@ -133,18 +136,15 @@ def orders_to_resume(run: Path, flags: dict[str, Any]) -> dict[Shard, ScoreComma
     for number in range(1, count + 1):
         shard = Shard(number, count)
         if shard not in orders:  # its process was killed before it had made a run folder
-            orders[shard] = replace(
-                pattern,
-                out=shard_folder(run, shard),
-                resume=False,
-                spec=pattern.spec.model_copy(update={"shard": str(shard)}),
-            )
+            orders[shard] = replace(pattern, request=_part(pattern.request, run, shard))
     return dict(sorted(orders.items()))
 
 
 async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: ScoreCommand) -> int:
     # only resumed shards may be ones that other processes, left by a killed parent, write to
-    workers = [ShardProcess(shard, each, shared=order.resume) for shard, each in orders.items()]
+    workers = [
+        ShardProcess(shard, each, shared=order.request.resume) for shard, each in orders.items()
+    ]
     tasks = [asyncio.create_task(worker.work()) for worker in workers]
     try:
         async with show_progress(lambda: summed(w.progress for w in workers), order.progress):
@@ -164,9 +164,9 @@ async def _execute(run: Path, orders: Mapping[Shard, ScoreCommand], order: Score
     # before merging: a merge of unfinished shards would look like a finished run
     _raise_first_failure(run, workers)
     counted = {
-        worker.order.out: CountedScores(**worker.end["counted"])
+        worker.order.request.out: CountedScores(**worker.end["counted"])
         for worker in workers
-        if worker.order.out is not None and worker.end.get("counted") is not None
+        if worker.order.request.out is not None and worker.end.get("counted") is not None
     }
     return merge_shards(run, partial=False, as_json=order.as_json, counted=counted)
 
@@ -227,13 +227,16 @@ class ShardProcess:
         kills = 0
         for _ in range(1 + MAX_RESTARTS):
             await self._run(order)
-            assert order.out is not None
+            request = order.request
+            assert request.out is not None
             # a process that was killed before it wrote the manifest has nothing to resume
-            begun = (order.out / MANIFEST).exists()
-            outdated = self.shared and self.end.get("ended") == "refused" and begun != order.resume
+            begun = (request.out / MANIFEST).exists()
+            outdated = (
+                self.shared and self.end.get("ended") == "refused" and begun != request.resume
+            )
             if self._stopping or (self.end and not outdated):
                 return
-            order = replace(order, resume=begun)
+            order = replace(order, request=request.model_copy(update={"resume": begun}))
             refusal, self.end = self.end, {}
             if outdated:
                 continue

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
 from textassay.cli.commands.score import score_keys
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.request import RunRequest
+from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
@@ -42,16 +43,16 @@ def rated_examples(
     """
     # the config file of the run may be given here too, so all of its keys are allowed
     fields = arguments.with_config(given, score_keys())[0].get("fields")
-    spec = _spec(scores)
+    run = _request(scores)
     if data is None:
-        if spec is None or spec.data is None:
+        if run is None or run.data is None:
             raise ConfigurationError(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
-        data = Path(spec.data)
+        data = Path(run.data)
     # the run's map is meant for the run's file; another file may have other columns
-    if fields is None and spec is not None and _same(data, spec):
-        fields = spec.fields
+    if fields is None and run is not None and _same(data, run):
+        fields = run.fields
     return Examples(data, fields=fields or None, needs_output=needs_output)
 
 
@@ -69,18 +70,18 @@ def compared_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    examples, spec = rated_examples(scores, data, given), _spec(scores)
-    if pair is None and (spec is None or spec.pair is None):
+    examples, run = rated_examples(scores, data, given), _request(scores)
+    if pair is None and (run is None or run.pair is None):
         return examples
     return Paired(examples)
 
 
-def _spec(scores: Path) -> RunSpec | None:
+def _request(scores: Path) -> RunRequest | None:
     return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
 
 
-def _same(data: Path, spec: RunSpec) -> bool:
-    return spec.data is not None and data.absolute() == Path(spec.data).absolute()
+def _same(data: Path, run: RunRequest) -> bool:
+    return run.data is not None and data.absolute() == Path(run.data).absolute()
 
 
 def read_columns(

@@ -13,11 +13,12 @@ from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed, warn
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.api import finish
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.spec import spec_of
 from textassay.methods.library import tasks
 from textassay.methods.method import ReadsProbabilities, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
@@ -32,6 +33,7 @@ from textassay.runtime.settings import (
     LOADED,
     SETTABLE,
     Settings,
+    flag_of,
     settings_in,
     split_settings,
 )
@@ -41,6 +43,12 @@ if TYPE_CHECKING:
     from textassay.cluster.request import Cluster
 
 LOGS = ("text", "json")
+FLAG_OF = {
+    name: flag.name or name
+    for name in RunRequest.model_fields
+    if (flag := flag_of(RunRequest, name)) is not None
+}
+"""The fields of a request that are flags, with the names of these."""
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
@@ -63,10 +71,7 @@ settings of a role that is not asked."""
 class ScoreCommand:
     """One `score` or `resume`, read from the command line."""
 
-    spec: RunSpec
-    settings: Settings
-    out: Path | None
-    resume: bool = False
+    request: RunRequest
     dry: bool = False
     progress: Style = "auto"
     as_json: bool = False
@@ -105,25 +110,11 @@ def command_from(
     # records
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
-    data = str(flags["data"])
-    spec = RunSpec(
-        method=flags["method"],
-        task=flags.get("task"),
-        aspects=flags.get("aspects"),
-        models=flags.get("model") or {},
-        options=options,
-        tools=flags.get("tools") or (),
-        data=data,
-        fields=flags.get("fields") or {},
-        limit=flags.get("limit"),
-        pair=flags.get("pair"),
-        calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
-        shard=flags.get("shard"),
-    )
+    given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
+    given |= {"data": str(flags["data"]), "fields": flags.get("fields") or {}}
+    request = RunRequest(**given, options=options, settings=Settings(**runtime))
     return ScoreCommand(
-        spec=spec,
-        settings=Settings(**runtime),
-        out=None if flags.get("out") is None else Path(flags["out"]),
+        request=request,
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
         processes=_processes(flags),
@@ -189,21 +180,19 @@ def command_to_resume(
             given again.
     """
     manifest = read_manifest(folder)
-    spec = spec_of(manifest)
-    if flags.get("data") is not None:
-        spec = spec.model_copy(update={"data": str(flags["data"])})
-    if spec.data is None:
+    request = spec_of(manifest)
+    data = request.data if flags.get("data") is None else str(flags["data"])
+    if data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    given = settings_in(arguments.with_tables_of(flags, spec.models))
-    settings = settings_to_resume(run or folder, manifest, spec, given)
+    given = settings_in(arguments.with_tables_of(flags, request.models))
+    settings = settings_to_resume(run or folder, manifest, request, given)
     return ScoreCommand(
-        spec=spec,
-        settings=settings,
-        out=folder,
-        resume=True,
+        request=request.model_copy(
+            update={"data": data, "settings": settings, "out": folder, "resume": True}
+        ),
         progress=_style(flags),
         cluster=_cluster(flags),
     )
@@ -254,7 +243,7 @@ async def run_order(
     """
     began = False
     try:
-        with stops_of_a_run(order.out, lambda: began), logged_warnings(*_SHOWN_WARNINGS):
+        with stops_of_a_run(order.request.out, lambda: began), logged_warnings(*_SHOWN_WARNINGS):
             async with _opened(order) as session:
                 _say_before(session, order)
                 if order.dry:
@@ -276,14 +265,9 @@ async def run_order(
 
 
 def _opened(order: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+    request = order.request
     return open_session(
-        order.spec.data,
-        order.spec,
-        settings=order.settings,
-        out=order.out,
-        resume=order.resume,
-        dry=order.dry,
-        adjusting=calibrating(order.spec.calibration),
+        request.data, request, dry=order.dry, adjusting=calibrating(request.calibration)
     )
 
 
@@ -337,8 +321,8 @@ def calibrating(
 
 def _say_before(session: Session, order: ScoreCommand) -> None:
     """Say what the user should know before anything is asked."""
-    task = session.method.task
-    if Shard.parse(order.spec.shard or "1/1").number > 1:
+    task, request = session.method.task, order.request
+    if Shard.parse(request.shard or "1/1").number > 1:
         return  # the first shard says it for all
     if session.warning is not None:
         counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
@@ -348,7 +332,7 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
     choice = probabilities_of(session.method)
     if choice is not None:
         say(typed(f"{session.method.name} {choice.notice}"))
-    if not order.resume and order.spec.task is None and task not in (None, tasks.DEFAULT):
+    if not request.resume and request.task is None and task not in (None, tasks.DEFAULT):
         say(f"task: {task}, the first that has these aspects (--task names another)")
 
 

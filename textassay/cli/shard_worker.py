@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,14 +28,13 @@ from textassay.cli.exits import Interrupted, Stopped, run_async
 from textassay.cli.scoring import ScoreCommand, run_order
 from textassay.evaluation.counted import CountedScores
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import RunSpec
 from textassay.garbage import raise_gc_threshold
 from textassay.runtime.calls.limit import LimiterState
 from textassay.runtime.errors import TextassayError, quoted
 from textassay.runtime.messages import Usage
-from textassay.runtime.settings import Settings
 
 REPORT_SECONDS = 0.25
 
@@ -46,23 +44,12 @@ Send = Callable[[dict[str, Any]], None]
 
 def order_as_json(order: ScoreCommand) -> dict[str, Any]:
     """Return an order as JSON values; keys stay in the environment, which the worker shares."""
-    return {
-        "spec": order.spec.model_dump(mode="json"),
-        "settings": order.settings.model_dump(mode="json"),
-        "out": str(order.out),
-        "resume": order.resume,
-    }
+    return order.request.model_dump(mode="json")
 
 
 def order_from_json(content: dict[str, Any]) -> ScoreCommand:
     """Return the order that `order_as_json` wrote."""
-    return ScoreCommand(
-        spec=RunSpec(**content["spec"]),
-        settings=Settings(**content["settings"]),
-        out=Path(content["out"]),
-        resume=content["resume"],
-        progress="none",
-    )
+    return ScoreCommand(request=RunRequest(**content), progress="none")
 
 
 def progress_as_json(now: Progress) -> dict[str, Any]:
@@ -81,8 +68,8 @@ def progress_from_json(content: dict[str, Any]) -> Progress:
 async def judge(order: ScoreCommand, send: Send) -> dict[str, Any]:
     """Judge the shard, sending progress meanwhile; return how it ended."""
     sessions: list[Session] = []
-    assert order.spec.shard is not None
-    shard = Shard.parse(order.spec.shard)
+    assert order.request.shard is not None
+    shard = Shard.parse(order.request.shard)
 
     def begun(session: Session) -> None:
         sessions.append(session)

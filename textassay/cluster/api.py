@@ -9,7 +9,8 @@ from typing import Any
 
 from textassay.cluster.request import Cluster
 from textassay.cluster.run import Followed, run_on_cluster
-from textassay.evaluation.request import aspects_of, spec_from
+from textassay.evaluation.api import aspects_of
+from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.keywords import strict_keywords
@@ -67,7 +68,7 @@ async def evaluate(
         TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
             lost.
     """
-    spec = spec_from(
+    spec = request_from(
         method=method,
         task=task,
         aspects=aspects_of(aspects),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.roles import in_every_role
-from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.settings import Settings
@@ -48,12 +48,12 @@ class Cluster:
         return cls(match["address"], workers)
 
 
-def is_local(spec: RunSpec) -> bool:
+def is_local(spec: RunRequest) -> bool:
     """Return whether workers hold a model themselves rather than ask a server."""
     return any(map(_is_local_name, spec.models.values()))
 
 
-def check(spec: RunSpec, settings: Settings) -> None:
+def check(spec: RunRequest, settings: Settings) -> None:
     """Refuse what a cluster cannot do.
 
     Raises:
@@ -71,7 +71,7 @@ def check(spec: RunSpec, settings: Settings) -> None:
         )
 
 
-def most_workers(cluster: Cluster, spec: RunSpec, settings: Settings, total: int) -> int:
+def most_workers(cluster: Cluster, spec: RunRequest, settings: Settings, total: int) -> int:
     """Return how many workers may be of use at once.
 
     Raises:
@@ -91,7 +91,7 @@ def most_workers(cluster: Cluster, spec: RunSpec, settings: Settings, total: int
     return min(cluster.workers or useful, useful, calls)
 
 
-def _concurrencies(spec: RunSpec, settings: Settings) -> Iterator[int]:
+def _concurrencies(spec: RunRequest, settings: Settings) -> Iterator[int]:
     """Yield the concurrency of every model and endpoint, each of which is divided."""
     for role, name in in_every_role(spec.models, settings.roles).items():
         if _is_local_name(name):  # queues calls itself

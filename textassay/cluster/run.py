@@ -17,9 +17,10 @@ from textassay.evaluation.api import writing_summary
 from textassay.evaluation.data import checked_examples
 from textassay.evaluation.default_tools import with_default_tools
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import RunSpec, with_absolute_paths
+from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -47,7 +48,7 @@ class Followed:
 
 async def run_on_cluster(
     examples: Any,
-    spec: RunSpec,
+    spec: RunRequest,
     settings: Settings,
     out: Path,
     cluster: Cluster,
@@ -139,7 +140,7 @@ async def _recorded(
 
 
 async def _open_crew(
-    cluster: Cluster, spec: RunSpec, settings: Settings, stack: AsyncExitStack
+    cluster: Cluster, spec: RunRequest, settings: Settings, stack: AsyncExitStack
 ) -> Crew:
     """Start workers on the cluster; they stop with the stack."""
     return await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""Opens the examples of a run as its spec says."""
+"""Opens the examples of a run as its request says."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.pairs import Paired
 
 
-def open_examples(source: Any, spec: RunSpec) -> Examples:
-    """Open the data with the spec's field map, paired if that is asked for.
+def open_examples(source: Any, request: RunRequest) -> Examples:
+    """Open the data with the request's field map, paired if that is asked for.
 
     Raises:
         DataError: There is nothing to read.
     """
-    data = Examples(source, fields=spec.fields or None)
-    return data if spec.pair is None else Examples(Paired(data))
+    data = Examples(source, fields=request.fields or None)
+    return data if request.pair is None else Examples(Paired(data))
 
 
-async def checked_examples(source: Any, spec: RunSpec) -> tuple[Examples, DataInfo]:
+async def checked_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
     """Open the data and read all of it once: a file off the event loop, an iterable on it.
 
     Raises:
         DataError: A row is broken, or there is nothing to read.
     """
-    data = open_examples(source, spec)
+    data = open_examples(source, request)
     # an iterable may belong to the caller's thread, such as a cursor of a database
     info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
     return data, info

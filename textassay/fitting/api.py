@@ -11,8 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.api import refuse_running_loop, run_sync
-from textassay.evaluation.request import ModelsByRole
+from textassay.evaluation.api import ModelsByRole, refuse_running_loop, run_sync
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
 from textassay.fitting.alignment import Noise, Saliency

@@ -11,8 +11,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from pathlib import Path
 
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
 from textassay.fitting.alignment import Measure, check_learnable
 from textassay.fitting.alignment_order import AlignmentOrder, rated, selection, task_for
 from textassay.fitting.fit_from_scores import Learning, sides
@@ -116,16 +116,17 @@ class CheckedAlignment:
         """
         return open_session(
             self.examples if examples is None else examples,
-            RunSpec(
-                method=method.name, models={role: model.name for role, model in connected.items()}
+            RunRequest(
+                method=method.name,
+                models={role: model.name for role, model in connected.items()},
+                # the models carry the alignment's own store already; a cache of the run would keep
+                # answers twice
+                settings=self.order.settings.model_copy(update={"cache": None, "no_cache": True}),
+                out=folder,
+                resume=folder is not None and (folder / "manifest.json").exists(),
             ),
             method=method,
             models=connected,
-            # the models carry the alignment's own store already; a cache of the run would keep
-            # answers twice
-            settings=self.order.settings.model_copy(update={"cache": None, "no_cache": True}),
-            out=folder,
-            resume=folder is not None and (folder / "manifest.json").exists(),
             dry=folder is None,
         )
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.evaluation.request import ModelsByRole, check_settings
+from textassay.evaluation.api import ModelsByRole, check_settings
 from textassay.fitting.alignment import MAX_KEEP, Growth, Noise, Saliency
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning

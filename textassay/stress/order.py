@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError, parameter
-from textassay.runtime.settings import Settings
 from textassay.stress import paraphrase
 from textassay.stress.expectations import read_must_see
 from textassay.stress.suite import chosen_tests
@@ -19,32 +17,27 @@ class StressOrder:
     """What is tested.
 
     Attributes:
-        spec: The run of the judge under test; its `stress` is filled in here.
-        settings: How models are asked.
-        out: Folder of the result; `None` only for dry runs.
+        request: The run of the judge under test, in the folder of the result, or in none for dry
+            runs; its `stress` is filled in here.
         tests: Names of tests and families; `None` for all.
         must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
         seed: Seed of the edits.
         margin: Points that a score may move although it should not; 5 % of the scale if left out.
         confidence: Of the intervals.
-        resume: Whether to continue the run in `out`.
     """
 
-    spec: RunSpec
-    settings: Settings
-    out: Path | None
+    request: RunRequest
     tests: tuple[str, ...] | None = None
     must_see: tuple[str, ...] = ()
     seed: int = 0
     margin: float | None = None
     confidence: float = 0.95
-    resume: bool = False
 
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
         read_must_see(self.must_see)
         named = paraphrase.TEST in (self.tests or ())
-        if named and paraphrase.WRITER not in self.spec.models:
+        if named and paraphrase.WRITER not in self.request.models:
             raise ConfigurationError(
                 f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
                 f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
@@ -59,7 +52,9 @@ class StressOrder:
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
         beside = {
-            role: self.spec.models[role] for role in paraphrase.ROLES if role in self.spec.models
+            role: self.request.models[role]
+            for role in paraphrase.ROLES
+            if role in self.request.models
         }
         return {
             **({"models": beside} if beside else {}),
@@ -68,31 +63,28 @@ class StressOrder:
             "seed": self.seed,
             "margin": self.margin,
             "confidence": self.confidence,
-            "limit": self.spec.limit,
-            "pair": self.spec.pair,
+            "limit": self.request.limit,
+            "pair": self.request.pair,
         }
 
     @classmethod
-    def recall(cls, spec: RunSpec, settings: Settings, out: Path) -> StressOrder:
-        """Return the order that a manifest's spec records, to be resumed."""
-        kept = spec.stress or {}
+    def recall(cls, request: RunRequest) -> StressOrder:
+        """Return the order that the request of a resumed run records."""
+        kept = request.stress or {}
         return cls(
-            spec=spec.model_copy(
+            request=request.model_copy(
                 update={
                     "limit": kept.get("limit"),
                     "pair": kept.get("pair"),
-                    "models": {**spec.models, **kept.get("models", {})},
+                    "models": {**request.models, **kept.get("models", {})},
                     "stress": None,
                 }
             ),
-            settings=settings,
-            out=out,
             tests=None if kept.get("tests") is None else tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
             margin=kept.get("margin"),
             confidence=float(kept.get("confidence") or 0.95),
-            resume=True,
         )
 
 

@@ -20,8 +20,8 @@ from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.evaluation.api import finish
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
 from textassay.methods import tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
@@ -80,8 +80,8 @@ class StressRun:
         self._tests = chosen_tests(order.tests)
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
         self._must_see = read_must_see(order.must_see)
-        data = order.spec.data if examples is None else examples
-        self._examples = opened(data, order.spec)
+        data = order.request.data if examples is None else examples
+        self._examples = opened(data, order.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[Turned]] = {}
         self._texts: dict[str, str] = {}
@@ -103,8 +103,10 @@ class StressRun:
         """
         answered = await self._sessions(dry=False)
         result = self._judged(answered)
-        if self._order.out is not None:
-            write_json(self._order.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
+        if self._order.request.out is not None:
+            write_json(
+                self._order.request.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()}
+            )
         return result
 
     async def estimate(self) -> Usage:
@@ -116,7 +118,7 @@ class StressRun:
         answers: dict[str, SessionScores] = {}
         async with AsyncExitStack() as stack:
             models = await open_models(
-                {**self._order.spec.models, **self._models}, self._order.settings, stack
+                {**self._order.request.models, **self._models}, self._order.request.settings, stack
             )
             # the main session first: it refuses what cannot be tested, and its method decides
             # which further sessions there are
@@ -149,32 +151,32 @@ class StressRun:
     def _opened(
         self, stage: Stage, models: dict[str, Model], *, dry: bool
     ) -> AbstractAsyncContextManager[Session]:
-        order = self._order
-        out = None if order.out is None else order.out / stage.name if stage.name else order.out
+        order, out = self._order, self._order.request.out
+        if out is not None and stage.name:
+            out /= stage.name
         # only the roles that a session uses: its manifest must not change with a model that it
         # never asks
         own = paraphrase.ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
-        spec = order.spec.model_copy(
+        request = order.request.model_copy(
             update={
-                "models": {r: name for r, name in order.spec.models.items() if r in models},
-                "options": {**order.spec.options, **stage.options},
+                "models": {r: name for r, name in order.request.models.items() if r in models},
+                "options": {**order.request.options, **stage.options},
                 # applied to the originals already; on the copies it would cut off edits of the
                 # last text
                 "limit": None,
                 "pair": None,
                 "stress": {**order.recorded, "stage": stage.name},
+                "out": out,
+                # an interrupted run may have begun only some of its sessions
+                "resume": order.request.resume and out is not None and (out / MANIFEST).is_file(),
             }
         )
         return open_session(
             LazyExamples(stage.examples or self._originals),
-            spec,
+            request,
             method=None if stage.making is not None else self._method,
             models=models,
-            settings=order.settings,
-            out=out,
-            # an interrupted run may have begun only some of its sessions
-            resume=order.resume and out is not None and (out / MANIFEST).is_file(),
             dry=dry,
             # aspects are the same in all sessions, so the first one checks them
             adjusting=None if stage.name else self._check,
@@ -187,12 +189,12 @@ class StressRun:
             self._examples,
             self._edits,
             seed=self._order.seed,
-            top=highest_rating(self._order.spec, self._method),
-            limit=self._order.spec.limit,
+            top=highest_rating(self._order.request, self._method),
+            limit=self._order.request.limit,
         )
 
     def _originals(self) -> Any:
-        return Variants(self._examples, (), limit=self._order.spec.limit)
+        return Variants(self._examples, (), limit=self._order.request.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
@@ -239,11 +241,11 @@ class StressRun:
 
     @property
     def _paraphrases(self) -> bool:
-        roles = {**self._order.spec.models, **self._models}
+        roles = {**self._order.request.models, **self._models}
         return paraphrase.TEST in self._tests and paraphrase.WRITER in roles
 
     def _paraphraser(self, models: Mapping[str, Model]) -> Method:
-        task = tasks.load(self._order.spec.task, [paraphrase.ASPECT])
+        task = tasks.load(self._order.request.task, [paraphrase.ASPECT])
         return paraphrase.ParaphraseMethod(models, task)
 
     def _copies(self, *, dry: bool) -> list[Stage]:
@@ -294,13 +296,13 @@ class StressRun:
 
         It asks nothing more.
         """
-        order = self._order
-        if not order.resume or order.out is None or not (order.out / STRESS_FILE).is_file():
+        request = self._order.request
+        if not request.resume or request.out is None or not (request.out / STRESS_FILE).is_file():
             return set()
-        return {row["test"] for row in read_result(order.out)["tests"]}
+        return {row["test"] for row in read_result(request.out)["tests"]}
 
 
-def opened(data: Any, spec: RunSpec) -> Examples:
+def opened(data: Any, request: RunRequest) -> Examples:
     """Open the originals.
 
     Raises:
@@ -308,7 +310,7 @@ def opened(data: Any, spec: RunSpec) -> Examples:
     """
     if data is None:
         raise DataError("stress needs DATA, a file of examples")
-    return open_examples(data, spec)
+    return open_examples(data, request)
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.model import Model, Request, Response, Wrapper
@@ -47,15 +47,15 @@ class LazyExamples:
         return iter(self._make())
 
 
-def highest_rating(spec: RunSpec, method: Method | None) -> str:
+def highest_rating(request: RunRequest, method: Method | None) -> str:
     """Return the highest rating as this run's judge would write it, for texts that ask for it."""
-    name = spec.method if method is None else method.name
+    name = request.method if method is None else method.name
     if name == Pairwise.name:
         return "the better text"
     if method is not None:
         aspects = method.aspects
     elif name in METHODS:
-        aspects = tasks.load(spec.task, spec.aspects).aspects
+        aspects = tasks.load(request.task, request.aspects).aspects
     else:
         return "the highest rating"
     tops = {f"{aspect.scale[1]:g}" for aspect in aspects}

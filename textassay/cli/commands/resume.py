@@ -60,8 +60,8 @@ def resume(
 
         return run_async(resume_in_processes(run, read, as_json=as_json))
     order = command_to_resume(run, read)
-    say_if_unlimited(run, order.settings)
-    if order.spec.stress is not None:
+    say_if_unlimited(run, order.request.settings)
+    if order.request.stress is not None:
         if order.cluster is not None:
             raise ConfigurationError("a stress run cannot be resumed on a cluster")
         from textassay.cli.commands.stress import execute as execute_stress

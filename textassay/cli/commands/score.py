@@ -28,7 +28,9 @@ from textassay.cli.flags import (
     Models,
     OptionalData,
     Out,
+    option_of,
 )
+from textassay.evaluation.request import RunRequest
 
 FLAGS = (
     CONFIG
@@ -68,7 +70,7 @@ def score(
     out: Out = None,
     calibration: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Apply this calibration to every score."),
+        option_of(RunRequest, "calibration"),
     ] = None,
     escalate: Annotated[
         str | None,
@@ -103,7 +105,8 @@ def score(
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
-        run_async(show(command_from({**read, "dry_run": True}, chosen), show_prompts))
+        request = command_from({**read, "dry_run": True}, chosen).request
+        run_async(show(request, show_prompts))
         return 0
     order = replace(command_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well

@@ -20,8 +20,8 @@ from textassay.display import printable
 from textassay.runtime.errors import UnknownName
 
 if TYPE_CHECKING:
-    from textassay.cli.scoring import ScoreCommand
     from textassay.evaluation.exchanges import Exchange
+    from textassay.evaluation.request import RunRequest
     from textassay.report.joined import Joined
     from textassay.report.source import DataSource, RunSource
 
@@ -145,15 +145,15 @@ async def _show_exchanges(
     await _print(exchanges)
 
 
-async def show_prompts(order: ScoreCommand, count: int) -> None:
-    """Print what an order of `score` would ask for the first `limit` examples.
+async def show_prompts(request: RunRequest, count: int) -> None:
+    """Print what `score` would ask for the first `count` examples.
 
     Raises:
         ConfigurationError: Something does not fit.
     """
     from textassay.evaluation.exchanges import exchanges_ahead
 
-    await _print(exchanges_ahead(order.spec.data, order.spec, order.settings, count))
+    await _print(exchanges_ahead(request, count))
 
 
 async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:

@@ -130,12 +130,10 @@ def stress_order(
 
     arguments.check_confidence(confidence)
     read = command_from(flags, chosen, command="stress")
-    if read.spec.calibration is not None:
+    if read.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     order = StressOrder(
-        spec=read.spec,
-        settings=read.settings,
-        out=read.out,
+        request=read.request,
         tests=tests,
         must_see=must_see,
         seed=seed,
@@ -149,14 +147,14 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
     """Make a request that continues a stress run."""
     from textassay.stress.order import StressOrder
 
-    stage = (order.spec.stress or {}).get("stage")
+    request = order.request
+    stage = (request.stress or {}).get("stage")
     # parts share the models and the budget of the whole, so they are resumed together
-    if order.out is None or stage:
+    if stage:
         raise ConfigurationError(
-            f"{order.out} is the part {stage!r} of a stress run; resume the folder above it"
+            f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
         )
-    recalled = StressOrder.recall(order.spec, order.settings, order.out)
-    return StressRequest(recalled, progress=order.progress)
+    return StressRequest(StressOrder.recall(request), progress=order.progress)
 
 
 async def execute(request: StressRequest, *, as_json: bool = False) -> int:
@@ -170,7 +168,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
         return show_progress(lambda: session.engine.progress, request.progress, dry=request.dry)
 
     run = StressRun(request.order, watching=watching)
-    with stops_of_a_run(request.order.out, lambda: run.began):
+    with stops_of_a_run(request.order.request.out, lambda: run.began):
         if request.dry:
             usage = await run.estimate()
             print_estimate(usage, run.judged, as_json=as_json)
