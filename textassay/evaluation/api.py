@@ -100,22 +100,10 @@ async def evaluate(
         BudgetReached: The cost limit is reached; the run folder can be resumed.
         StorageError: Scores or answers cannot be written; the run folder can be resumed.
     """
-    opened = open_evaluation(
-        examples,
-        method=method,
-        model=model,
-        task=task,
-        aspects=aspects,
-        out=out,
-        resume=resume,
-        options=options,
-        settings=settings,
-        fields=fields,
-        limit=limit,
-        tools=tools,
-    )
+    arguments = {**locals()}
+    del arguments["progress"]
     async with (
-        opened as session,
+        open_evaluation(**arguments) as session,
         watched(lambda: session.engine.progress, progress),
     ):
         return await finish(session)
@@ -190,22 +178,9 @@ async def stream(
     Raises:
         TextassayError: As `evaluate`.
     """
-    opened = open_evaluation(
-        examples,
-        method=method,
-        model=model,
-        task=task,
-        aspects=aspects,
-        out=out,
-        resume=resume,
-        options=options,
-        settings=settings,
-        fields=fields,
-        limit=limit,
-        tools=tools,
-    )
+    arguments = {**locals()}
     async with (
-        opened as session,
+        open_evaluation(**arguments) as session,
         writing_summary(session),
         aclosing(session.engine.scores()) as scores,
     ):

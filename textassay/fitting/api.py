@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.api import ModelsByRole, refuse_running_loop, run_sync
@@ -20,7 +19,7 @@ from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.layers import WatchSession
 from textassay.fitting.raters import Raters
 from textassay.fitting.report import Depth
-from textassay.fitting.request import FitRequest, ScoreSources, Split
+from textassay.fitting.request import FitByModel, FitFromScores, ScoreSources, Split, fit_request
 from textassay.fitting.result import Fit
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
@@ -129,15 +128,10 @@ async def fit(
         BudgetReached: The cost limit is reached; the same call with a higher one continues.
         StorageError: Something cannot be written; the same call continues.
     """
-    request = FitRequest(
-        method=method, model=model, out=out, features=features, scores=scores,
-        aggregator=aggregator, task=task, aspects=aspects, scales=scales, split=split,
-        train_fraction=train_fraction, test_fraction=test_fraction, seed=seed, raters=raters,
-        new_systems=new_systems, report=report, repeats=repeats, tree=tree, layers=layers,
-        children=children, keep=keep, saliency=saliency, noise=noise, rounds=rounds, labels=labels,
-        options=options, settings=settings, fields=fields, limit=limit,
-    )  # fmt: skip
-    if method is None:
+    arguments = {**locals()}
+    del arguments["examples"], arguments["progress"]
+    request = fit_request(**arguments)
+    if isinstance(request, FitFromScores):
         _refuse_progress(progress)
         # read here: what yields the rows may belong to this thread, such as a database cursor
         recorded = _read(examples, request)
@@ -148,6 +142,7 @@ async def fit(
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
         return watched(lambda: session.engine.progress, progress)
 
+    assert isinstance(request, FitByModel)
     return await align_with_people(request.alignment(examples), watch)
 
 
@@ -168,10 +163,12 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     given = inspect.signature(fit).bind(*args, **arguments).arguments
     examples = given.pop("examples")
     _refuse_progress(given.pop("progress", None))
-    return learn_recorded(examples, FitRequest(**given))
+    request = fit_request(**given)
+    assert isinstance(request, FitFromScores)  # which is what no method says
+    return learn_recorded(examples, request)
 
 
-def learn_recorded(examples: Any, request: FitRequest) -> Fit:
+def learn_recorded(examples: Any, request: FitFromScores) -> Fit:
     """Learn from recorded scores, and write the folder if one is named.
 
     Raises:
@@ -181,14 +178,14 @@ def learn_recorded(examples: Any, request: FitRequest) -> Fit:
     return _saved(_read(examples, request).learn(), request.out)
 
 
-def _read(examples: Any, request: FitRequest) -> RecordedFit:
+def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     """Read and check what a request without a method names, and that its folder can be made."""
     if request.out is not None:
-        check_out(Path(request.out))
+        check_out(request.out)
     return read_recorded(
         Examples(examples, fields=request.fields),
-        features=request.chosen_features,
-        scores=request.chosen_scores,
+        features=request.features,
+        scores=request.scores,
         learning=request.learning,
     )
 

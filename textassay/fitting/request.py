@@ -1,30 +1,28 @@
-"""What `fit` was asked for, in Python or on the command line, checked and turned into work."""
+"""What `fit` was asked for, in Python or on the command line: one type for each way to learn.
+
+What cannot go together is no field of the same type, so that no request can say it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from textassay.evaluation.api import ModelsByRole, check_settings
-from textassay.fitting.alignment import MAX_KEEP, Growth, Noise, Saliency
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
+
+from textassay.evaluation.api import check_settings
+from textassay.fitting.alignment import MAX_KEEP, Growth
 from textassay.fitting.alignment_order import AlignmentOrder
 from textassay.fitting.fit_from_scores import Learning
 from textassay.fitting.fit_rubric import Rubric, RubricOrder
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.raters import Raters
 from textassay.fitting.report import Depth
-from textassay.fitting.request_checks import (
-    MAX_SEED,
-    check_folder,
-    check_scales,
-    check_share,
-    check_sources,
-    check_whole,
-    names_in,
-)
 from textassay.fitting.rubric import RubricGrowth
 from textassay.learning import NAMES
 from textassay.methods.fitted.features import ScoreSource
@@ -38,247 +36,348 @@ from textassay.runtime.settings import Settings
 Split = Literal["group", "row"]
 ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
 
-HD_EVAL, RUBRIC = "hd-eval", "rubric"
-METHODS = (HD_EVAL, RUBRIC)
-"""Methods by which a model finds the criteria."""
-OF_A_TREE = {name: name for name in ("layers", "children", "keep", "saliency", "noise", "tree")}
-OF_A_RUBRIC = {"rounds": "rounds", "labels": "labels", "children": "count"}
-"""Parameters that shape what grows, with the fields that they set."""
-OF_A_MODEL = ("model", "task", "options", "settings", "limit", *OF_A_TREE, "rounds", "labels")
-"""Parameters without effect if no model is asked."""
-WHOLE = {
-    "layers": (1, 6), "children": (1, 26), "keep": (1, MAX_KEEP), "rounds": (1, 20),
-    "labels": (10, 10_000), "repeats": (1, 100), "limit": (1, None),
-}  # fmt: skip
-"""Parameters that are whole numbers, with the least and the greatest allowed."""
-KINDS: dict[str, type] = {"task": str, "options": Mapping, "fields": Mapping, "settings": Settings}
-"""Types of other parameters."""
+MAX_SEED = 2**31 - 1
+"""LightGBM's limit; scikit-learn's is larger."""
+
+# Checks of single values, which come from Python, from flags or from config files. Pydantic passes
+# their errors on as they are.
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitRequest:
-    """The arguments of `fit` beside the examples; it documents them."""
+def whole(least: int, most: int | None = None) -> BeforeValidator:
+    """Return the check of a whole number within limits."""
+    limits = f"at least {least}" if most is None else f"between {least} and {most}"
 
-    method: str | None = None
-    model: ModelsByRole | None = None
-    out: str | PathLike[str] | None = None
-    features: str | Sequence[str] = ()
-    scores: ScoreSources = ()
-    aggregator: str | Sequence[str] = "auto"
-    task: str | None = None
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None
-    scales: Mapping[str, tuple[float, float]] | None = None
-    split: Split = "group"
-    train_fraction: float = 0.5
-    test_fraction: float | None = None
-    seed: int = 0
-    raters: Raters = "mean"
-    new_systems: bool = False
-    report: Depth = "basic"
-    repeats: int | None = None
-    tree: str | None = None
-    layers: int | None = None
-    children: int | None = None
-    keep: int | None = None
-    saliency: Saliency | None = None
-    noise: Noise | None = None
-    rounds: int | None = None
-    labels: int | None = None
-    options: Mapping[str, Any] | None = None
-    settings: Settings | None = None
-    fields: Mapping[str, str] | None = None
-    limit: int | None = None
+    def check(value: Any, info: ValidationInfo) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise _wrong(info, f"a whole number, {limits}", value)
+        if int(value) < least or (most is not None and int(value) > most):
+            raise _wrong(info, limits, value)
+        return int(value)  # numpy's are no JSON
 
-    def __post_init__(self) -> None:
-        self._check_values()
-        recorded = self.chosen_features or self.chosen_scores
-        if self.method is None:
-            self._refuse(OF_A_MODEL, "needs " + parameter("method", "'hd-eval' or 'rubric'",
-                         typed="hd-eval or rubric") + "; recorded scores are learned from without"
-                         " a model")  # fmt: skip
-            return
-        if self.method not in METHODS:
-            raise UnknownName("method with alignment", self.method, METHODS)
-        if recorded:
+    return BeforeValidator(check)
+
+
+def one_of(*known: str, kind: str = "") -> BeforeValidator:
+    """Return the check of a name; messages call what it names `kind`, or else as the field."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        if value not in known:
+            raise UnknownName(kind or str(info.field_name), value, list(known))
+        return value
+
+    return BeforeValidator(check)
+
+
+def instance(kind: type) -> BeforeValidator:
+    """Return the check of a type."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, kind):
+            raise _wrong(info, f"a {kind.__name__}", value)
+        return value
+
+    return BeforeValidator(check)
+
+
+def _wrong(info: ValidationInfo, expected: str, value: Any) -> ConfigurationError:
+    return ConfigurationError(
+        f"{parameter(str(info.field_name))} must be {expected}, not {value!r}"
+    )
+
+
+def _share(value: Any, info: ValidationInfo) -> Any:
+    # its limits depend on the other share
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise _wrong(info, "a number between 0 and 1", value)
+    return float(value)
+
+
+def _folder(value: Any, info: ValidationInfo) -> Any:
+    if not isinstance(value, str | PathLike) or not str(value).strip():
+        raise _wrong(info, "the path of a folder", value)
+    return value
+
+
+def _names(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    """Return the names that an argument gives; one text alone is one name."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
+        raise _wrong(info, "a name or several", value)
+    names = tuple(value)
+    for one in names:
+        if not isinstance(one, str):
             raise ConfigurationError(
-                f"{parameter('method')} learns from a model's ratings, {parameter('features')} and "
-                f"{parameter('scores')} from recorded ones"
+                f"{parameter(str(info.field_name))} must hold names, not {one!r}"
             )
-        self._check_method(self.method)
+    return names
 
-    def _check_values(self) -> None:
-        """Refuse values of the wrong kind.
 
-        Raises:
-            ConfigurationError: A value does not fit.
-        """
-        self._check_lists()
-        if self.scales is not None:
-            check_scales("scales", self.scales)
-        if self.out is not None:
-            check_folder("out", self.out)
-        check_share("train_fraction", self.train_fraction)
-        if self.test_fraction is not None:
-            check_share("test_fraction", self.test_fraction)
-        check_whole("seed", self.seed, 0, MAX_SEED)
-        for name, limits in WHOLE.items():
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), *limits)
-        for name, kind in KINDS.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise ConfigurationError(
-                    f"{parameter(name)} must be a {kind.__name__}, not {value!r}"
-                )
+def _aggregators(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    names = _names(value, info)
+    if not names:
+        raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
+    for name in names:
+        if name not in NAMES:
+            raise UnknownName("aggregator", name, list(NAMES))
+    return names
+
+
+def _aspects(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    given = (value,) if isinstance(value, Aspect) else value
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        given = [one.name if isinstance(one, Aspect) else one for one in given]
+    names = _names(given, info)
+    if not names:
+        raise ConfigurationError(f"{parameter('aspects')} is empty; leave it out for all")
+    return names
+
+
+def _sources(value: Any, info: ValidationInfo) -> Any:
+    """Return runs and files of scores, by name or in order; one alone is one source."""
+    shown = parameter(str(info.field_name))
+    if isinstance(value, str | Path) or hasattr(value, "scores"):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise _wrong(info, "a run, a run folder or a file of scores, or several of these", value)
+    sources = dict(value) if isinstance(value, Mapping) else tuple(value)
+    for one in sources.values() if isinstance(sources, dict) else sources:
+        if not isinstance(one, str | Path) and not hasattr(one, "scores"):
+            raise ConfigurationError(
+                f"{shown} must hold runs, run folders or files of scores, not {one!r}"
+            )
+    for key in sources if isinstance(sources, dict) else ():
+        if not isinstance(key, str) or not key:
+            raise ConfigurationError(f"{shown} must map names, not {key!r}")
+    return sources
+
+
+def _scales(value: Any, info: ValidationInfo) -> dict[str, tuple[float, float]]:
+    example = "{'ASPECT': (1, 5)}"
+    if not isinstance(value, Mapping):
+        raise _wrong(info, f"like {example}", value)
+    for aspect, ends in value.items():
+        pair = tuple(ends) if isinstance(ends, list | tuple) else ()
+        if (
+            len(pair) != 2
+            or not all(isinstance(end, Real) and math.isfinite(end) for end in pair)
+            or not pair[0] < pair[1]
+        ):
+            raise ConfigurationError(
+                f"{parameter('scales')}: the scale of {aspect!r} must be its lowest and its "
+                f"highest rating, as in {example}, not {ends!r}"
+            )
+    return {name: (low, high) for name, (low, high) in value.items()}
+
+
+Share = Annotated[float, BeforeValidator(_share)]
+
+
+class FitRequest(BaseModel):
+    """What all ways to learn share; `fit` documents the fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    method: ClassVar[str | None] = None
+    """How `fit` is told to learn so."""
+
+    out: Annotated[Path | None, BeforeValidator(_folder)] = None
+    aggregator: Annotated[tuple[str, ...], BeforeValidator(_aggregators)] = ("auto",)
+    aspects: Annotated[tuple[str, ...] | None, BeforeValidator(_aspects)] = None
+    scales: Annotated[dict[str, tuple[float, float]] | None, BeforeValidator(_scales)] = None
+    split: Annotated[Split, one_of("group", "row")] = "group"
+    train_fraction: Share = 0.5
+    test_fraction: Share | None = None
+    seed: Annotated[int, whole(0, MAX_SEED)] = 0
+    report: Annotated[Depth, one_of("basic", "full")] = "basic"
+    repeats: Annotated[int | None, whole(1, 100)] = None
+    fields: Annotated[Any, instance(Mapping)] = None
+
+    @model_validator(mode="after")
+    def _curves_are_drawn(self) -> Self:
         if self.repeats is not None and self.report == "basic":
             full = parameter("report", "'full'", typed="full")
             raise ConfigurationError(
                 f"{parameter('repeats')} is for the curves of {full}; add it, or leave"
                 f" {parameter('repeats')} out"
             )
-
-    def _check_lists(self) -> None:
-        for name in ("features", "aggregator", "aspects", "scores"):
-            value = getattr(self, name)
-            if isinstance(value, Iterator):  # which can be read only once
-                object.__setattr__(self, name, tuple(value))
-        names_in("features", self.features)
-        if not names_in("aggregator", self.aggregator):
-            raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
-        if self.aspects is not None and not self.chosen_aspects:
-            raise ConfigurationError(f"{parameter('aspects')} is empty; leave it out for all")
-        check_sources("scores", self.chosen_scores)
-
-    def _check_method(self, method: str) -> None:
-        """Refuse what has no effect with a method.
-
-        Raises:
-            ConfigurationError: Something has none, or the model is missing.
-        """
-        if not self.model:
-            raise ConfigurationError(f"fit by {method} needs {parameter('model', 'MODEL')}")
-        if self.raters == "model":
-            raise ConfigurationError(
-                f"{parameter('raters', repr('model'), typed='model')} is for recorded scores "
-                f"({parameter('features')}, {parameter('scores')})"
-            )
-        if self.new_systems:
-            raise ConfigurationError(
-                f"{parameter('new_systems')} is for recorded scores ({parameter('features')}, "
-                f"{parameter('scores')}): a model's ratings of a new system are not known before "
-                "its texts are judged"
-            )
-        other = OF_A_TREE if method == RUBRIC else OF_A_RUBRIC
-        self._refuse([name for name in other if name not in self._shapes],
-                     f"has no effect with {parameter('method', repr(method), typed=method)}; leave"
-                     " it out")  # fmt: skip
-        if self.tree not in (None, BY_MODEL) and self.children is not None:
-            raise ConfigurationError(
-                f"{parameter('children')} is for a tree that the model grows; leave it out"
-            )
-
-    def _refuse(self, names: Iterable[str], why: str) -> None:
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ConfigurationError(f"{parameter(name)} {why}")
-
-    @property
-    def _shapes(self) -> dict[str, str]:
-        return OF_A_RUBRIC if self.method == RUBRIC else OF_A_TREE
-
-    @property
-    def chosen_features(self) -> tuple[str, ...]:
-        """Names or globs of recorded metrics; one alone is one name."""
-        return names_in("features", self.features)
-
-    @property
-    def chosen_aspects(self) -> tuple[str, ...] | None:
-        """Names of human aspects; `None` for all that people rated."""
-        if self.aspects is None:
-            return None
-        given = (self.aspects,) if isinstance(self.aspects, Aspect) else self.aspects
-        if isinstance(given, Sequence) and not isinstance(given, str):
-            given = [one.name if isinstance(one, Aspect) else one for one in given]
-        return names_in("aspects", given)
-
-    @property
-    def chosen_scores(self) -> tuple[ScoreSource, ...] | Mapping[str, ScoreSource]:
-        """Runs and files of scores; one alone is one source."""
-        if isinstance(self.scores, Mapping):
-            return self.scores
-        single = isinstance(self.scores, str | Path) or hasattr(self.scores, "scores")
-        if single:
-            return (self.scores,)  # type: ignore[return-value]
-        if not isinstance(self.scores, Iterable):
-            raise ConfigurationError(
-                f"{parameter('scores')} must be a run, a run folder or a file of scores, or several"
-                f" of these, not {self.scores!r}"
-            )
-        return tuple(self.scores)
+        return self
 
     @property
     def learning(self) -> Learning:
         """How to learn.
 
         Raises:
-            UnknownName: There is no such aggregator, split or report.
-            ConfigurationError: A value does not fit.
+            ConfigurationError: Values do not go together.
         """
-        names = names_in("aggregator", self.aggregator)
-        # checked here although the command line has choices: values may come from a config file
-        for kind, given, known in (
-            *(("aggregator", name, NAMES) for name in names),
-            ("split", self.split, ("group", "row")),
-            ("report", self.report, ("basic", "full")),
-        ):
-            if given not in known:
-                raise UnknownName(kind, given, list(known))
         return Learning(
-            aggregators=names,
+            aggregators=self.aggregator,
             train_fraction=self.train_fraction,
-            seed=int(self.seed),  # of numpy's, which JSON has not
+            seed=self.seed,
             depth=self.report,
-            aspects=self.chosen_aspects,
-            scales={name: (low, high) for name, (low, high) in (self.scales or {}).items()},
+            aspects=self.aspects,
+            scales=self.scales or {},
             by_row=self.split == "row",
             test_fraction=self.test_fraction,
             repeats=self.repeats,
-            new_systems=self.new_systems,
-            raters=self.raters,
         )
 
+
+class FitFromScores(FitRequest):
+    """Learn from recorded scores, without a model."""
+
+    features: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    scores: Annotated[Any, BeforeValidator(_sources)] = ()
+    raters: Annotated[Raters, one_of("mean", "model", kind="target of several raters")] = "mean"
+    new_systems: bool = False
+
+    @property
+    def learning(self) -> Learning:
+        """How to learn, from whose ratings and for which systems."""
+        return replace(super().learning, new_systems=self.new_systems, raters=self.raters)
+
+
+class FitByModel(FitRequest):
+    """Have a model rate texts and find criteria."""
+
+    model: Any = None
+    task: Annotated[str | None, instance(str)] = None
+    options: Annotated[Any, instance(Mapping)] = None
+    settings: Annotated[Settings | None, instance(Settings)] = None
+    limit: Annotated[int | None, whole(1)] = None
+
+    @model_validator(mode="after")
+    def _there_is_a_model(self) -> Self:
+        if not self.model:
+            raise ConfigurationError(f"fit by {self.method} needs {parameter('model', 'MODEL')}")
+        return self
+
     def alignment(self, examples: Any) -> Alignment:
-        """Return the alignment that a request with a method describes, checked against the data.
+        """Return what is to be done, checked against the data.
 
         Raises:
             ConfigurationError: Something does not fit; nothing was asked.
             DataError: The ratings do not allow to learn from them.
         """
-        options = dict(self.options or {})
-        tree = options.pop("tree", BY_MODEL) if self.tree is None else self.tree
-        growth = {
-            held: getattr(self, name)
-            for name, held in self._shapes.items()
-            if name != "tree" and getattr(self, name) is not None
+        raise NotImplementedError
+
+    def _shared(self, examples: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the orders of all alignments hold."""
+        models = dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
+        opened: dict[str, Model] = {
+            role: one for role, one in models.items() if not isinstance(one, str)
         }
-        requested: dict[str, Any] = {
+        if len(opened) == len(models):
+            check_settings(self.settings, opened)
+        return {
             "data": Examples(examples, fields=self.fields),
-            "models": self._models(),
-            "out": None if self.out is None else Path(self.out),
+            "models": models,
+            "out": self.out,
             "task": self.task,
             "options": HDEvalOptions.read(options),
             "learning": self.learning,
             "settings": self.settings or Settings(),
             "limit": self.limit,
         }
-        if self.method == RUBRIC:
-            return Rubric(RubricOrder(**requested, rubric=RubricGrowth(**growth)))
-        return Alignment(AlignmentOrder(**requested, growth=Growth(**growth), tree=tree))
 
-    def _models(self) -> dict[str, str | Model]:
-        assert self.model is not None  # checked when constructed
-        models = dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
-        opened = {role: one for role, one in models.items() if not isinstance(one, str)}
-        if len(opened) == len(models):
-            check_settings(self.settings, opened)
-        return models
+    def _chosen(self, *names: str) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class FitTree(FitByModel):
+    """HD-Eval's iterative alignment: a tree of criteria."""
+
+    method = "hd-eval"
+    layers: Annotated[int | None, whole(1, 6)] = None
+    children: Annotated[int | None, whole(1, 26)] = None
+    keep: Annotated[int | None, whole(1, MAX_KEEP)] = None
+    tree: Any = None
+    saliency: Any = None
+    noise: Any = None
+
+    @model_validator(mode="after")
+    def _given_trees_do_not_grow(self) -> Self:
+        if self.tree not in (None, BY_MODEL) and self.children is not None:
+            raise ConfigurationError(
+                f"{parameter('children')} is for a tree that the model grows; leave it out"
+            )
+        return self
+
+    def alignment(self, examples: Any) -> Alignment:
+        """Return the alignment of a tree, checked against the data."""
+        options = dict(self.options or {})
+        tree = options.pop("tree", BY_MODEL) if self.tree is None else self.tree
+        growth = Growth(**self._chosen("layers", "children", "keep", "saliency", "noise"))
+        return Alignment(
+            AlignmentOrder(**self._shared(examples, options), growth=growth, tree=tree)
+        )
+
+
+class FitRubric(FitByModel):
+    """A rubric of criteria that are proposed from rated texts."""
+
+    method = "rubric"
+    rounds: Annotated[int | None, whole(1, 20)] = None
+    labels: Annotated[int | None, whole(10, 10_000)] = None
+    children: Annotated[int | None, whole(1, 26)] = None
+
+    def alignment(self, examples: Any) -> Alignment:
+        """Return the alignment of a rubric, checked against the data."""
+        options = {key: value for key, value in (self.options or {}).items() if key != "tree"}
+        growth = self._chosen("rounds", "labels")
+        if self.children is not None:
+            growth["count"] = self.children
+        return Rubric(RubricOrder(**self._shared(examples, options), rubric=RubricGrowth(**growth)))
+
+
+KINDS: dict[str | None, type[FitRequest]] = {
+    kind.method: kind for kind in (FitFromScores, FitTree, FitRubric)
+}
+"""The ways to learn, by the method that says so."""
+_DEFAULTS = {
+    name: field.default for kind in KINDS.values() for name, field in kind.model_fields.items()
+}
+
+
+def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
+    """Return the request that the arguments of `fit` make.
+
+    Raises:
+        ConfigurationError: A value does not fit, or an argument does not go with the method.
+    """
+    kind = KINDS.get(method)
+    if kind is None:
+        known = [name for name in KINDS if name]
+        raise UnknownName("method with alignment", str(method), known)
+    given = {name: one for name, one in arguments.items() if not _is_default(name, one)}
+    for name in given:
+        if name not in kind.model_fields:
+            raise ConfigurationError(_misplaced(name, method))
+    return kind(**given)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = _DEFAULTS[name]
+    # by type first: what rows and runs are equal to is their own matter
+    return value is default or (type(value) is type(default) and bool(value == default))
+
+
+def _misplaced(name: str, method: str | None) -> str:
+    """Return why an argument does not go with a method."""
+    if method is None:
+        by_model = parameter("method", "'hd-eval' or 'rubric'", typed="hd-eval or rubric")
+        return (
+            f"{parameter(name)} needs {by_model}; recorded scores are learned from without a model"
+        )
+    recorded = parameter("features"), parameter("scores")
+    if name in ("features", "scores"):
+        return (
+            f"{parameter('method')} learns from a model's ratings, {recorded[0]} and {recorded[1]} "
+            "from recorded ones"
+        )
+    if name in FitFromScores.model_fields:
+        shown = parameter(name, "'model'", typed="model") if name == "raters" else parameter(name)
+        return f"{shown} is for recorded scores ({recorded[0]}, {recorded[1]})"
+    with_method = parameter("method", repr(method), typed=method)
+    return f"{parameter(name)} has no effect with {with_method}; leave it out"

@@ -40,7 +40,7 @@ from textassay.runtime.settings import Settings, settings_in, split_settings
 
 if TYPE_CHECKING:
     from textassay.evaluation.session import Session
-    from textassay.fitting.request import FitRequest
+    from textassay.fitting.request import FitByModel, FitRequest
     from textassay.fitting.result import Fit
 
 _learning = partial(typer.Option, rich_help_panel="Learning")
@@ -198,7 +198,7 @@ FLAGS = (
 
 
 OF_A_MODEL = ("dry_run", "n", "temperature", "max_cost")
-"""Flags without effect if no model is asked, beside those of `FitRequest`."""
+"""Flags without effect if no model is asked, beside those of `fit_request`."""
 PASSED_ON = (
     "method", "model", "out", "features", "aggregator", "task", "aspects", "split",
     "train_fraction", "test_fraction", "seed", "raters", "new_systems", "report", "repeats", "tree",
@@ -249,6 +249,7 @@ def fit(
 def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     from textassay.fitting.api import learn_recorded
+    from textassay.fitting.request import FitByModel, FitFromScores
 
     if not flags.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
@@ -261,15 +262,16 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         raise ConfigurationError(
             "fit needs --out EVALUATOR_DIR" + (" (or --dry-run)" if request.method else "")
         )
-    if request.method is not None:
+    if isinstance(request, FitByModel):
         return run_async(_align(request, flags, as_json))
+    assert isinstance(request, FitFromScores)
     _show(learn_recorded(flags["data"], request), as_json)
     return 0
 
 
 def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return what the flags ask for."""
-    from textassay.fitting.request import FitRequest
+    from textassay.fitting.request import fit_request
 
     given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
     given["scores"] = tuple(flags.get("scores") or ())
@@ -283,14 +285,14 @@ def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
                     f"--{name.replace('_', '-')} needs --method hd-eval or rubric; recorded scores"
                     " are learned from without a model"
                 )
-        return FitRequest(**given)
+        return fit_request(**given)
     runtime, options = split_settings(chosen)
     options |= {name: flags[name] for name in ("n", "temperature") if flags.get(name) is not None}
     settings = Settings(**runtime | settings_in(flags))
-    return FitRequest(**given, options=options, settings=settings)
+    return fit_request(**given, options=options, settings=settings)
 
 
-async def _align(request: FitRequest, flags: dict[str, Any], as_json: bool) -> int:
+async def _align(request: FitByModel, flags: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     from textassay.cli.run_result import print_estimate
     from textassay.fitting.api import align_with_people
