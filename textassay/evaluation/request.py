@@ -8,7 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
 
 from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError
@@ -18,6 +24,11 @@ from textassay.runtime.settings import DATA, JUDGING, SCALE, Flag, Settings
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
 """Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,
 without secrets, as an entry of their own."""
+
+
+def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Take settings as they are: pydantic would run their validators once more."""
+    return given if isinstance(given, Settings) else validate(given)
 
 
 class RunRequest(DescribedMessage):
@@ -54,7 +65,7 @@ class RunRequest(DescribedMessage):
     parts into one run."""
     stress: dict[str, Any] | None = None
     """Request for stress tests, if the run judges edited copies of the data."""
-    settings: Settings = Settings()
+    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
     """How models are asked."""
     out: Annotated[Path | None, Flag(metavar="DIR", short="-o")] = None
     """Folder to create for the result."""

@@ -243,7 +243,7 @@ class FitByModel(FitRequest):
     model: Any = None
     task: Annotated[str | None, instance(str)] = None
     options: Annotated[Any, instance(Mapping)] = None
-    settings: Annotated[Settings | None, instance(Settings)] = None
+    settings: Annotated[Any, instance(Settings)] = None
     limit: Annotated[int | None, whole(1)] = None
 
     @model_validator(mode="after")
