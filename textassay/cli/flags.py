@@ -299,6 +299,10 @@ CONFIG = Group(
 FIELDS = flags_of(RunRequest, "fields")
 """The field map."""
 
+MAPPED = CONFIG | FIELDS
+"""How rated data are read; all keys of a config file of `score` are allowed, so that a run and what
+is made of it share one."""
+
 READING = FIELDS | flags_of(RunRequest, "limit", "pair")
 """How data are read."""
 

@@ -26,6 +26,13 @@ CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
 
 
+def field_map(given: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the field map of the flags `config` and `field`."""
+    # the config file of a run may be given here too, so all of its keys are allowed
+    fields: dict[str, str] | None = arguments.with_config(given, score_keys())[0].get("fields")
+    return fields
+
+
 def rated_examples(
     scores: Path, data: Path | None, given: Mapping[str, Any], *, needs_output: bool = True
 ) -> Examples:
@@ -41,8 +48,7 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    # the config file of the run may be given here too, so all of its keys are allowed
-    fields = arguments.with_config(given, score_keys())[0].get("fields")
+    fields = field_map(given)
     run = _request(scores)
     if data is None:
         if run is None or run.data is None:
@@ -84,17 +90,30 @@ def _same(data: Path, run: RunRequest) -> bool:
     return run.data is not None and data.absolute() == Path(run.data).absolute()
 
 
+def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
+    """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
+    if data is None and not given:
+        return None
+    return rated_examples(run, data, given)
+
+
+def read_people(scores: Path, data: Path | None, given: Mapping[str, Any]) -> People:
+    """Read the human ratings that scores are held against, see `rated_examples`."""
+    from textassay.calibration.columns import People
+
+    return People(rated_examples(scores, data, given, needs_output=False))
+
+
 def read_columns(
-    scores: Path, data: Path, aspect_map: Sequence[str], labels: str = RANDOM
-) -> tuple[list[Columns], People]:
-    """Read scores and data, and join them."""
-    from textassay.calibration.columns import People, join_columns, read_plan
+    scores: Path, people: People, aspect_map: Sequence[str], labels: str = RANDOM
+) -> list[Columns]:
+    """Read scores, and join them with the ratings."""
+    from textassay.calibration.columns import join_columns, read_plan
     from textassay.calibration.judged import read_judged
 
-    judged, people = read_judged(scores), People(data)
     # a misspelled word fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
-    return join_columns(judged, people, aspect_map, plan=plan), people
+    return join_columns(read_judged(scores), people, aspect_map, plan=plan)
 
 
 def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:

@@ -109,7 +109,11 @@ class RecordedIdentity:
 
 
 def exchanges_of_run(
-    folder: Path, ids: Collection[str] | None = None, *, data: Any = None
+    folder: Path,
+    ids: Collection[str] | None = None,
+    *,
+    data: Any = None,
+    fields: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     """Return what was asked and answered in a run, example by example, in the order of the data.
 
@@ -119,6 +123,7 @@ def exchanges_of_run(
         folder: The run folder.
         ids: Examples to read back; `None` for all.
         data: The examples, if they are no longer where the run found them.
+        fields: Their field map, if it is not that of the run.
 
     Raises:
         RunFolderError: There is no run.
@@ -135,7 +140,8 @@ def exchanges_of_run(
     }
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
-    return _walked(source, request.model_copy(update={"settings": settings}), models, ids)
+    own = {"settings": settings, "fields": request.fields if fields is None else fields}
+    return _walked(source, request.model_copy(update=own), models, ids)
 
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:

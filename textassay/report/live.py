@@ -17,6 +17,7 @@ from textassay.report.page import content_of, joined_of, page_of, sections_of
 from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.storage.run_files import SCORES, SUMMARY
 
 MAX_ROWS = 10_000
@@ -28,7 +29,9 @@ _RENEWAL_RATIO = 40
 class LiveRun:
     """One run folder; its methods may be called from any thread, one at a time each."""
 
-    def __init__(self, folder: Path, *, name: str | None = None, data: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
+    ) -> None:
         """Open a run; scores are read when they are asked for.
 
         Raises:

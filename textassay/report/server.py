@@ -19,6 +19,7 @@ from aiohttp import web
 from textassay.listening import answers_to, link
 from textassay.report.live import LiveRun
 from textassay.report.page import asset, environment, policy
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest, read_summary
@@ -34,7 +35,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Viewer:
     """The application: one run, or a folder of runs."""
 
-    def __init__(self, path: Path, *, host: str = "127.0.0.1", data: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, host: str = "127.0.0.1", data: Path | Examples | None = None
+    ) -> None:
         """Look at a run folder, or at a folder that holds some.
 
         Args:

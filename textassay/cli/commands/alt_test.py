@@ -10,10 +10,12 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
 from textassay.cli.flags import (
+    MAPPED,
     AsJson,
     AspectMap,
     Confidence,
-    Rated,
+    Given,
+    RatedData,
     ScaleOf,
     ScoresOrMetrics,
     Seed,
@@ -31,7 +33,7 @@ from textassay.runtime.errors import ConfigurationError
 )
 def alt_test(
     scores: ScoresOrMetrics,
-    data: Rated,
+    data: RatedData = None,
     *,
     aspect_map: AspectMap = None,
     epsilon: Annotated[
@@ -55,21 +57,22 @@ def alt_test(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.annotator_test import annotator_test, pooled_annotator_test
     from textassay.calibration.prepared import one_signature, scales_of
-    from textassay.cli.rated import read_columns
+    from textassay.cli.rated import read_columns, read_people
 
     arguments.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
-    given = arguments.scales(scale or ())
-    tables, _ = read_columns(scores, data, aspect_map or ())
+    rating_scales = arguments.scales(scale or ())
+    tables = read_columns(scores, read_people(scores, data, given), aspect_map or ())
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)
-    scaled = [(columns, scales_of(columns, given)) for columns in tables]
+    scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
     options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
     tests = [
         annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]

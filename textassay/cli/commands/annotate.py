@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,9 +12,10 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
+from textassay.cli.commands.score import score_keys
 from textassay.cli.console import messages, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import JUDGING, Data, Given
+from textassay.cli.flags import JUDGING, MAPPED, Data, Given
 from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -41,7 +43,7 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
     ],
-    given: Annotated[Given, JUDGING.only("task", "aspects")],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
@@ -79,11 +81,13 @@ def annotate(
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
     again to continue.
     """
+    flags, _ = arguments.with_config(given, score_keys())
     annotation = Annotation(
         data=data,
         out=out,
-        task=given.get("task"),
-        aspects=arguments.typed_names(given.get("aspects")),
+        task=flags.get("task"),
+        aspects=flags.get("aspects"),
+        fields=flags.get("fields"),
         raters=raters,
         per_item=per_item,
         repeat=repeat,
@@ -111,6 +115,7 @@ class Annotation:
     host: str
     port: int
     public: str | None
+    fields: Mapping[str, str] | None
     next_from: Path | None
     seed: int
     new_links: bool
@@ -129,7 +134,9 @@ async def _serve(annotation: Annotation) -> int:
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    examples = await asyncio.to_thread(lambda: tuple(Examples(annotation.data)))
+    examples = await asyncio.to_thread(
+        lambda: tuple(Examples(annotation.data, fields=annotation.fields))
+    )
     study = Study(
         examples,
         tasks.load(annotation.task, annotation.aspects),

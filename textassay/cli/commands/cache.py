@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
-from textassay.cli.flags import AsJson, RunFolder
+from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder
 from textassay.display import printable
 from textassay.runtime.errors import StorageError
 
@@ -84,15 +85,20 @@ def export(
             "--out", "-o", metavar="FILE", help="File to create (default: standard output)."
         ),
     ] = None,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data))
+    from textassay.cli.rated import field_map
+
+    run_async(_export(run, out, data, field_map(given)))
 
 
-async def _export(folder: Path, out: Path | None, data: Path | None) -> None:
+async def _export(
+    folder: Path, out: Path | None, data: Path | None, fields: Mapping[str, str] | None
+) -> None:
     """Write prompts and answers of a run as JSON Lines, to a new file or to standard output.
 
     Raises:
@@ -102,7 +108,7 @@ async def _export(folder: Path, out: Path | None, data: Path | None) -> None:
     from textassay.evaluation.exchanges import exchanges_of_run
 
     count = missing = 0
-    exchanges = exchanges_of_run(folder, data=data)
+    exchanges = exchanges_of_run(folder, data=data, fields=fields)
     try:
         # "x": prompts hold the data, and an existing file may be somebody's
         file = sys.stdout if out is None else out.open("x", encoding="utf-8")

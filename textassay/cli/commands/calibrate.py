@@ -15,11 +15,14 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    MAPPED,
     AllowChange,
     AsJson,
     AspectMap,
+    Given,
     Labels,
     Out,
+    RatedData,
     ScaleOf,
     ScoresOrMetrics,
     Seed,
@@ -45,9 +48,7 @@ _BATCH = 500
 )
 def calibrate(
     scores: ScoresOrMetrics,
-    data: Annotated[
-        Path | None, typer.Argument(metavar="DATA", help="Examples with human ratings.")
-    ] = None,
+    data: RatedData = None,
     *,
     out: Out = None,
     apply: Annotated[
@@ -66,6 +67,7 @@ def calibrate(
     seed: Seed = 0,
     set_: AllowChange = None,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
     allowed = arguments.allow_change(set_)
@@ -74,6 +76,7 @@ def calibrate(
             scores,
             data,
             out,
+            given,
             aspect_map=aspect_map or (),
             method=method,
             coverage=coverage,
@@ -84,7 +87,7 @@ def calibrate(
             as_json=as_json,
         )
         return
-    if data is not None:
+    if data is not None or given:
         raise ConfigurationError(
             "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
         )
@@ -97,6 +100,7 @@ def _learn(
     scores: Path,
     data: Path | None,
     out: Path | None,
+    given: Mapping[str, Any],
     *,
     aspect_map: Sequence[str],
     method: str,
@@ -112,14 +116,15 @@ def _learn(
     from textassay.calibration.calibration import calibrate as calibrated
     from textassay.calibration.calibration import report_table
     from textassay.calibration.prepared import assumptions, scales_of
-    from textassay.cli.rated import CHOSEN, read_columns, sources_of
+    from textassay.cli.rated import CHOSEN, read_columns, read_people, sources_of
     from textassay.runtime.storage.files import check_new_folder
 
-    if data is None or out is None:
+    if out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    tables, people = read_columns(scores, data, aspect_map, labels)
+    people = read_people(scores, data, given)
+    tables = read_columns(scores, people, aspect_map, labels)
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(

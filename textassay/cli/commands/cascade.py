@@ -12,11 +12,13 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    MAPPED,
     AsJson,
     AspectMap,
     Confidence,
+    Given,
     Out,
-    Rated,
+    RatedData,
     ScaleOf,
     ScoresOrMetrics,
     Seed,
@@ -49,7 +51,7 @@ _COLUMNS = (
 )
 def cascade(
     scores: ScoresOrMetrics,
-    data: Rated,
+    data: RatedData = None,
     *,
     out: Out = None,
     strong: Annotated[
@@ -73,11 +75,12 @@ def cascade(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
     from textassay.calibration.prepared import scales_of
-    from textassay.cli.rated import read_columns
+    from textassay.cli.rated import read_columns, read_people
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
@@ -86,13 +89,14 @@ def cascade(
         raise ConfigurationError("cascade needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    given = arguments.scales(scale or ())
-    tables, _ = read_columns(scores, data, aspect_map or ())
+    rating_scales = arguments.scales(scale or ())
+    people = read_people(scores, data, given)
+    tables = read_columns(scores, people, aspect_map or ())
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:
         rule, tried = learn_rule(
             columns,
-            scales=scales_of(columns, given),
+            scales=scales_of(columns, rating_scales),
             tolerance=tolerance,
             risk=risk,
             confidence=confidence,
@@ -102,7 +106,7 @@ def cascade(
         rows.append(_row(rule, tried))
     save(rules, out)
     costs = _costs(scores, strong, rules)
-    others = [] if strong is None else read_columns(strong, data, aspect_map or ())[0]
+    others = [] if strong is None else read_columns(strong, people, aspect_map or ())
     if strong is not None:
         _compare(rows, rules, tables, others)
     document = {"rows": rows, "costs": costs, "out": str(out)}

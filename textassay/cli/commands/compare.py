@@ -11,7 +11,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import AsJson, Confidence, Seed
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -47,9 +47,9 @@ def compare(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> int:
     """Compare two runs: paired differences A - B by source, with intervals and tests."""
-    from textassay.calibration.columns import People
     from textassay.calibration.compare_runs import (
         agreement_difference,
         compare_runs,
@@ -57,9 +57,10 @@ def compare(
         gate,
     )
     from textassay.calibration.judged import read_judged
+    from textassay.cli.rated import read_people
 
     arguments.check_confidence(confidence)
-    people = None if data is None else People(data)
+    people = None if data is None else read_people(run_a, data, given)
     a, b = read_judged(run_a), read_judged(run_b)
     chosen = arguments.typed_names(aspects)
     rows = compare_runs(a, b, people, aspects=chosen, confidence=confidence, seed=seed)

@@ -11,12 +11,14 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    MAPPED,
     AllowChange,
     AsJson,
     AspectMap,
     Confidence,
+    Given,
     Labels,
-    Rated,
+    RatedData,
     ScaleOf,
     ScoresOrMetrics,
     Seed,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 )
 def estimate(
     scores: ScoresOrMetrics,
-    data: Rated,
+    data: RatedData = None,
     *,
     by: Annotated[
         str | None,
@@ -57,21 +59,23 @@ def estimate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
     set_: AllowChange = None,
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration import folder
     from textassay.calibration.estimate import estimate_means
     from textassay.calibration.prepared import one_signature, scales_of
-    from textassay.cli.rated import CHOSEN, read_columns
+    from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
     arguments.check_confidence(confidence)
     allowed = arguments.allow_change(set_)
-    given = arguments.scales(scale or ())
+    rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else folder.load(calibration)
-    tables, people = read_columns(scores, data, aspect_map or (), labels)
+    people = read_people(scores, data, given)
+    tables = read_columns(scores, people, aspect_map or (), labels)
     estimates = []
     for columns in tables:
         # before anything is learned: scores of two judges have two kinds of errors
@@ -84,7 +88,7 @@ def estimate(
         estimates.append(
             estimate_means(
                 columns,
-                scales=scales_of(columns, given),
+                scales=scales_of(columns, rating_scales),
                 by_system=by is not None,
                 confidence=confidence,
                 chosen=labels == CHOSEN,

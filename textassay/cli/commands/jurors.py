@@ -11,7 +11,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
-from textassay.cli.flags import AsJson, Confidence, Rated, Seed
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, RatedData, Seed
 from textassay.runtime.errors import UnknownName
 
 
@@ -31,7 +31,7 @@ def jurors(
             metavar="SCORES", help="Run of a jury with output=jurors, or scores named ASPECT/JUROR."
         ),
     ],
-    data: Rated,
+    data: RatedData = None,
     *,
     aggregator: Annotated[
         str, typer.Option(metavar="NAME", help="Aggregator of the jury.")
@@ -39,20 +39,23 @@ def jurors(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
+    from textassay.cli.rated import rated_examples
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter
     from textassay.fitting.scales import scales_of
     from textassay.fitting.table import Selection, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
-    from textassay.runtime.data.dataset import Examples
 
     arguments.check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
-    rated = read_table(Examples(data), Selection(scores=read_files((str(scores),))))
+    rated = read_table(
+        rated_examples(scores, data, given), Selection(scores=read_files((str(scores),)))
+    )
     fitter = Fitter(scales_of(rated, {}), seed, 1)
     costs = _costs(scores)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)

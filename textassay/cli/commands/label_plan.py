@@ -12,10 +12,12 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    MAPPED,
     AsJson,
     AspectMap,
     Confidence,
-    Rated,
+    Given,
+    RatedData,
     ScaleOf,
     ScoresOrMetrics,
     Seed,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 )
 def label_plan(
     scores: ScoresOrMetrics,
-    data: Rated,
+    data: RatedData = None,
     *,
     half_width: Annotated[
         float, typer.Option(metavar="W", help="Target half-width of the interval.")
@@ -60,11 +62,12 @@ def label_plan(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Forecast how many ratings an estimate needs, and draw the examples to rate next."""
     from textassay.calibration.label_plan import plan_labels
     from textassay.calibration.prepared import one_signature, scales_of
-    from textassay.cli.rated import read_columns
+    from textassay.cli.rated import read_columns, read_people
 
     arguments.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -73,11 +76,11 @@ def label_plan(
     # weighed
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; choose a new file")
-    given = arguments.scales(scale or ())
-    tables, _ = read_columns(scores, data, aspect_map or ())
+    rating_scales = arguments.scales(scale or ())
+    tables = read_columns(scores, read_people(scores, data, given), aspect_map or ())
     for columns in tables:
         one_signature(columns)
-    scaled = [(columns, scales_of(columns, given)) for columns in tables]
+    scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
     plans = [
         plan_labels(columns, half_width, scales=own, confidence=confidence, seed=seed)
         for columns, own in scaled

@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
-from textassay.cli.flags import CONFIG, FIELDS, AsJson, Confidence, Given, RatedData, Scores
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, RatedData, Scores
 
 
 @command(
@@ -36,7 +36,7 @@ def rank(
     ] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | FIELDS],
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems

@@ -9,8 +9,9 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command, group
+from textassay.cli.commands.score import score_keys
 from textassay.cli.console import say
-from textassay.cli.flags import JUDGING, Data, Given
+from textassay.cli.flags import JUDGING, MAPPED, Data, Given
 from textassay.cli.new_files import io_errors
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
@@ -36,6 +37,7 @@ def import_ratings(
         str | None,
         typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
     ] = None,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater."""
     from textassay.annotate import interchange
@@ -45,7 +47,8 @@ def import_ratings(
 
     rows = interchange.read(form, file)
     if data is not None:
-        rows = interchange.with_examples(rows, Examples(data))
+        fields = arguments.with_config(given, score_keys())[0].get("fields")
+        rows = interchange.with_examples(rows, Examples(data, fields=fields))
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
         write_text(out, "".join(f"{line}\n" for line in lines))
@@ -62,15 +65,17 @@ def export_tasks(
     data: Data,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")],
-    given: Annotated[Given, JUDGING.only("task", "aspects")],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores."""
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    task = tasks.load(given.get("task"), arguments.typed_names(given.get("aspects")))
+    flags, _ = arguments.with_config(given, score_keys())
+    task = tasks.load(flags.get("task"), flags.get("aspects"))
+    examples = Examples(data, fields=flags.get("fields"))
     with io_errors(out):
-        written = interchange.write(form, Examples(data), task, out)
+        written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")

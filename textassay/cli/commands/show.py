@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from itertools import zip_longest
 from pathlib import Path
@@ -15,7 +15,7 @@ import typer
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results
 from textassay.cli.exits import run_async
-from textassay.cli.flags import AsJson, AspectMap, Human, RunFolder
+from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
 from textassay.display import printable
 from textassay.runtime.errors import UnknownName
 
@@ -50,20 +50,24 @@ def show(
         bool, typer.Option("--prompts", help="Print the prompts and answers of the models.")
     ] = False,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
     Prints a summary and the largest disagreements with people, or the evidence of one example.
     """
+    from textassay.cli.rated import field_map, shown_examples
+
     if prompts:
-        run_async(_show_exchanges(run, None if id_ is None else [id_], human, as_json=as_json))
+        ids = None if id_ is None else [id_]
+        run_async(_show_exchanges(run, ids, human, field_map(given), as_json=as_json))
         return
     from textassay.report.page import joined_of, mapped
     from textassay.report.source import open_data, open_run
 
     source = open_run(run)
     source.table.read_all()
-    data = open_data(source, human)
+    data = open_data(source, shown_examples(run, human, given))
     joined = joined_of([source], data, mapped(aspect_map or ()))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
@@ -128,7 +132,12 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
 
 
 async def _show_exchanges(
-    folder: Path, ids: Collection[str] | None, data: Path | None, *, as_json: bool
+    folder: Path,
+    ids: Collection[str] | None,
+    data: Path | None,
+    fields: Mapping[str, str] | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Print prompts and answers of some examples of a run.
 
@@ -137,7 +146,7 @@ async def _show_exchanges(
     """
     from textassay.evaluation.exchanges import exchanges_of_run
 
-    exchanges = exchanges_of_run(folder, ids, data=data)
+    exchanges = exchanges_of_run(folder, ids, data=data, fields=fields)
     if as_json:
         rows = [exchange.as_dict() async for exchange in exchanges]
         typer.echo(json.dumps({"rows": rows}))

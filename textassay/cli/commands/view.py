@@ -13,7 +13,7 @@ import typer
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import Human
+from textassay.cli.flags import MAPPED, Given, Human
 from textassay.listening import is_loopback
 
 _POLITE = 10
@@ -37,8 +37,10 @@ def view(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port; a free one by default.")
     ] = 0,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
+    from textassay.cli.rated import shown_examples
     from textassay.report.server import Viewer, serve
 
     def started(address: str) -> None:
@@ -51,7 +53,7 @@ def view(
         say("serving this page until Ctrl-C")
 
     async def serving() -> None:
-        viewer = Viewer(run, host=host, data=human)
+        viewer = Viewer(run, host=host, data=shown_examples(run, human, given))
         # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
         with suppress(asyncio.CancelledError):
             await serve(viewer, port=port, started=started)
