@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.cli.console import say
-from textassay.cli.flags import given
+from textassay.cli.flags import CONFIG_KEYS, given
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import EndpointSettings, Settings, settings_in, split_settings
 
@@ -299,6 +299,12 @@ def with_config(
     general = {name: value for name, value in configured.items() if name not in chosen}
     flags = merged(read(typed), general)
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
+
+
+def field_map(given: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the field map of the flags `config` and `field`; the file may have any key."""
+    fields: dict[str, str] | None = with_config(given, CONFIG_KEYS)[0].get("fields")
+    return fields
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:

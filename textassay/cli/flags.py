@@ -30,7 +30,7 @@ def option_of(model: type[BaseModel], name: str) -> Any:
     field, flag = model.model_fields[name], flag_of(model, name)
     if flag is None:
         raise KeyError(f"{model.__name__}.{name} has no flag")
-    plain = field.is_required() or field.default in (None, False, {}, ())
+    plain = field.is_required() or not field.default or isinstance(field.default, tuple)
     shown = "" if plain else f" (default: {field.default})"
     return typer.Option(
         f"--{(flag.name or name).replace('_', '-')}",
@@ -300,8 +300,9 @@ FIELDS = flags_of(RunRequest, "fields")
 """The field map."""
 
 MAPPED = CONFIG | FIELDS
-"""How rated data are read; all keys of a config file of `score` are allowed, so that a run and what
-is made of it share one."""
+"""How data are read by what scores nothing."""
+ALLOWING = Group(set=AllowChange)
+"""The one setting of commands that compare signatures."""
 
 READING = FIELDS | flags_of(RunRequest, "limit", "pair")
 """How data are read."""
@@ -349,3 +350,24 @@ CLUSTER = Group(
     ],
 )
 """Where the data are judged."""
+
+SCORE = (
+    CONFIG
+    | SET
+    | DRY_RUN
+    | PROGRESS
+    | LOG
+    | JUDGING
+    | SAMPLING
+    | READING
+    | SHARDING
+    | CLUSTER
+    | RUNTIME
+)
+"""How texts are scored: the flags of `score` that are no arguments of its own."""
+CONFIG_KEYS = (
+    *("data", "method", "model", "out", "calibration", "escalate"),
+    *SCORE.flags,
+    "fields",
+)
+"""Keys that a file of `--config` may have: one file serves a run and what is made of it."""

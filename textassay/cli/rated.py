@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
-from textassay.cli.commands.score import score_keys
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
-
-
-def field_map(given: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the field map of the flags `config` and `field`."""
-    # the config file of a run may be given here too, so all of its keys are allowed
-    fields: dict[str, str] | None = arguments.with_config(given, score_keys())[0].get("fields")
-    return fields
 
 
 def rated_examples(
@@ -48,7 +40,7 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    fields = field_map(given)
+    fields = arguments.field_map(given)
     run = _request(scores)
     if data is None:
         if run is None or run.data is None:

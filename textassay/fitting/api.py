@@ -8,19 +8,31 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Literal
 
-from textassay.evaluation.api import ModelsByRole, refuse_running_loop, run_sync
+from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
-from textassay.fitting.alignment import Noise, Saliency
-from textassay.fitting.fit_from_scores import RecordedFit, check_out, read_recorded
+from textassay.fitting.alignment import Growth, Noise, Saliency
+from textassay.fitting.alignment_order import AlignmentOrder
+from textassay.fitting.fit_from_scores import Learning, RecordedFit, check_out, read_recorded
+from textassay.fitting.fit_rubric import Rubric, RubricOrder
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.layers import WatchSession
 from textassay.fitting.raters import Raters
 from textassay.fitting.report import Depth
-from textassay.fitting.request import FitByModel, FitFromScores, ScoreSources, Split, fit_request
+from textassay.fitting.request import (
+    FitByModel,
+    FitFromScores,
+    FitRequest,
+    FitRubric,
+    FitTree,
+    fit_request,
+)
 from textassay.fitting.result import Fit
+from textassay.fitting.rubric import RubricGrowth
+from textassay.methods.fitted.features import ScoreSource
+from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -33,6 +45,8 @@ from textassay.runtime.errors import (
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Settings
+
+ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
 
 
 @strict_keywords
@@ -48,7 +62,7 @@ async def fit(
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     scales: Mapping[str, tuple[float, float]] | None = None,
-    split: Split = "group",
+    split: Literal["group", "row"] = "group",
     train_fraction: float = 0.5,
     test_fraction: float | None = None,
     seed: int = 0,
@@ -143,7 +157,7 @@ async def fit(
         return watched(lambda: session.engine.progress, progress)
 
     assert isinstance(request, FitByModel)
-    return await align_with_people(request.alignment(examples), watch)
+    return await align_with_people(alignment_of(request, examples), watch)
 
 
 @takes_arguments_of(fit)
@@ -186,8 +200,65 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
         Examples(examples, fields=request.fields),
         features=request.features,
         scores=request.scores,
-        learning=request.learning,
+        learning=_learning(request),
     )
+
+
+def alignment_of(request: FitByModel, examples: Any) -> Alignment:
+    """Return the alignment that is requested, checked against the data.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked.
+        DataError: The ratings do not allow to learn from them.
+    """
+    models = dict(request.model) if isinstance(request.model, Mapping) else {"": request.model}
+    opened = {role: one for role, one in models.items() if not isinstance(one, str)}
+    if len(opened) == len(models):
+        check_settings(request.settings, opened)
+    options = dict(request.options or {})
+    tree = getattr(request, "tree", None)
+    if tree is None:
+        tree = options.pop("tree", BY_MODEL)
+    shared: dict[str, Any] = {
+        "data": Examples(examples, fields=request.fields),
+        "models": models,
+        "out": request.out,
+        "task": request.task,
+        "options": HDEvalOptions.read(options),
+        "learning": _learning(request),
+        "settings": request.settings or Settings(),
+        "limit": request.limit,
+    }
+    if isinstance(request, FitTree):
+        growth = Growth(**_given(request, "layers", "children", "keep", "saliency", "noise"))
+        return Alignment(AlignmentOrder(**shared, growth=growth, tree=tree))
+    assert isinstance(request, FitRubric)
+    count = {} if request.children is None else {"count": request.children}
+    rubric = RubricGrowth(**_given(request, "rounds", "labels"), **count)
+    return Rubric(RubricOrder(**shared, rubric=rubric))
+
+
+def _given(request: FitRequest, *names: str) -> dict[str, Any]:
+    values = {name: getattr(request, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _learning(request: FitRequest) -> Learning:
+    """Return how to learn."""
+    learning = Learning(
+        aggregators=request.aggregator,
+        train_fraction=request.train_fraction,
+        seed=request.seed,
+        depth=request.report,
+        aspects=request.aspects,
+        scales=request.scales or {},
+        by_row=request.split == "row",
+        test_fraction=request.test_fraction,
+        repeats=request.repeats,
+    )
+    if isinstance(request, FitFromScores):
+        return replace(learning, new_systems=request.new_systems, raters=request.raters)
+    return learning
 
 
 def _refuse_progress(progress: Watch) -> None:

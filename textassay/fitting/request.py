@@ -1,40 +1,24 @@
 """What `fit` was asked for, in Python or on the command line: one type for each way to learn.
 
-What cannot go together is no field of the same type, so that no request can say it.
+What cannot go together is no field of the same type, so that no request can say it. Imports nothing
+heavy, since the command line makes flags of the fields for every help.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, model_validator
+from pydantic import BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
-from textassay.evaluation.api import check_settings
-from textassay.fitting.alignment import MAX_KEEP, Growth
-from textassay.fitting.alignment_order import AlignmentOrder
-from textassay.fitting.fit_from_scores import Learning
-from textassay.fitting.fit_rubric import Rubric, RubricOrder
-from textassay.fitting.fit_tree import Alignment
-from textassay.fitting.raters import Raters
-from textassay.fitting.report import Depth
-from textassay.fitting.rubric import RubricGrowth
-from textassay.learning import NAMES
-from textassay.methods.fitted.features import ScoreSource
-from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
-from textassay.runtime.data.dataset import Examples
+from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings
-
-Split = Literal["group", "row"]
-ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
+from textassay.runtime.settings import Flag, Settings
 
 MAX_SEED = 2**31 - 1
 """LightGBM's limit; scikit-learn's is larger."""
@@ -114,6 +98,8 @@ def _names(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _aggregators(value: Any, info: ValidationInfo) -> tuple[str, ...]:
+    from textassay.learning import NAMES
+
     names = _names(value, info)
     if not names:
         raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
@@ -170,27 +156,41 @@ def _scales(value: Any, info: ValidationInfo) -> dict[str, tuple[float, float]]:
     return {name: (low, high) for name, (low, high) in value.items()}
 
 
-Share = Annotated[float, BeforeValidator(_share)]
+LEARNING, GROWING = "Learning", "Criteria tree"
 
 
-class FitRequest(BaseModel):
-    """What all ways to learn share; `fit` documents the fields."""
+class FitRequest(DescribedMessage):
+    """What all ways to learn share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     method: ClassVar[str | None] = None
     """How `fit` is told to learn so."""
 
     out: Annotated[Path | None, BeforeValidator(_folder)] = None
-    aggregator: Annotated[tuple[str, ...], BeforeValidator(_aggregators)] = ("auto",)
+    aggregator: Annotated[
+        tuple[str, ...], BeforeValidator(_aggregators), Flag(LEARNING, "NAME")
+    ] = ("auto",)
+    """Aggregator: auto (default), avg, corrw, linear, nnls, ridge, kernel, tree, forest, mlp,
+    lightgbm, or for all aspects at once tree-joint, forest-joint, mlp-joint; may repeat."""
     aspects: Annotated[tuple[str, ...] | None, BeforeValidator(_aspects)] = None
-    scales: Annotated[dict[str, tuple[float, float]] | None, BeforeValidator(_scales)] = None
-    split: Annotated[Split, one_of("group", "row")] = "group"
-    train_fraction: Share = 0.5
-    test_fraction: Share | None = None
+    scales: Annotated[
+        dict[str, tuple[float, float]] | None,
+        BeforeValidator(_scales),
+        Flag(LEARNING, "ASPECT=LOW,HIGH", name="scale"),
+    ] = None
+    """Scale of the human ratings; may repeat."""
+    split: Annotated[Literal["group", "row"], one_of("group", "row"), Flag(LEARNING)] = "group"
+    """Split by group or by row."""
+    train_fraction: Annotated[float, BeforeValidator(_share), Flag(LEARNING, "F")] = 0.5
+    """Share of the rows to learn from."""
+    test_fraction: Annotated[float | None, BeforeValidator(_share), Flag(LEARNING, "F")] = None
+    """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
     seed: Annotated[int, whole(0, MAX_SEED)] = 0
-    report: Annotated[Depth, one_of("basic", "full")] = "basic"
-    repeats: Annotated[int | None, whole(1, 100)] = None
+    report: Annotated[Literal["basic", "full"], one_of("basic", "full"), Flag(LEARNING)] = "basic"
+    """full adds curves and ablations."""
+    repeats: Annotated[int | None, whole(1, 100), Flag(LEARNING, "N")] = None
+    """Samples per point of the curves of --report full (default: 3 data, 1 criteria)."""
     fields: Annotated[Any, instance(Mapping)] = None
 
     @model_validator(mode="after")
@@ -203,38 +203,22 @@ class FitRequest(BaseModel):
             )
         return self
 
-    @property
-    def learning(self) -> Learning:
-        """How to learn.
-
-        Raises:
-            ConfigurationError: Values do not go together.
-        """
-        return Learning(
-            aggregators=self.aggregator,
-            train_fraction=self.train_fraction,
-            seed=self.seed,
-            depth=self.report,
-            aspects=self.aspects,
-            scales=self.scales or {},
-            by_row=self.split == "row",
-            test_fraction=self.test_fraction,
-            repeats=self.repeats,
-        )
-
 
 class FitFromScores(FitRequest):
     """Learn from recorded scores, without a model."""
 
-    features: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
-    scores: Annotated[Any, BeforeValidator(_sources)] = ()
-    raters: Annotated[Raters, one_of("mean", "model", kind="target of several raters")] = "mean"
-    new_systems: bool = False
-
-    @property
-    def learning(self) -> Learning:
-        """How to learn, from whose ratings and for which systems."""
-        return replace(super().learning, new_systems=self.new_systems, raters=self.raters)
+    features: Annotated[tuple[str, ...], BeforeValidator(_names), Flag(LEARNING, "NAME,GLOB*")] = ()
+    """Learn from metrics in the data, without calling a model; may repeat."""
+    scores: Annotated[Any, BeforeValidator(_sources), Flag(LEARNING, "[NAME=]FILE")] = ()
+    """Learn from files of scores or from runs; may repeat."""
+    raters: Annotated[
+        Literal["mean", "model"],
+        one_of("mean", "model", kind="target of several raters"),
+        Flag(LEARNING),
+    ] = "mean"
+    """Learn from mean ratings, or model each rater's severity and noise."""
+    new_systems: Annotated[bool, Flag(LEARNING)] = False
+    """Prepare for texts of systems without ratings: folds leave out systems too."""
 
 
 class FitByModel(FitRequest):
@@ -252,83 +236,46 @@ class FitByModel(FitRequest):
             raise ConfigurationError(f"fit by {self.method} needs {parameter('model', 'MODEL')}")
         return self
 
-    def alignment(self, examples: Any) -> Alignment:
-        """Return what is to be done, checked against the data.
-
-        Raises:
-            ConfigurationError: Something does not fit; nothing was asked.
-            DataError: The ratings do not allow to learn from them.
-        """
-        raise NotImplementedError
-
-    def _shared(self, examples: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the orders of all alignments hold."""
-        models = dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
-        opened: dict[str, Model] = {
-            role: one for role, one in models.items() if not isinstance(one, str)
-        }
-        if len(opened) == len(models):
-            check_settings(self.settings, opened)
-        return {
-            "data": Examples(examples, fields=self.fields),
-            "models": models,
-            "out": self.out,
-            "task": self.task,
-            "options": HDEvalOptions.read(options),
-            "learning": self.learning,
-            "settings": self.settings or Settings(),
-            "limit": self.limit,
-        }
-
-    def _chosen(self, *names: str) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
-
 
 class FitTree(FitByModel):
     """HD-Eval's iterative alignment: a tree of criteria."""
 
     method = "hd-eval"
-    layers: Annotated[int | None, whole(1, 6)] = None
-    children: Annotated[int | None, whole(1, 26)] = None
-    keep: Annotated[int | None, whole(1, MAX_KEEP)] = None
-    tree: Any = None
-    saliency: Any = None
-    noise: Any = None
+    layers: Annotated[int | None, whole(1, 6), Flag(GROWING, "N")] = None
+    """Layers of criteria (default: 3)."""
+    children: Annotated[int | None, whole(1, 26), Flag(GROWING, "N")] = None
+    """Maximum sub-criteria per criterion, or criteria per round (default: 4)."""
+    keep: Annotated[int | None, whole(1, 1000), Flag(GROWING, "N")] = None
+    """Criteria expanded per layer, from layer 2 on (default: 4; all with --tree)."""
+    tree: Annotated[Any, Flag(GROWING, "TREE")] = None
+    """Tree to learn on: a file, published, a published tree, or model (default)."""
+    saliency: Annotated[
+        Literal["permutation", "shapley"] | None,
+        one_of("permutation", "shapley"),
+        Flag(GROWING),
+    ] = None
+    """Measure to rank criteria by (default: permutation)."""
+    noise: Annotated[Literal["stop", "prune"] | None, one_of("stop", "prune"), Flag(GROWING)] = None
+    """If no importance differs from 0: stop growing (default), or prune anyway."""
 
     @model_validator(mode="after")
     def _given_trees_do_not_grow(self) -> Self:
-        if self.tree not in (None, BY_MODEL) and self.children is not None:
+        if self.tree not in (None, "model") and self.children is not None:
             raise ConfigurationError(
                 f"{parameter('children')} is for a tree that the model grows; leave it out"
             )
         return self
-
-    def alignment(self, examples: Any) -> Alignment:
-        """Return the alignment of a tree, checked against the data."""
-        options = dict(self.options or {})
-        tree = options.pop("tree", BY_MODEL) if self.tree is None else self.tree
-        growth = Growth(**self._chosen("layers", "children", "keep", "saliency", "noise"))
-        return Alignment(
-            AlignmentOrder(**self._shared(examples, options), growth=growth, tree=tree)
-        )
 
 
 class FitRubric(FitByModel):
     """A rubric of criteria that are proposed from rated texts."""
 
     method = "rubric"
-    rounds: Annotated[int | None, whole(1, 20)] = None
-    labels: Annotated[int | None, whole(10, 10_000)] = None
+    rounds: Annotated[int | None, whole(1, 20), Flag(GROWING, "N")] = None
+    """Rounds of proposals of a rubric (default: 3)."""
+    labels: Annotated[int | None, whole(10, 10_000), Flag(GROWING, "N")] = None
+    """Rated rows that a rubric is learned from at most (default: 60)."""
     children: Annotated[int | None, whole(1, 26)] = None
-
-    def alignment(self, examples: Any) -> Alignment:
-        """Return the alignment of a rubric, checked against the data."""
-        options = {key: value for key, value in (self.options or {}).items() if key != "tree"}
-        growth = self._chosen("rounds", "labels")
-        if self.children is not None:
-            growth["count"] = self.children
-        return Rubric(RubricOrder(**self._shared(examples, options), rubric=RubricGrowth(**growth)))
 
 
 KINDS: dict[str | None, type[FitRequest]] = {

@@ -12,10 +12,9 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
-from textassay.cli.commands.score import score_keys
 from textassay.cli.console import messages, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import JUDGING, MAPPED, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
 from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -81,7 +80,7 @@ def annotate(
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
     again to continue.
     """
-    flags, _ = arguments.with_config(given, score_keys())
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
     annotation = Annotation(
         data=data,
         out=out,

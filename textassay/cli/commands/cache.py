@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from textassay.cli import arguments
 from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
@@ -91,9 +92,7 @@ def export(
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    from textassay.cli.rated import field_map
-
-    run_async(_export(run, out, data, field_map(given)))
+    run_async(_export(run, out, data, arguments.field_map(given)))
 
 
 async def _export(

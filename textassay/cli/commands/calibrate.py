@@ -15,8 +15,8 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    ALLOWING,
     MAPPED,
-    AllowChange,
     AsJson,
     AspectMap,
     Given,
@@ -65,12 +65,11 @@ def calibrate(
     scale: ScaleOf = None,
     labels: Labels = "random",
     seed: Seed = 0,
-    set_: AllowChange = None,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, MAPPED | ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
-    allowed = arguments.allow_change(set_)
+    allowed = arguments.allow_change(given.get("set"))
     if apply is None:
         _learn(
             scores,
@@ -87,7 +86,7 @@ def calibrate(
             as_json=as_json,
         )
         return
-    if data is not None or given:
+    if data is not None or given.keys() - {"set"}:
         raise ConfigurationError(
             "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
         )

@@ -11,8 +11,8 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
+    ALLOWING,
     MAPPED,
-    AllowChange,
     AsJson,
     AspectMap,
     Confidence,
@@ -59,8 +59,7 @@ def estimate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
-    set_: AllowChange = None,
+    given: Annotated[Given, MAPPED | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration import folder
@@ -71,7 +70,7 @@ def estimate(
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
     arguments.check_confidence(confidence)
-    allowed = arguments.allow_change(set_)
+    allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else folder.load(calibration)
     people = read_people(scores, data, given)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,12 +23,20 @@ from textassay.cli.flags import (
     SET,
     AsJson,
     Given,
-    Group,
     Models,
     OptionalData,
     Out,
+    flags_of,
 )
 from textassay.cli.progress import Style, show_progress
+from textassay.fitting.request import (
+    FitByModel,
+    FitFromScores,
+    FitRequest,
+    FitRubric,
+    FitTree,
+    fit_request,
+)
 from textassay.runtime.errors import (
     ConfigurationError,
     RunFolderError,
@@ -40,148 +47,16 @@ from textassay.runtime.settings import Settings, settings_in, split_settings
 
 if TYPE_CHECKING:
     from textassay.evaluation.session import Session
-    from textassay.fitting.request import FitByModel, FitRequest
     from textassay.fitting.result import Fit
 
-_learning = partial(typer.Option, rich_help_panel="Learning")
-_growing = partial(typer.Option, rich_help_panel="Criteria tree")
-
-LEARNING = Group(
-    features=Annotated[
-        list[str] | None,
-        _learning(
-            metavar="NAME,GLOB*",
-            help="Learn from metrics in the data, without calling a model; may repeat.",
-        ),
-    ],
-    scores=Annotated[
-        list[str] | None,
-        _learning(
-            metavar="[NAME=]FILE",
-            help="Learn from files of scores or from runs; may repeat.",
-        ),
-    ],
-    aggregator=Annotated[
-        list[str] | None,
-        _learning(
-            metavar="NAME",
-            help=(
-                "Aggregator: auto (default), avg, corrw, linear, nnls, ridge, kernel, tree,"
-                " forest, mlp, lightgbm, or for all aspects at once tree-joint, forest-joint,"
-                " mlp-joint; may repeat."
-            ),
-        ),
-    ],
-    scale=Annotated[
-        list[str] | None,
-        _learning(
-            metavar="ASPECT=LOW,HIGH",
-            help="Scale of the human ratings; may repeat.",
-        ),
-    ],
-    split=Annotated[
-        str | None,
-        _learning(
-            metavar="group|row",
-            help="Split by group (default) or by row.",
-        ),
-    ],
-    train_fraction=Annotated[
-        float | None,
-        _learning(
-            metavar="F",
-            help="Share of the rows to learn from (default: 0.5).",
-        ),
-    ],
-    test_fraction=Annotated[
-        float | None,
-        _learning(
-            metavar="F",
-            help="Share of the rows to hold out, whatever --train-fraction is (default: the rest).",
-        ),
-    ],
-    repeats=Annotated[
-        int | None,
-        _learning(
-            metavar="N",
-            help="Samples per point of the curves of --report full (default: 3 data, 1 criteria).",
-        ),
-    ],
-    raters=Annotated[
-        Literal["mean", "model"] | None,
-        _learning(
-            help="Learn from mean ratings (default), or model each rater's severity and noise.",
-        ),
-    ],
-    new_systems=Annotated[
-        bool | None,
-        _learning(
-            "--new-systems",
-            help="Prepare for texts of systems without ratings: folds leave out systems too.",
-        ),
-    ],
-    report=Annotated[
-        Literal["basic", "full"] | None,
-        _learning(help="full adds curves and ablations."),
-    ],
+LEARNING = flags_of(FitFromScores, "features", "scores") | flags_of(
+    FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction", "repeats"
 )
-
-GROWTH = Group(
-    layers=Annotated[
-        int | None,
-        _growing(
-            metavar="N",
-            help="Layers of criteria (default: 3).",
-        ),
-    ],
-    children=Annotated[
-        int | None,
-        _growing(
-            metavar="N",
-            help="Maximum sub-criteria per criterion, or criteria per round (default: 4).",
-        ),
-    ],
-    keep=Annotated[
-        int | None,
-        _growing(
-            metavar="N",
-            help="Criteria expanded per layer, from layer 2 on (default: 4; all with --tree).",
-        ),
-    ],
-    tree=Annotated[
-        str | None,
-        _growing(
-            metavar="TREE",
-            help="Tree to learn on: a file, published, a published tree, or model (default).",
-        ),
-    ],
-    saliency=Annotated[
-        Literal["permutation", "shapley"] | None,
-        _growing(
-            help="Measure to rank criteria by (default: permutation).",
-        ),
-    ],
-    rounds=Annotated[
-        int | None,
-        _growing(
-            metavar="N",
-            help="Rounds of proposals of a rubric (default: 3).",
-        ),
-    ],
-    labels=Annotated[
-        int | None,
-        _growing(
-            metavar="N",
-            help="Rated rows that a rubric is learned from at most (default: 60).",
-        ),
-    ],
-    noise=Annotated[
-        Literal["stop", "prune"] | None,
-        _growing(
-            help="If no importance differs from 0: stop growing (default), or prune anyway.",
-        ),
-    ],
+LEARNING |= flags_of(FitFromScores, "raters", "new_systems") | flags_of(FitRequest, "report")
+GROWTH = flags_of(FitTree, "layers", "children", "keep", "tree", "saliency") | flags_of(
+    FitRubric, "rounds", "labels"
 )
+GROWTH |= flags_of(FitTree, "noise")
 
 FLAGS = (
     CONFIG
@@ -249,7 +124,6 @@ def fit(
 def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = False) -> int:
     """Do what the flags of `fit` and its `--set` pairs say, and return the exit status."""
     from textassay.fitting.api import learn_recorded
-    from textassay.fitting.request import FitByModel, FitFromScores
 
     if not flags.get("data"):
         raise ConfigurationError("fit needs DATA, examples with human ratings")
@@ -271,8 +145,6 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
 
 def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
     """Return what the flags ask for."""
-    from textassay.fitting.request import fit_request
-
     given = {name: flags[name] for name in PASSED_ON if flags.get(name) is not None}
     given["scores"] = tuple(flags.get("scores") or ())
     given["scales"] = arguments.scales(flags.get("scale") or ())
@@ -295,9 +167,9 @@ def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:
 async def _align(request: FitByModel, flags: dict[str, Any], as_json: bool) -> int:
     """Align HD-Eval or a rubric with people and print the report; return the exit status."""
     from textassay.cli.run_result import print_estimate
-    from textassay.fitting.api import align_with_people
+    from textassay.fitting.api import align_with_people, alignment_of
 
-    alignment = request.alignment(flags["data"])
+    alignment = alignment_of(request, flags["data"])
     style: Style = flags.get("progress") or "auto"
 
     def watch(session: Session) -> AbstractAsyncContextManager[None]:

@@ -9,9 +9,8 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command, group
-from textassay.cli.commands.score import score_keys
 from textassay.cli.console import say
-from textassay.cli.flags import JUDGING, MAPPED, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
 from textassay.cli.new_files import io_errors
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
@@ -47,7 +46,7 @@ def import_ratings(
 
     rows = interchange.read(form, file)
     if data is not None:
-        fields = arguments.with_config(given, score_keys())[0].get("fields")
+        fields = arguments.field_map(given)
         rows = interchange.with_examples(rows, Examples(data, fields=fields))
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
@@ -72,7 +71,7 @@ def export_tasks(
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    flags, _ = arguments.with_config(given, score_keys())
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
     task = tasks.load(flags.get("task"), flags.get("aspects"))
     examples = Examples(data, fields=flags.get("fields"))
     with io_errors(out):

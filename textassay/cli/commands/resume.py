@@ -10,9 +10,18 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import SCORING, command
-from textassay.cli.commands.score import score_keys
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CLUSTER, CONFIG, LOG, PROGRESS, RUNTIME, AsJson, Given, RunFolder
+from textassay.cli.flags import (
+    CLUSTER,
+    CONFIG,
+    CONFIG_KEYS,
+    LOG,
+    PROGRESS,
+    RUNTIME,
+    AsJson,
+    Given,
+    RunFolder,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import settings_in, split_settings
 
@@ -49,7 +58,7 @@ def resume(
     from textassay.cli.scoring import command_to_resume, execute, say_if_unlimited
     from textassay.evaluation.shards import is_divided
 
-    read = _flags({**given, "data": data}, score_keys())
+    read = _flags({**given, "data": data}, CONFIG_KEYS)
     # shards are resumed by processes of their own and merged again, so they come first
     if is_divided(run):
         if "cluster" in read:

@@ -11,17 +11,8 @@ from textassay.cli import arguments
 from textassay.cli.app import SCORING, command
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
-    CLUSTER,
-    CONFIG,
-    DRY_RUN,
-    JUDGING,
-    LOG,
-    PROGRESS,
-    READING,
-    RUNTIME,
-    SAMPLING,
-    SET,
-    SHARDING,
+    CONFIG_KEYS,
+    SCORE,
     AsJson,
     Given,
     MethodName,
@@ -31,20 +22,6 @@ from textassay.cli.flags import (
     option_of,
 )
 from textassay.evaluation.request import RunRequest
-
-FLAGS = (
-    CONFIG
-    | SET
-    | DRY_RUN
-    | PROGRESS
-    | LOG
-    | JUDGING
-    | SAMPLING
-    | READING
-    | SHARDING
-    | CLUSTER
-    | RUNTIME
-)
 
 
 @command(
@@ -86,7 +63,7 @@ def score(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, FLAGS],
+    given: Annotated[Given, SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
     from textassay.cli.scoring import command_from, execute
@@ -100,7 +77,7 @@ def score(
         "escalate": escalate,
         **given,
     }
-    read, chosen = arguments.with_config(flags, score_keys())
+    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
     # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
@@ -119,9 +96,3 @@ def score(
 
         return run_async(score_in_processes(order))
     return run_async(execute(order))
-
-
-def score_keys() -> tuple[str, ...]:
-    """Return the keys that a file of `--config` may have: the flags of `score`, and `fields`."""
-    known = ("data", "method", "model", "out", "calibration", "escalate")
-    return (*known, *FLAGS.flags, "fields")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results
 from textassay.cli.exits import run_async
@@ -56,11 +57,11 @@ def show(
 
     Prints a summary and the largest disagreements with people, or the evidence of one example.
     """
-    from textassay.cli.rated import field_map, shown_examples
+    from textassay.cli.rated import shown_examples
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, field_map(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, arguments.field_map(given), as_json=as_json))
         return
     from textassay.report.page import joined_of, mapped
     from textassay.report.source import open_data, open_run

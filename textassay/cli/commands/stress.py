@@ -10,10 +10,19 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
-from textassay.cli.commands.score import FLAGS, score_keys
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED, run_async, stops_of_a_run
-from textassay.cli.flags import AsJson, Confidence, Given, MethodName, Models, OptionalData, Out
+from textassay.cli.flags import (
+    CONFIG_KEYS,
+    SCORE,
+    AsJson,
+    Confidence,
+    Given,
+    MethodName,
+    Models,
+    OptionalData,
+    Out,
+)
 from textassay.cli.progress import Style, show_progress
 from textassay.runtime.errors import ConfigurationError
 
@@ -87,12 +96,12 @@ def stress(
         int, typer.Option(metavar="N", help="Seed of the edits (default: 0).")
     ] = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, FLAGS],
+    given: Annotated[Given, SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
-    read, chosen = arguments.with_config(flags, score_keys())
+    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
     request = stress_order(
         read,
         chosen,
