@@ -209,7 +209,9 @@ class FitFromScores(FitRequest):
 
     features: Annotated[tuple[str, ...], BeforeValidator(_names), Flag(LEARNING, "NAME,GLOB*")] = ()
     """Learn from metrics in the data, without calling a model; may repeat."""
-    scores: Annotated[Any, BeforeValidator(_sources), Flag(LEARNING, "[NAME=]FILE")] = ()
+    scores: Annotated[
+        tuple[Any, ...] | dict[str, Any], BeforeValidator(_sources), Flag(LEARNING, "[NAME=]FILE")
+    ] = ()
     """Learn from files of scores or from runs; may repeat."""
     raters: Annotated[
         Literal["mean", "model"],

@@ -13,7 +13,6 @@ from textassay.cli.app import MAKING, command
 from textassay.cli.console import results
 from textassay.cli.flags import AsJson
 from textassay.display import indented, plain_table, printable
-from textassay.prompts import TASKS
 from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings, Settings
 
 if TYPE_CHECKING:
@@ -120,6 +119,7 @@ def _tasks(name: str | None) -> Rows:
         ConfigurationError: The file of a task cannot be read.
     """
     from textassay.methods.library import tasks as library
+    from textassay.prompts import TASKS
 
     if name is None:
         return [

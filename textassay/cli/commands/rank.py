@@ -41,10 +41,9 @@ def rank(
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
-    from textassay.cli.decisions import check_confidence
     from textassay.cli.rated import compared_examples
 
-    check_confidence(confidence)
+    arguments.check_confidence(confidence)
     pairs = compared_examples(scores, data, given, pair)
     names = arguments.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
