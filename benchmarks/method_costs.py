@@ -20,7 +20,7 @@ from typing import Any
 
 import textassay
 from textassay.demo import BUNDLED_TASKS, data_file
-from textassay.evaluation.request import EvaluationRequest, open_requested_session
+from textassay.evaluation.api import open_evaluation
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
 from textassay.runtime.data.dataset import Examples
@@ -54,11 +54,11 @@ class MethodCost(Message):
 
 
 async def dry_run(examples: Sequence[Example], method: str, task: str, **more: Any) -> Cost:
-    """Return what a run would ask of a server; `more` are further fields of `EvaluationRequest`."""
+    """Return what a run would ask of a server; `more` are further arguments of `evaluate`."""
     async with (
         textassay.connect("direct/any", api_base="http://127.0.0.1:9/v1") as model,
-        open_requested_session(
-            examples, EvaluationRequest(method=method, task=task, model=model, **more), dry=True
+        open_evaluation(
+            examples, method=method, task=task, model=model, dry=True, **more
         ) as session,
         aclosing(session.engine.scores()) as scores,
     ):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.meta.correlation import Floats
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -237,9 +237,12 @@ class World:
             return f"Score: {grade:.4f}"
 
         order = StressPlan(
-            spec=RunSpec(method="llm-score", task="summarization", aspects=(aspect.label,)),
-            settings=Settings(no_cache=True),
-            out=None,
+            request=RunRequest(
+                method="llm-score",
+                task="summarization",
+                aspects=(aspect.label,),
+                settings=Settings(no_cache=True),
+            ),
             tests=tuple(test for test in self.tests if test != PARAPHRASE),
         )
         model = ScriptedModel(answer, capabilities=Capabilities(n=True))
@@ -273,9 +276,12 @@ async def compared(lean: float, seed: int, pairs: int = 60, noise: float = 0.1) 
         return f"Answer: {'A' if (len(a), a) > (len(b), b) else 'B'}"
 
     order = StressPlan(
-        spec=RunSpec(method="pairwise", task="summarization", aspects=("coherence",)),
-        settings=Settings(no_cache=True),
-        out=None,
+        request=RunRequest(
+            method="pairwise",
+            task="summarization",
+            aspects=("coherence",),
+            settings=Settings(no_cache=True),
+        ),
         tests=("swap",),
     )
     return await StressRun(order, examples=examples, models={"": ScriptedModel(answer)}).run()

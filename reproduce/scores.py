@@ -12,7 +12,7 @@ from typing import Any
 import textassay
 from reproduce.datasets import DataSets
 from reproduce.table import Column, Judging, Row, Table
-from textassay.evaluation.request import EvaluationRequest, open_requested_session
+from textassay.evaluation.api import open_evaluation
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example, Usage, slug
@@ -212,9 +212,9 @@ class Scorer:
 
     async def estimate(self, request: Request) -> Usage:
         """Return what a run would ask; no model is asked."""
-        arguments = EvaluationRequest(**self._arguments(request))
+        arguments = self._arguments(request)
         async with (
-            open_requested_session(self.examples(request.data), arguments, dry=True) as session,
+            open_evaluation(self.examples(request.data), **arguments, dry=True) as session,
             aclosing(session.engine.scores()) as scores,
         ):
             async for _ in scores:

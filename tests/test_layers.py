@@ -225,8 +225,8 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
         "runtime/connect.py",
         "evaluation/opening.py",
-        "cli/doctor.py",
-        "cli/demo/command.py",
+        "cli/commands/doctor.py",
+        "cli/commands/demo.py",
         "gates/recording.py",
         "tools/lm_prob.py",
     }

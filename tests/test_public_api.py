@@ -55,7 +55,7 @@ def test_what_the_design_promises_is_there():
 
 def test_the_score_command_starts_without_scipy(tmp_path: Path):
     """A run without a calibration does not wait for what only calibrations need."""
-    seen = run("import sys, textassay.cli.score; print('scipy' in sys.modules)", tmp_path)
+    seen = run("import sys, textassay.cli.scoring; print('scipy' in sys.modules)", tmp_path)
     assert seen.strip() == "False"
 
 

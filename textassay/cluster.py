@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.request import aspects_of, spec_from
+from textassay.evaluation.api import aspects_of
+from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.data.units import Unit
@@ -77,7 +78,7 @@ async def evaluate(
         TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
             lost.
     """
-    spec = spec_from(
+    spec = request_from(
         method=method,
         task=task,
         aspects=aspects_of(aspects),

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from textassay.table import DIGITS, Cell, Column, Flag, Note, Table
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table as RichTable
     from rich.text import Text
 
 MAX_TEXT = 120
@@ -91,6 +93,27 @@ def to_terminal(table: Table, width: int) -> Text:
     from rich.text import Text  # takes time to import, and runs print no table before their end
 
     return Text("\n").join(Text.assemble(*line) for line in _lines(table, width))
+
+
+def plain_table(*columns: str, left: int = 1) -> RichTable:
+    """Return an empty table without lines for words, which may be folded; not for results.
+
+    The first `left` columns hold words, the others numbers; without a heading in any of them the
+    table has none.
+    """
+    from rich.table import Table as RichTable
+
+    table = RichTable(box=None, pad_edge=False, show_header=any(columns))
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="left" if at < left else "right", overflow="fold")
+    return table
+
+
+def indented(inner: RenderableType) -> RenderableType:
+    """Return something moved to the right, and no wider than it is."""
+    from rich.padding import Padding
+
+    return Padding(inner, (0, 0, 0, 2), expand=False)
 
 
 def to_text(table: Table) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.harness import textassay
-from textassay.cli.annotate import exposure
+from textassay.cli.commands.annotate import exposure
 
 
 @pytest.mark.parametrize(

@@ -103,3 +103,74 @@ def test_scores_without_a_run_need_data(tmp_path):
     path.write_text('{"id": "a", "aspect": "fluency", "value": 1}\n')
     done = textassay("meta", path)
     assert (done.code, "give DATA after" in done.err) == (2, True)
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """A run of a metric over rows with names of their own, and a copy of these elsewhere."""
+    rows = [
+        {
+            "item": f"i{i}",
+            "reply": "word " * (3 + i % 7),
+            "who": f"M{i % 2}",
+            "text": f"source {i // 2}",
+            "coh": 1 + (i % 7 + i // 3 % 3) / 2,
+            "annotators": {"fluency": [1 + (i % 7) / 2, 1 + (i % 7 + i // 3 % 3) / 2, 2]},
+        }
+        for i in range(60)
+    ]
+    data, copy = tmp_path / "own.jsonl", tmp_path / "copy.jsonl"
+    for path in (data, copy):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fields = [*as_flags(), "--field", "text=source"]
+    made = textassay(
+        "tools", "score", data, "--tools", "length", *fields, "-o", tmp_path / "measured"
+    )
+    assert made.code == 0, made.err
+    return tmp_path / "measured", copy, fields
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("estimate", ("--json",)),
+        ("alt-test", ("--json",)),
+        ("calibrate", ("--json", "-o")),
+        ("cascade", ("--json", "-o")),
+        ("label-plan", ("--json", "--half-width", "0.5")),
+    ],
+)
+def test_commands_from_scores_to_decisions_read_the_data_of_the_run(
+    command, flags, measured, tmp_path
+):
+    """With its field map where DATA is left out, and with the one that is given beside DATA."""
+    run, copy, fields = measured
+    out = ["out"] if flags[-1] == "-o" else []
+    found = [
+        textassay(command, run, *data, "--aspect-map", "length=fluency", *flags,
+                  *(tmp_path / f"{name}{at}" for name in out))
+        for at, data in enumerate(([], [copy, *fields]))
+    ]  # fmt: skip
+    assert found[0].code == 0, found[0].err
+    assert found[0].out.replace("out0", "out1") == found[1].out
+    assert textassay(command, run, copy, *flags, *(tmp_path / f"{n}2" for n in out)).code == 2
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
+    """And a wrong one is refused."""
+    run, copy, fields = measured
+    out = ("-o", tmp_path / "report.html") if command == "report" else ()
+    wrong = textassay(command, run, "--human", copy, "--field", "reply=texts", *out)
+    assert (wrong.code, "'texts', which is not a field" in wrong.err) == (2, True)
+    done = textassay(command, run, "--human", copy, *fields, *out)
+    assert done.code == 0, done.err
+
+
+def test_raters_see_data_of_other_names(measured, tmp_path):
+    """As tasks for another tool."""
+    _, copy, fields = measured
+    flags = ("--task", "summarization", "-a", "fluency", "-o", tmp_path / "tasks")
+    assert textassay("ratings", "export", "potato", copy, *flags).code == 2
+    done = textassay("ratings", "export", "potato", copy, *flags, *fields)
+    assert done.code == 0, done.err

@@ -37,7 +37,7 @@ def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
     """Name, value and help are the setting's."""
     shown = words(textassay(command, "--help").out)
     for name in FLAGGED:
-        flag, field = flag_of(name), Settings.model_fields[name]
+        flag, field = flag_of(Settings, name), Settings.model_fields[name]
         assert isinstance(flag, Flag)
         assert f"--{name.replace('_', '-')} {flag.short}".rstrip() in shown
         assert flag.panel in shown

@@ -2,62 +2,54 @@
 
 import pytest
 
-from textassay.cli.exits import Stopped
-from textassay.cli.plan import PlanCommand, execute
+from tests.cli.harness import served, textassay
 from textassay.methods.library import plans, tasks
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
-from textassay.runtime.settings import Settings
 
-pytestmark = pytest.mark.asyncio
 TOOLS = ("chrf", "length")
 
 
-def order(server, out, **fields):
-    settings = Settings(api_base=server.url, attempts=1)
-    return PlanCommand(
-        **{
-            "out": out,
-            "models": {"": "direct/mock"},
-            "tools": TOOLS,
-            "settings": settings,
-            **fields,
-        }
-    )
+def plan(server, out, *flags):
+    asked = ("--model", "direct/mock", "--api-base", server.url, "--set", "attempts=1")
+    return textassay("plan", "--tools", ",".join(TOOLS), "--out", out, *asked, *flags)
 
 
 @pytest.mark.parametrize("name", ["plan.toml", "plan.json"])
-async def test_a_plan_is_written_saved_and_shown(name, mock_server, tmp_path, capsys):
-    server, out = await mock_server(), tmp_path / name
-    await execute(order(server, out, task="translation"))
+def test_a_plan_is_written_saved_and_shown(name, server, tmp_path):
+    out = tmp_path / name
+    printed = plan(server, out, "--task", "translation")
+    assert printed.code == 0
     task = tasks.load("translation")
-    plan = plans.load(str(out), task, TOOLS)
-    assert set(plan.assistants) == {aspect.name for aspect in task.aspects}
-    assert all(len(plan.assistants[name]) == 1 for name in ("adequacy", "fluency", "accuracy"))
-    assert plan.steps[0].endswith("form a first impression of the text for its Adequacy.")
-    assert plan.steps[-1].startswith("Decide on the rating by the definition")
-    assert '"adequacy" = ["' in capsys.readouterr().out
+    read = plans.load(str(out), task, TOOLS)
+    assert set(read.assistants) == {aspect.name for aspect in task.aspects}
+    assert all(len(read.assistants[name]) == 1 for name in ("adequacy", "fluency", "accuracy"))
+    assert read.steps[0].endswith("form a first impression of the text for its Adequacy.")
+    assert read.steps[-1].startswith("Decide on the rating by the definition")
+    assert '"adequacy" = ["' in printed.out
     assert "written for translation by direct/mock" in out.read_text()
     assert server.counters.requests == 1
 
 
-async def test_nothing_is_asked_where_something_does_not_fit(mock_server, tmp_path):
-    server, out = await mock_server(), tmp_path / "plan.toml"
-    out.write_text("mine")
-    with pytest.raises(
-        ConfigurationError, match="exists; plans are edited by hand and never overwritten"
-    ):
-        await execute(order(server, out))
-    with pytest.raises(UnknownName, match="unknown tool 'chrff'"):
-        await execute(order(server, tmp_path / "other.toml", tools=("chrff",)))
-    assert out.read_text() == "mine"
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("plan.toml", (), "exists; plans are edited by hand and never overwritten"),
+        ("other.toml", ("--tools", "chrff"), "unknown tool 'chrff'"),
+    ],
+)
+def test_nothing_is_asked_where_something_does_not_fit(name, flags, message, server, tmp_path):
+    (tmp_path / "plan.toml").write_text("mine")
+    refused = plan(server, tmp_path / name, *flags)
+    assert refused.code == 2
+    assert message in refused.err
+    assert (tmp_path / "plan.toml").read_text() == "mine"
     assert server.counters.requests == 0
 
 
-async def test_nothing_is_written_where_the_plan_is_refused(mock_server, tmp_path):
-    server, out = await mock_server(reply="text"), tmp_path / "plan.toml"
-    with pytest.raises(Stopped) as stopped:
-        await execute(order(server, out))
-    assert isinstance(stopped.value.__cause__, MalformedResponse)
-    assert "does not say which assistant evaluators serve" in str(stopped.value.__cause__)
-    assert not out.exists()
-    assert server.counters.requests == 2
+def test_nothing_is_written_where_the_plan_is_refused(tmp_path):
+    out = tmp_path / "plan.toml"
+    with served(reply="text") as server:
+        stopped = plan(server, out)
+        assert stopped.code == 3
+        assert "does not say which assistant evaluators serve" in stopped.err
+        assert not out.exists()
+        assert server.counters.requests == 2

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from textassay.cli.exits import UNSCORED
-from textassay.cli.score import command_from, command_to_resume, execute
+from textassay.cli.scoring import command_from, command_to_resume, execute
 
 EXAMPLES = [
     {

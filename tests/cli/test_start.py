@@ -136,7 +136,7 @@ def test_what_a_run_prints_with_is_imported_after_it() -> None:
     program = (
         "import sys, textassay.cli.app as app\n"
         "app.register(('score',))\n"
-        "import textassay.cli.score\n"
+        "import textassay.cli.scoring\n"
         "assert not [name for name in sys.modules if name.partition('.')[0] == 'rich']"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

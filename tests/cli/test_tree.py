@@ -2,47 +2,27 @@
 
 import pytest
 
-from textassay.cli.exits import Stopped
-from textassay.cli.tree import TreeCommand, execute
+from tests.cli.harness import served, textassay
 from textassay.methods.library import trees
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, UnknownName
-from textassay.runtime.settings import Settings
-
-pytestmark = pytest.mark.asyncio
 
 
-def order(server, out, **fields):
-    settings = Settings(api_base=server.url, attempts=1)
-    return TreeCommand(
-        **{
-            "method": "hd-eval",
-            "out": out,
-            "models": {"": "direct/mock"},
-            "settings": settings,
-            **fields,
-        }
-    )
+def tree(server, out, *flags):
+    asked = ("--model", "direct/mock", "--api-base", server.url, "--set", "attempts=1")
+    return textassay("tree", "--out", out, *asked, *flags)
 
 
-async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
-    server, out = await mock_server(), tmp_path / "tree.toml"
-    await execute(
-        order(
-            server,
-            out,
-            task="translation",
-            aspects=("fluency",),
-            options={"depth": 3, "children": 2},
-        )
-    )
-    assert capsys.readouterr().out.splitlines() == [
+def test_a_tree_is_grown_written_and_shown(server, tmp_path):
+    out = tmp_path / "tree.toml"
+    growth = ("--set", "depth=3", "--set", "children=2")
+    printed = tree(server, out, "--task", "translation", "--aspects", "fluency", *growth)
+    assert printed.out.splitlines() == [
         "fluency",
         *["  Respect 1", "    Respect 2"],
         "  Respect 2",
         "    Respect 1",
     ]
-    tree = trees.load(str(out))
-    assert [aspect.id for aspect in tree][:3] == [
+    grown = trees.load(str(out))
+    assert [aspect.id for aspect in grown][:3] == [
         "fluency",
         "fluency/respect-1",
         "fluency/respect-1/respect-2",
@@ -51,35 +31,37 @@ async def test_a_tree_is_grown_written_and_shown(mock_server, tmp_path, capsys):
     assert server.counters.requests == 3
 
 
-async def test_chains_of_relevant_aspects_are_written_as_a_tree(mock_server, tmp_path):
-    server, out = await mock_server(), tmp_path / "chains.json"
-    await execute(order(server, out, method="coascore", task="dialogue", options={"n_aspects": 5}))
-    tree = trees.load(str(out))
-    assert [len(tree.children(root.id)) for root in tree.roots] == [5] * 6
-    assert tree["engagingness/respect-1"].scale == (1, 5)  # a scale of their own, not the target's
+def test_chains_of_relevant_aspects_are_written_as_a_tree(server, tmp_path):
+    out = tmp_path / "chains.json"
+    flags = ("--method", "coascore", "--task", "dialogue", "--set", "n_aspects=5")
+    assert tree(server, out, *flags).code == 0
+    grown = trees.load(str(out))
+    assert [len(grown.children(root.id)) for root in grown.roots] == [5] * 6
+    assert grown["engagingness/respect-1"].scale == (1, 5)  # a scale of their own
 
 
-async def test_nothing_is_asked_where_the_file_cannot_be_written(mock_server, tmp_path):
-    server, out = await mock_server(), tmp_path / "tree.toml"
-    out.write_text("mine")
-    with pytest.raises(
-        ConfigurationError, match="exists; trees are edited by hand and never overwritten"
-    ):
-        await execute(order(server, out))
-    with pytest.raises(ConfigurationError, match=r"saved as \.toml or \.json"):
-        await execute(order(server, tmp_path / "tree.yaml"))
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        await execute(order(server, tmp_path / "none" / "tree.toml"))
-    with pytest.raises(UnknownName, match="known: hd-eval, coascore"):
-        await execute(order(server, tmp_path / "tree.json", method="g-eval"))
-    assert out.read_text() == "mine"
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("tree.toml", (), "exists; trees are edited by hand and never overwritten"),
+        ("tree.yaml", (), "saved as .toml or .json"),
+        ("none/tree.toml", (), "there is no folder"),
+        ("tree.json", ("--method", "g-eval"), "known: hd-eval, coascore"),
+    ],
+)
+def test_nothing_is_asked_where_something_does_not_fit(name, flags, message, server, tmp_path):
+    (tmp_path / "tree.toml").write_text("mine")
+    refused = tree(server, tmp_path / name, *flags)
+    assert refused.code == 2
+    assert message in refused.err
+    assert (tmp_path / "tree.toml").read_text() == "mine"
     assert server.counters.requests == 0
 
 
-async def test_nothing_is_written_where_the_model_gives_no_list(mock_server, tmp_path):
-    server, out = await mock_server(reply="text"), tmp_path / "tree.toml"
-    with pytest.raises(Stopped) as stopped:
-        await execute(order(server, out))
-    assert isinstance(stopped.value.__cause__, MalformedResponse)
-    assert "returned no list" in str(stopped.value.__cause__)
-    assert not out.exists()
+def test_nothing_is_written_where_the_model_gives_no_list(tmp_path):
+    out = tmp_path / "tree.toml"
+    with served(reply="text") as server:
+        stopped = tree(server, out)
+        assert stopped.code == 3
+        assert "returned no list" in stopped.err
+        assert not out.exists()

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from textassay.evaluation.opening import open_models, open_store, open_tools
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
-from textassay.evaluation.spec import RunSpec
 from textassay.methods import METHODS
 from textassay.methods.llm_score import LLMScore
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -30,10 +30,13 @@ async def test_a_session_builds_its_method_once_and_with_the_models_that_it_coun
 
     monkeypatch.setitem(METHODS, "counted", Counted)
     judge = ScriptedModel(lambda request: "4")
-    spec = RunSpec(method="counted", aspects=("coherence",), models={"": judge.name})
-    async with open_session(
-        [{"output": "A text."}], spec, models={"": judge}, settings=Settings(), out=tmp_path / "run"
-    ) as session:
+    request = RunRequest(
+        method="counted",
+        aspects=("coherence",),
+        models={"": judge.name},
+        out=tmp_path / "run",
+    )
+    async with open_session([{"output": "A text."}], request, models={"": judge}) as session:
         assert built == [session.method]
         assert session.method.scorer.ask.model is session.models[""]
         assert [score.value async for score in session.engine.scores()] == [4.0]

@@ -3,6 +3,7 @@
 import pytest
 
 from textassay.evaluation.spec import spec_of
+from textassay.runtime.errors import RunFolderError
 
 
 @pytest.mark.parametrize("tools", [["bleu"], [{"name": "bleu"}], "bleu", {"bleu": 1}, 3])
@@ -22,3 +23,10 @@ def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described()
         "method": {"name": "fusion-eval", "tools": [{"name": "rougeL"}, {"name": "chrf"}]},
     }
     assert spec_of(manifest).tools == ("rougeL", "chrf")
+
+
+@pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
+def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str, object]) -> None:
+    """Headers and addresses are never taken from a run folder."""
+    with pytest.raises(RunFolderError, match=f"unexpected {next(iter(field))}"):
+        spec_of({"spec": {"method": "llm-score", **field}})

@@ -20,8 +20,8 @@ from tests.cli.harness import textassay as command
 from tests.fitting.dated import Dated
 from tests.fitting.making import write
 from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
-from textassay.fitting.api import FitRequest
 from textassay.fitting.learn import choose
+from textassay.fitting.request import KINDS, fit_request
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConfigurationError,
@@ -48,16 +48,14 @@ def test_every_parameter_is_shown_documented_and_passed_on():
     """In both functions, and none is lost on the way to the request."""
     names = list(inspect.signature(fit).parameters)
     assert names == list(inspect.signature(fit_sync).parameters)
-    assert {*names} - {"examples", "progress"} == set(FitRequest.__dataclass_fields__)
+    fields = {name for kind in KINDS.values() for name in kind.model_fields}
+    assert {*names} - {"examples", "progress"} == {"method", *fields}
     source = inspect.getsource(inspect.unwrap(fit))
     assert all(f"\n        {name}: " in source for name in names)
     assert inspect.iscoroutinefunction(fit)
     defaults = {name: one.default for name, one in inspect.signature(fit).parameters.items()}
-    held = FitRequest()
-    assert all(
-        defaults[name] == getattr(held, name) for name in FitRequest.__dataclass_fields__
-        if name != "scales"
-    )  # fmt: skip
+    del defaults["examples"], defaults["progress"]
+    assert fit_request(**defaults) == fit_request()
 
 
 @pytest.mark.asyncio

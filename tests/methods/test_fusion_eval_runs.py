@@ -160,7 +160,7 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
 
 @pytest.mark.asyncio
 async def test_a_dry_run_measures_nothing():
-    from textassay.evaluation.request import EvaluationRequest, open_requested_session
+    from textassay.evaluation.api import open_evaluation
 
     measured = []
 
@@ -170,10 +170,8 @@ async def test_a_dry_run_measures_nothing():
         return 0.5
 
     model = ScriptedModel([])
-    expected = EvaluationRequest(
-        method="fusion-eval", task="summarization", model=model, tools=[mood]
-    )
-    async with open_requested_session(ROWS, expected, dry=True) as session:
+    expected = {"method": "fusion-eval", "task": "summarization", "model": model, "tools": [mood]}
+    async with open_evaluation(ROWS, **expected, dry=True) as session:
         scores = [score async for score in session.engine.scores()]
         assert session.usage.calls == 1 + len(ROWS)
     assert {score.outcome for score in scores} == {"scored"}

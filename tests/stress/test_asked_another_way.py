@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.planted_judges import texts
 from textassay.agents.paraphraser import unlike
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities
@@ -22,13 +22,19 @@ OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 async def stressed(
     tests, judge, *, out=None, method="llm-score", pair=None, resume=False, count=24, **models
 ):
-    spec = RunSpec(method=method, task="summarization", aspects=("coherence",), pair=pair)
+    request = RunRequest(
+        method=method,
+        task="summarization",
+        aspects=("coherence",),
+        pair=pair,
+        settings=Settings(no_cache=True),
+        out=out,
+        resume=resume,
+    )
     scripts = {"": ScriptedModel(judge, capabilities=Capabilities(n=True))}
     scripts |= {role: ScriptedModel(script, name=role) for role, script in models.items()}
     # a test that is named needs its model in the order; whole runs give models as objects
-    order = StressPlan(
-        spec=spec, settings=Settings(no_cache=True), out=out, tests=tests, resume=resume
-    )
+    order = StressPlan(request=request, tests=tests)
     result = await StressRun(order, examples=texts(count), models=scripts).run()
     return result, {row.test: row for row in result.rows}
 
@@ -96,8 +102,13 @@ async def test_a_judge_that_prefers_the_first_text_fails_swap():
         return f"Answer: {'A' if (len(a), a) > (len(b), b) else 'B'}"
 
     for judge, verdict in ((lambda request: "Answer: A", "fails"), (longer, "holds")):
-        spec = RunSpec(method="pairwise", task="summarization", aspects=("coherence",))
-        order = StressPlan(spec=spec, settings=Settings(no_cache=True), out=None, tests=("swap",))
+        request = RunRequest(
+            method="pairwise",
+            task="summarization",
+            aspects=("coherence",),
+            settings=Settings(no_cache=True),
+        )
+        order = StressPlan(request=request, tests=("swap",))
         run = StressRun(order, examples=pairs, models={"": ScriptedModel(judge)})
         row = next(row for row in (await run.run()).rows if row.test == "swap")
         assert row.verdict == verdict

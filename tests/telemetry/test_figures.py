@@ -8,7 +8,7 @@ import re
 import pytest
 
 from textassay import ScriptedModel, Settings, connect, evaluate, telemetry
-from textassay.cli.json_log import progress_line
+from textassay.cli.console import progress_line
 
 ROWS = [{"id": f"t{i}", "output": f"Text {i // 2}."} for i in range(12)]
 

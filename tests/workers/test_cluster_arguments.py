@@ -11,7 +11,7 @@ import pytest
 from tests.cli.harness import textassay
 from tests.cli.test_shards import flags
 from textassay import cluster
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -166,7 +166,7 @@ def test_parameters_in_errors_of_workers_are_named_as_typed():
 def test_a_local_model_beside_a_server_lifts_no_limit():
     """Calls to the server are divided all the same."""
     settings, nine = Settings(concurrency=8), Cluster(None, count=9)
-    spec = RunSpec(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
+    spec = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
     assert most_workers(nine, spec, settings, 1000) == 9
     spec = spec.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
     with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts, write_examples
 from tests.workers.pool import InProcess, Pool
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import (
     BudgetReached,
     ClusterLost,
@@ -40,7 +40,7 @@ async def judge(
 ):
     """Judge on a pool with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
-    spec = RunSpec(
+    spec = RunRequest(
         method=method,
         task="summarization",
         aspects=ASPECTS,

@@ -18,7 +18,7 @@ from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.cli.test_shards import flags, score
 from tests.waiting import until
 from textassay.evaluation.session import open_session
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.spec import RunRequest
 from textassay.runtime.settings import OneOfEndpoints, Settings
 from textassay.runtime.storage.answers import info
 from textassay.runtime.storage.run_files import read_manifest
@@ -169,7 +169,7 @@ LIMITED = Settings(
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 async def test_limits_of_roles_and_endpoints_are_divided_among_workers(count):
     """What all of them send together keeps to each limit, wherever it was set."""
-    spec = RunSpec(
+    spec = RunRequest(
         method="hd-eval",
         aspects=("coherence",),
         models=dict.fromkeys(("scorer", "decomposer"), "direct/m"),

@@ -1,16 +1,19 @@
-"""The command line: its commands in the order of the help, and the root of the application."""
+"""The command line: its commands, how each registers itself, and the root of the application."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from textassay.cli import registry
-from textassay.cli.registry import escaped, statuses
+from textassay.cli.console import own_messages
+from textassay.cli.exits import exits
+from textassay.cli.flags import expanded
 from textassay.version import __version__
 
 COMMANDS = (
@@ -48,6 +51,148 @@ COMMANDS = (
 SEVERAL = ("lists", "import_results")
 """Modules that are not called like the one command or group that they register."""
 
+Function = Callable[..., int | None]
+
+EXIT_STATUS = {
+    0: "success: everything is scored",
+    1: "finished, but something is unscored; the reasons are printed",
+    2: "wrong arguments, configuration or data; no model was called",
+    3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
+}
+"""Exit statuses of commands that ask models."""
+
+SCORING, DECIDING, LOOKING, MAKING = (
+    "Score texts",
+    "From scores to decisions",
+    "Look and rate",
+    "Methods, models and files",
+)
+"""Headings of the list of commands, in the order in which they are shown."""
+
+
+class _PlainSwitches:
+    """Shows switches without the type `<bool>`, typer's own ones too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, with nothing in the place of a switch's value."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainSwitches, TyperCommand):
+    """A command; it differs from typer's in its help alone."""
+
+
+class Commands(_PlainSwitches, TyperGroup):
+    """Draws help in panels, and prints usage errors as plain lines.
+
+    No frame folds what scripts read.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        """Make the group; typer formats errors as it formats the help of the outermost group."""
+        super().__init__(**{**attributes, "rich_markup_mode": None})
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help in panels."""
+        # set only while the help is drawn: with it on, typer would also draw usage errors in a
+        # frame, which breaks lines that scripts read
+        self.rich_markup_mode = "rich"
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.rich_markup_mode = None
+
+
+def new_app(name: str, text: str) -> typer.Typer:
+    """Return an empty application, or one for a group of commands."""
+    return typer.Typer(
+        name=name,
+        help=text,
+        cls=Commands,
+        no_args_is_help=True,
+        # our own handler turns errors into a message and a status; typer's would print locals,
+        # which may hold keys
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+_app = new_app("textassay", "Judge generated text with teams of small agents.")
+_groups: dict[str, typer.Typer] = {}
+
+
+def group(name: str, text: str, *, panel: str) -> None:
+    """Make a group of commands, such as `cache`, once."""
+    _groups[name] = new_app(name, text)
+    _app.add_typer(_groups[name], name=name, rich_help_panel=panel)
+
+
+def command(
+    name: str,
+    *,
+    panel: str | None = None,
+    group: str | None = None,
+    examples: Sequence[str] = (),
+    asks_models: bool = False,
+) -> Callable[[Function], Function]:
+    """Register a function as a command.
+
+    Its parameters are the flags (see `flags`), the docstring's first paragraph is the help, and
+    what it returns is the exit status; errors become a message and a status (see `exits`).
+
+    Args:
+        name: What users type.
+        panel: Heading of the list of commands under which it stands.
+        group: Group that it belongs to, made by `group` before.
+        examples: Command lines that the help shows.
+        asks_models: Whether the help lists the exit statuses of a run.
+    """
+    home = _app if group is None else _groups[group]
+
+    def register(function: Function) -> Function:
+        spread = expanded(function)
+
+        @wraps(spread)
+        def run(**flags: Any) -> None:
+            # the one place through which every command returns, so no command can leave with a
+            # traceback or a status of its own making
+            with own_messages(), exits():
+                raise typer.Exit(spread(**flags) or 0)
+
+        home.command(
+            name,
+            cls=Command,
+            # the docstring is the help: help text and documentation of a command cannot differ
+            help=escaped(function.__doc__ or ""),
+            epilog=escaped(_epilog(examples, asks_models)),
+            rich_help_panel=panel,
+        )(run)
+        return function
+
+    return register
+
+
+def escaped(text: str) -> str:
+    """Return text whose brackets stay what they are in rich's markup."""
+    return text.replace("[", r"\[")
+
+
+def _epilog(examples: Sequence[str], asks_models: bool) -> str:
+    parts = ["Examples:\n" + "\n".join(f"  {line}" for line in examples)] if examples else []
+    if asks_models:
+        parts.append(statuses())
+    return "\n\n".join(parts)
+
+
+def statuses() -> str:
+    """Return the exit statuses, one a line."""
+    return "Exit status:\n" + "\n".join(f"  {code}  {text}" for code, text in EXIT_STATUS.items())
+
 
 def _version(requested: bool) -> None:
     if requested:
@@ -55,7 +200,7 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@registry.app.callback(epilog=escaped(statuses()))
+@_app.callback(epilog=escaped(statuses()))
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -69,7 +214,7 @@ def __getattr__(name: str) -> Any:
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     register(COMMANDS)
-    return registry.app
+    return _app
 
 
 def register(commands: Sequence[str]) -> None:
@@ -92,4 +237,4 @@ def needed(arguments: Sequence[str]) -> tuple[str, ...]:
 def main() -> None:
     """Run the command line."""
     register(needed(sys.argv[1:]))
-    registry.app()
+    _app()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.cli.console import say
-from textassay.cli.flags import given
+from textassay.cli.flags import CONFIG_KEYS, given
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.settings import EndpointSettings, Settings, settings_in, split_settings
 
@@ -301,6 +301,12 @@ def with_config(
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 
+def field_map(given: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the field map of the flags `config` and `field`; the file may have any key."""
+    fields: dict[str, str] | None = with_config(given, CONFIG_KEYS)[0].get("fields")
+    return fields
+
+
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
     """Return flags with models that are named like a `[models.NAME]` table as it describes them.
 
@@ -379,3 +385,21 @@ def merged(typed: Mapping[str, Any], configured: Mapping[str, Any]) -> dict[str,
     if isinstance(described, Mapping):
         flags["tools"] = tuple(described.get(name, name) for name in flags["tools"])
     return flags
+
+
+def allow_change(items: Iterable[str] | None) -> bool:
+    """Read `--set allow_change=true`, the one setting of the commands from scores to decisions."""
+    chosen = settings(items or ())
+    for name in chosen:
+        if name != "allow_change":
+            raise UnknownName("setting", name, ["allow_change"])
+    value = chosen.get("allow_change", False)
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"--set allow_change must be true or false, not {value!r}")
+    return value
+
+
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that is none."""
+    if not 0 < confidence < 1:
+        raise ConfigurationError(f"--confidence must be between 0 and 1, not {confidence!r}")

@@ -1,4 +1,4 @@
-"""Where the command line writes: results to standard output, messages to standard error.
+"""Where the command line writes: results to standard output, messages and logs to standard error.
 
 Neither is ever steered. rich is imported when something is printed with it, since a run asks its
 first question before that.
@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,9 @@ from textassay.display import printable, to_json, to_terminal
 from textassay.table import Note, Table, stacked
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-    from rich.table import Table as RichTable
+    from rich.console import Console
+
+    from textassay.evaluation.progress import Progress
 
 PIPE_WIDTH = 10_000
 """Columns of a line that no terminal shows: nothing is cut or folded there."""
@@ -110,27 +111,6 @@ def print_tables(
                 say(note.text)
 
 
-def plain_table(*columns: str, left: int = 1) -> RichTable:
-    """Return an empty table without lines for words, which may be folded; not for results.
-
-    The first `left` columns hold words, the others numbers; without a heading in any of them the
-    table has none.
-    """
-    from rich.table import Table as RichTable
-
-    table = RichTable(box=None, pad_edge=False, show_header=any(columns))
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="left" if at < left else "right", overflow="fold")
-    return table
-
-
-def indented(inner: RenderableType) -> RenderableType:
-    """Return something moved to the right, and no wider than it is."""
-    from rich.padding import Padding
-
-    return Padding(inner, (0, 0, 0, 2), expand=False)
-
-
 class _Said(logging.Handler):
     """Writes warnings of one logger as messages."""
 
@@ -151,3 +131,60 @@ def logged_warnings(*loggers: str) -> Iterator[None]:
     finally:
         for logger in named:
             logger.removeHandler(handler)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return time, level, logger, message and, if there is one, the error."""
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            entry["error"] = {
+                "type": type(record.exc_info[1]).__name__,
+                "message": str(record.exc_info[1]),
+            }
+        return json.dumps(entry)
+
+
+class JsonHandler(logging.Handler):
+    """Writes records to standard error while messages are JSON."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        if Messages.as_json:
+            print(self.format(record), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def log_as_json() -> None:
+    """Write what the package logs, from the level INFO up, as JSON."""
+    Messages.as_json = True
+    logger = logging.getLogger("textassay")
+    # called once per command, and several commands may run in one process
+    if not any(isinstance(handler, JsonHandler) for handler in logger.handlers):
+        logger.addHandler(JsonHandler())
+        logger.setLevel(logging.INFO)
+
+
+def progress_line(now: Progress) -> str:
+    """Return the state of a run with all its counters."""
+    counters = {
+        "done": now.done,
+        "total": now.total,
+        "seconds": round(now.seconds, 3),
+        "outcomes": now.outcomes,
+        "usage": now.usage.model_dump(),
+        "failures": now.failures,
+        "limiters": {name: asdict(state) for name, state in now.limiters.items()},
+    }
+    time = datetime.now(UTC).isoformat()
+    return json.dumps({"time": time, "level": "info", "message": "progress", **counters})

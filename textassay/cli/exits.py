@@ -30,6 +30,7 @@ UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
 _FLAGS = {
     "options": "--set",
     "fields": "--field",
+    "models": "--model",
     "margin": "--fail-above",
     "count": "--next",
 }
@@ -114,7 +115,7 @@ def _flag(place: tuple[int | str, ...]) -> str:
     name = str(place[0])
     if name == "endpoints":
         return place_of(place)
-    return f"--set {name}: " if name in SETTABLE else f"--{name.replace('_', '-')}: "
+    return f"{_typed(name).removesuffix('=')}: "
 
 
 def _reason(problem: Any) -> str:

@@ -1,4 +1,4 @@
-"""The flags that commands share, and groups of them, such as those generated from `Settings`.
+"""The flags that commands share, and groups of them, most made from `RunRequest` and `Settings`.
 
 A command takes a group in one parameter, `Annotated[Given, RUNTIME]`, and gets a dictionary of the
 flags that were given. Its other flags are ordinary typer parameters. Nothing heavy is imported
@@ -16,11 +16,34 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
+from pydantic import BaseModel
 
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.settings import FLAGGED, Settings, flag_of
 
 Given = dict[str, Any]
 """The flags of a group that were given, by the names of their parameters."""
+
+
+def option_of(model: type[BaseModel], name: str) -> Any:
+    """Return the option of a field that carries a `Flag`; its help is that of the field."""
+    field, flag = model.model_fields[name], flag_of(model, name)
+    if flag is None:
+        raise KeyError(f"{model.__name__}.{name} has no flag")
+    plain = field.is_required() or not field.default or isinstance(field.default, tuple)
+    shown = "" if plain else f" (default: {field.default})"
+    return typer.Option(
+        f"--{(flag.name or name).replace('_', '-')}",
+        *([flag.short] if flag.short else []),
+        metavar=flag.metavar or None,
+        help=_first_sentence(field.description or "").removesuffix(".") + shown + ".",
+        rich_help_panel=flag.panel,
+    )
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
+
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
@@ -37,26 +60,63 @@ RatedData = Annotated[
     typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-MethodName = Annotated[
-    str | None,
-    typer.Option(
-        "--method",
-        metavar="METHOD",
-        help="Method, such as g-eval, or the folder of a fitted evaluator.",
+MethodName = Annotated[str | None, option_of(RunRequest, "method")]
+Models = Annotated[list[str] | None, option_of(RunRequest, "models")]
+Out = Annotated[Path | None, option_of(RunRequest, "out")]
+ScoresOrMetrics = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCORES",
+        help="Run folder, JSON Lines with id, aspect, value, or a data set with metrics.",
     ),
 ]
-Models = Annotated[
+Rated = Annotated[Path, typer.Argument(metavar="DATA", help="Examples with human ratings.")]
+AspectMap = Annotated[
     list[str] | None,
     typer.Option(
-        "--model",
-        "-m",
-        metavar="[ROLE=]MODEL",
-        help="Model to ask. Repeat it as ROLE=MODEL to use different models in different roles.",
+        metavar="SCORE=HUMAN", help="Compare this score with that human rating; may repeat."
     ),
 ]
-Out = Annotated[
+ScaleOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scale",
+        metavar="ASPECT=LOW,HIGH",
+        help="Scale of the human ratings, if it is not the judge's; may repeat.",
+    ),
+]
+Confidence = Annotated[
+    float, typer.Option(metavar="C", help="Confidence of the intervals, such as 0.95.")
+]
+AllowChange = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="allow_change=true",
+        help="Accept scores with another signature, if you know that it does not matter.",
+    ),
+]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Labels = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help=(
+            "How the rated rows were picked: random, chosen (by hand; no interval is promised), "
+            "or the file of a label plan."
+        ),
+    ),
+]
+Human = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="DIR", help="Folder to create for the result."),
+    typer.Option(metavar="DATA", help="Texts and human ratings (default: the data of the run)."),
+]
+ToTable = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="File to write, .toml or .json.")
+]
+Writers = Annotated[
+    list[str],
+    typer.Option("--model", "-m", metavar="[ROLE=]MODEL", help="Model to ask; may repeat."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
@@ -137,32 +197,32 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-def setting(name: str) -> Any:
-    """Return the annotated type of a setting's flag.
+def flags_of(model: type[BaseModel], *names: str) -> Group:
+    """Return the flags of fields.
 
-    Its name, type, default and help are the setting's.
+    Names, types, defaults and help come from the model, so that they are said once.
     """
-    field, flag = Settings.model_fields[name], flag_of(name)
-    if flag is None:
-        raise KeyError(f"the setting {name!r} has no flag")
-    # type, default and help come from `Settings`, so a new setting gets its flag without a second
-    # description that could differ
-    kind = _word(field.annotation)
-    shown = "" if field.default in (None, False, {}) else f" (default: {field.default})"
-    option = typer.Option(
-        f"--{name.replace('_', '-')}",
-        *([flag.short] if flag.short else []),
-        metavar=flag.metavar or None,
-        help=_first_sentence(field.description or "").removesuffix(".") + shown + ".",
-        rich_help_panel=flag.panel,
-    )
-    if get_origin(field.annotation) is dict:
-        return Annotated[list[str] | None, option]
-    return Annotated[kind if kind is bool else kind | None, option]
+    flags: dict[str, Any] = {}
+    for name in names:
+        annotation = model.model_fields[name].annotation
+        kind = list[str] if _is_list(annotation) else _word(annotation)
+        flag = flag_of(model, name)
+        flags[flag.name or name if flag else name] = Annotated[
+            kind if kind is bool else kind | None, option_of(model, name)
+        ]
+    return Group(**flags)
 
 
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
+def _is_list(annotation: Any) -> bool:
+    """Return whether a flag may repeat: what it holds is a mapping, or names one by one."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        return any(map(_is_list, arguments))
+    return origin is dict or (origin is tuple and str in _leaves(arguments[0]))
+
+
+def _leaves(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) or (annotation,)
 
 
 def _word(annotation: Any) -> Any:
@@ -184,7 +244,7 @@ def _option(panel: str | None, text: str, *names: str, metavar: str | None = Non
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
 
 
-RUNTIME = Group(**{name: setting(name) for name in FLAGGED})
+RUNTIME = flags_of(Settings, *FLAGGED)
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = Group(
@@ -236,67 +296,20 @@ CONFIG = Group(
     ],
 )
 
-FIELDS = Group(
-    field=Annotated[
-        list[str] | None,
-        _option(
-            "Data",
-            "Column of the data and the field that it stands for, such as text=output or "
-            "coh=human.coherence; may repeat.",
-            metavar="THEIRS=OURS",
-        ),
-    ],
-)
+FIELDS = flags_of(RunRequest, "fields")
 """The field map."""
 
-READING = FIELDS | Group(
-    limit=Annotated[int | None, _option("Data", "Read only the first N examples.", metavar="N")],
-    pair=Annotated[
-        Literal["system"] | None,
-        _option("Data", "Compare the systems of each group in pairs (for --method pairwise)."),
-    ],
-)
-"""How data are read."""
+MAPPED = CONFIG | FIELDS
+"""How data are read by what scores nothing."""
+ALLOWING = Group(set=AllowChange)
+"""The one setting of commands that compare signatures."""
 
-UNIT = Group(
-    unit=Annotated[
-        Literal["conversation", "turn", "call"] | None,
-        _option("Data", "Part of a conversation that is judged, with its history."),
-    ],
-)
+READING = FIELDS | flags_of(RunRequest, "limit", "pair")
+"""How data are read."""
+UNIT = flags_of(RunRequest, "unit")
 """What of a conversation is an example."""
 
-JUDGING = Group(
-    task=Annotated[
-        str | None,
-        _option(
-            "Judging",
-            "Task that defines the aspects: summarization, dialogue, data-to-text, translation, "
-            "general, or a TOML file.",
-            "--task",
-            "-t",
-            metavar="TASK",
-        ),
-    ],
-    aspects=Annotated[
-        list[str] | None,
-        _option(
-            "Judging",
-            "Aspects to judge (default: all of the task); may repeat.",
-            "--aspects",
-            "-a",
-            metavar="A,B",
-        ),
-    ],
-    tools=Annotated[
-        list[str] | None,
-        _option(
-            "Judging",
-            "Metrics that assist the judge, such as rouge,nli; may repeat.",
-            metavar="A,B",
-        ),
-    ],
-)
+JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
 
 SAMPLING = Group(
@@ -306,17 +319,7 @@ SAMPLING = Group(
 )
 """How answers are drawn."""
 
-SHARDING = Group(
-    shard=Annotated[
-        str | None,
-        _option(
-            "Scale",
-            "Judge only the I-th of N parts of the data, counted from 1; `textassay merge` "
-            "combines the parts into one run.",
-            metavar="I/N",
-        ),
-    ],
-)
+SHARDING = flags_of(RunRequest, "shard")
 """Which part of the data is judged."""
 
 WORKERS = Group(
@@ -348,3 +351,25 @@ WORKERS = Group(
     ],
 )
 """What judges the data, if not this process."""
+
+SCORE = (
+    CONFIG
+    | SET
+    | DRY_RUN
+    | PROGRESS
+    | LOG
+    | JUDGING
+    | SAMPLING
+    | READING
+    | UNIT
+    | SHARDING
+    | WORKERS
+    | RUNTIME
+)
+"""How texts are scored: the flags of `score` that are no arguments of its own."""
+CONFIG_KEYS = (
+    *("data", "method", "model", "out", "calibration", "escalate"),
+    *SCORE.flags,
+    "fields",
+)
+"""Keys that a file of `--config` may have: one file serves a run and what is made of it."""

@@ -1,4 +1,4 @@
-"""Shared by the commands that have a model write a file for people to edit."""
+"""New files: those that a model writes for people to edit, and errors of writing any."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from textassay.cli.exits import Stopped
-from textassay.evaluation.opening import open_models, open_store
-from textassay.methods.library.toml import SUFFIXES
-from textassay.runtime.connected import with_store
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ModelError, StorageError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -26,6 +23,8 @@ def check_new_file(path: Path, kind: str) -> None:
         ConfigurationError: It is there already, has no folder, or ends in neither `.toml` nor
             `.json`.
     """
+    from textassay.methods.library.toml import SUFFIXES
+
     if path.suffix not in SUFFIXES:
         raise ConfigurationError(
             f"a {kind} is saved as {' or '.join(SUFFIXES)}, not as {str(path)!r}"
@@ -46,6 +45,9 @@ async def opened_models(
     Raises:
         Stopped: A model could not be asked or gave nothing usable; see its cause.
     """
+    from textassay.evaluation.opening import open_models, open_store
+    from textassay.runtime.connected import with_store
+
     async with AsyncExitStack() as stack:
         connected = await open_models(models, settings, stack)
         store = await open_store(settings, None, stack)

@@ -9,16 +9,21 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from textassay.cli.json_log import progress_line
+from textassay.cli.console import progress_line
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import line, speed
+from textassay.evaluation.progress_text import effort, line, problems, speed
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
 
 Style = Literal["auto", "plain", "none", "json"]
 STYLES: tuple[Style, ...] = ("auto", "plain", "none")
 """Styles of `--progress`; `--log json` is the other one."""
 PLAIN_SECONDS = 10.0
+REDRAW_SECONDS = 0.25
+BAR_WIDTH = 24
 
 
 @asynccontextmanager
@@ -39,8 +44,6 @@ async def show_progress(
     live = style == "auto" and sys.stderr.isatty()
     render = progress_line if style == "json" else _counted if dry else line
     if live:
-        from textassay.cli.live_progress import redraw
-
         drawing = redraw(progress, _counted if dry else None)
     else:
         drawing = _print_lines(progress, render)
@@ -65,3 +68,48 @@ async def _print_lines(progress: Callable[[], Progress], render: Callable[[Progr
 
 def _counted(now: Progress) -> str:
     return " | ".join(["dry run", *speed(now)])
+
+
+async def redraw(
+    progress: Callable[[], Progress], told: Callable[[Progress], str] | None = None
+) -> None:
+    """Draw the state of a run again and again, until it is canceled.
+
+    Args:
+        progress: Returns the state of the run.
+        told: Returns a line that is shown in place of the bar.
+    """
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    def drawn() -> RenderableType:
+        return _drawn(progress()) if told is None else Text(told(progress()))
+
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=False) as display:
+        try:
+            while True:
+                display.update(drawn(), refresh=True)
+                await asyncio.sleep(REDRAW_SECONDS)
+        finally:
+            display.update(drawn(), refresh=True)
+
+
+def _drawn(now: Progress) -> Group:
+    """Draw a bar with how far the run is, and below it what it costs and what goes wrong."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    bar = Table.grid(padding=(0, 1))
+    share = f"{now.done / now.total:4.0%} " if now.total else ""
+    bar.add_row(
+        ProgressBar(total=now.total, completed=now.done, width=BAR_WIDTH),
+        Text(share + " | ".join(speed(now)), no_wrap=True, overflow="ellipsis"),
+    )
+    wrong = problems(now)
+    below = Text(" | ".join(effort(now)), style="dim", no_wrap=True, overflow="ellipsis")
+    if wrong:
+        below.append(" | " + " | ".join(wrong), style="not dim yellow")
+    return Group(bar, below)

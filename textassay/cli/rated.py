@@ -1,22 +1,28 @@
-"""The examples that a command holds scores against.
+"""Scores, and the examples that a command holds them against.
 
 DATA, or those of the run, with its field map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
-from textassay.cli.commands.score import score_keys
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.request import RunRequest
+from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
+
+if TYPE_CHECKING:
+    from textassay.calibration.columns import Columns, People
+
+CHOSEN, RANDOM = "chosen", "random"
+"""How the rated rows were picked; any other word is the file of a label plan."""
 
 
 def rated_examples(
@@ -34,24 +40,23 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    # the config file of the run may be given here too, so all of its keys are allowed
-    fields = arguments.with_config(given, score_keys())[0].get("fields")
-    spec = _spec(scores)
+    fields = arguments.field_map(given)
+    run = _request(scores)
     if data is None:
-        if spec is None or spec.data is None:
+        if run is None or run.data is None:
             raise ConfigurationError(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
-        data = Path(spec.data)
+        data = Path(run.data)
     # the run's map is meant for the run's file; another file may have other columns
-    if spec is None or not _same(data, spec):
+    if run is None or not _same(data, run):
         return Examples(data, fields=fields or None, needs_output=needs_output)
     return Examples(
         data,
-        fields=(spec.fields if fields is None else fields) or None,
+        fields=(run.fields if fields is None else fields) or None,
         needs_output=needs_output,
-        unit=spec.unit,
-        conversation_chars=spec.conversation_chars,
+        unit=run.unit,
+        conversation_chars=run.conversation_chars,
     )
 
 
@@ -69,15 +74,55 @@ def compared_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    examples, spec = rated_examples(scores, data, given), _spec(scores)
-    if pair is None and (spec is None or spec.pair is None):
+    examples, run = rated_examples(scores, data, given), _request(scores)
+    if pair is None and (run is None or run.pair is None):
         return examples
     return Paired(examples)
 
 
-def _spec(scores: Path) -> RunSpec | None:
+def _request(scores: Path) -> RunRequest | None:
     return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
 
 
-def _same(data: Path, spec: RunSpec) -> bool:
-    return spec.data is not None and data.absolute() == Path(spec.data).absolute()
+def _same(data: Path, run: RunRequest) -> bool:
+    return run.data is not None and data.absolute() == Path(run.data).absolute()
+
+
+def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
+    """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
+    if data is None and not given:
+        return None
+    return rated_examples(run, data, given)
+
+
+def read_people(scores: Path, data: Path | None, given: Mapping[str, Any]) -> People:
+    """Read the human ratings that scores are held against, see `rated_examples`."""
+    from textassay.calibration.columns import People
+
+    return People(rated_examples(scores, data, given, needs_output=False))
+
+
+def read_columns(
+    scores: Path, people: People, aspect_map: Sequence[str], labels: str = RANDOM
+) -> list[Columns]:
+    """Read scores, and join them with the ratings."""
+    from textassay.calibration.columns import join_columns, read_judged, read_plan
+
+    # a misspelled word fails as a missing file
+    plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
+    return join_columns(read_judged(scores), people, aspect_map, plan=plan)
+
+
+def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
+    """Return digests of the sources that have ratings."""
+    from textassay.calibration.calibration import source_digest
+
+    group = dict(zip(people.ids, people.groups, strict=True))
+    sources = set()
+    for table in tables:
+        for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
+            if rated:
+                # digests let `estimate` recognize sources that the calibration has seen, without
+                # their texts
+                sources.add(source_digest(group[id_] or f"row {id_}"))
+    return frozenset(sources)

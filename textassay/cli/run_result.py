@@ -10,9 +10,9 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from textassay.cli.console import plain_table, results
+from textassay.cli.console import results
 from textassay.cli.exits import UNSCORED
-from textassay.display import printable, to_terminal
+from textassay.display import plain_table, printable, to_terminal
 from textassay.evaluation.run import Run
 from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage

@@ -6,7 +6,7 @@ from textassay.cli.console import logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed
 from textassay.cli.progress import show_progress
 from textassay.cli.run_result import print_result
-from textassay.cli.score import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
+from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
 from textassay.evaluation.default_tools import with_default_tools
 from textassay.runtime.errors import ConfigurationError
 from textassay.workers.protocol import Opened
@@ -20,26 +20,27 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
-    if order.out is None:
+    request, out = order.request, order.request.out
+    if out is None:
         raise ConfigurationError(f"--{workers.flag} needs --out")
-    spec, by_default = with_default_tools(order.spec, None, order.out if order.resume else None)
+    request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
         say(typed(by_default.notice))
     followed = Followed()
     with (
         settings_named(),
-        stops_of_a_run(order.out, lambda: followed.is_begun),
+        stops_of_a_run(out, lambda: followed.is_begun),
         logged_warnings(*SHOWN_WARNINGS),
     ):
         async with show_progress(lambda: followed.progress, order.progress):
             run = await run_with_workers(
-                order.spec.data,
-                spec,
-                order.settings,
-                order.out,
+                request.data,
+                request,
+                request.settings,
+                out,
                 workers,
-                resume=order.resume,
-                adjusting=calibrating(order.spec.calibration),
+                resume=request.resume,
+                adjusting=calibrating(request.calibration),
                 followed=followed,
                 notify=lambda line: say(typed(line)),
                 begun=_say_notices,

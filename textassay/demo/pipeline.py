@@ -6,15 +6,14 @@ Every step is what a command of `textassay` does, and leaves what that command l
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from textassay.demo import data_file
 from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
-from textassay.evaluation.api import finish
-from textassay.evaluation.request import EvaluationRequest, open_requested_session
+from textassay.evaluation.api import finish, open_evaluation
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session
 from textassay.fitting.fit_from_scores import fit_recorded
@@ -77,14 +76,14 @@ class Pipeline:
 
     async def _score(self, task: str, recipe: Recipe) -> Run:
         """Do what `textassay score` does, or `textassay tools score` for what asks no model."""
-        request = EvaluationRequest(
-            method=recipe.method, options=recipe.options, tools=recipe.tools
-        )
+        arguments: dict[str, Any] = {
+            "method": recipe.method, "options": recipe.options, "tools": recipe.tools
+        }  # fmt: skip
         if recipe.method != BASELINES.method:  # tools ask no model
-            request = replace(request, task=task, model=self._model)
+            arguments |= {"task": task, "model": self._model}
         if recipe is NODES:
-            request = replace(request, aspects=_with_a_tree(task))
-        return await self._session((task, recipe.name), self._layout.data(task), request)
+            arguments["aspects"] = _with_a_tree(task)
+        return await self._session((task, recipe.name), self._layout.data(task), arguments)
 
     def _fit(self, task: str) -> None:
         """Do what `textassay fit --scores` does, over the ratings of every criterion."""
@@ -99,25 +98,28 @@ class Pipeline:
     async def _apply(self, task: str) -> Run:
         """Score the held-out sources, as `textassay score --method FOLDER` does."""
         evaluator = str(self._layout.evaluator(task))
-        request = EvaluationRequest(method=evaluator, options={"scores": (self._nodes(task),)})
-        return await self._session((task, FITTED), self._layout.data(task, held_out=True), request)
+        arguments = {"method": evaluator, "options": {"scores": (self._nodes(task),)}}
+        return await self._session(
+            (task, FITTED), self._layout.data(task, held_out=True), arguments
+        )
 
     def _nodes(self, task: str) -> str:
         return f"{NODES.method}={self._layout.run(task, NODES.name)}"
 
     async def _session(
-        self, place: tuple[str, str], data: Path, evaluation: EvaluationRequest
+        self, place: tuple[str, str], data: Path, arguments: Mapping[str, Any]
     ) -> Run:
         """Run or resume one session to its end; all sessions share one cache of answers."""
         folder = self._layout.run(*place)
-        request = replace(
-            evaluation,
+        opened = open_evaluation(
+            data,
+            **arguments,
             out=folder,
             # a finished run is resumed as well: it asks nothing, and its scores are read back
             resume=(folder / "manifest.json").exists(),
             settings=Settings(cache=self._layout.answers),
         )
-        async with open_requested_session(data, request) as session, self._watch(*place, session):
+        async with opened as session, self._watch(*place, session):
             return await finish(session)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
@@ -12,18 +13,17 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, asynccontextmanager
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from textassay.evaluation.request import (
-    EvaluationRequest,
-    MethodChoice,
-    ModelsByRole,
-    open_requested_session,
-)
+from textassay.evaluation.graph_method import GraphMethod
+from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
-from textassay.evaluation.session import Session
+from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.watching import Watch, watched
+from textassay.methods.method import Method
+from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import (
     CapabilityError,
@@ -31,15 +31,24 @@ from textassay.runtime.errors import (
     FatalModelError,
     StorageError,
     TextassayError,
+    as_python,
 )
+from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
+from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ModelsByRole = str | Model | Mapping[str, str | Model]
+MethodChoice = str | PathLike[str] | Method | Graph
+OF_THE_RUN = frozenset({"cache", "no_cache"})
+"""Settings that the run applies itself, even if the caller opened the model."""
+
+_log = logging.getLogger(__name__)
 
 
 @strict_keywords
@@ -98,23 +107,10 @@ async def evaluate(
         BudgetReached: The cost limit is reached; the run folder can be resumed.
         StorageError: Scores or answers cannot be written; the run folder can be resumed.
     """
-    request = EvaluationRequest(
-        method=method,
-        model=model,
-        task=task,
-        aspects=aspects,
-        out=out,
-        resume=resume,
-        options=options,
-        settings=settings,
-        fields=fields,
-        unit=unit,
-        conversation_chars=conversation_chars,
-        limit=limit,
-        tools=tools,
-    )
+    arguments = {**locals()}
+    del arguments["progress"]
     async with (
-        open_requested_session(examples, request) as session,
+        open_evaluation(**arguments) as session,
         watched(lambda: session.engine.progress, progress),
     ):
         return await finish(session)
@@ -191,28 +187,137 @@ async def stream(
     Raises:
         TextassayError: As `evaluate`.
     """
-    request = EvaluationRequest(
-        method=method,
-        model=model,
-        task=task,
-        aspects=aspects,
-        out=out,
-        resume=resume,
-        options=options,
-        settings=settings,
-        fields=fields,
-        unit=unit,
-        conversation_chars=conversation_chars,
-        limit=limit,
-        tools=tools,
-    )
+    arguments = {**locals()}
     async with (
-        open_requested_session(examples, request) as session,
+        open_evaluation(**arguments) as session,
         writing_summary(session),
         aclosing(session.engine.scores()) as scores,
     ):
         async for score in scores:
             yield score
+
+
+@asynccontextmanager
+async def open_evaluation(
+    examples: Any,
+    *,
+    method: MethodChoice,
+    model: ModelsByRole | None = None,
+    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
+    out: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+    fields: Mapping[str, str] | None = None,
+    tools: str | Tool | Sequence[str | Tool] = (),
+    dry: bool = False,
+    **named: Any,
+) -> AsyncIterator[Session]:
+    """Open the session that the arguments of `evaluate` describe.
+
+    What was opened by the caller (a method, models, tools) goes beside the request, which holds
+    names.
+
+    Raises:
+        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
+    """
+    names, objects = _by_role(model)
+    chosen = aspects_of(aspects)
+    taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
+    built = None
+    if not isinstance(method, str | PathLike):
+        own = {"model": model, "options": options, "tools": taken}
+        built = _method_object(method, own, named.get("task"), chosen)
+    request = request_from(
+        method=fspath(method) if isinstance(method, str | PathLike) else built.name,  # type: ignore[union-attr]
+        aspects=chosen,
+        models=names,
+        options=dict(options or {}),
+        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in taken),
+        data=str(examples) if isinstance(examples, str | Path) else None,
+        fields=dict(fields or {}),
+        settings=settings or Settings(),
+        out=out,
+        **named,
+    )
+    if request.resume and request.out is None:
+        raise ConfigurationError("resume= continues the run in out=, which is not given")
+    # a model given by name still takes the settings
+    if objects and not set(names) - set(objects):
+        check_settings(request.settings, objects)
+    async with open_session(
+        examples, request, method=built, models=objects, tools=taken, dry=dry
+    ) as session:
+        if session.warning is not None and not dry:
+            _log.warning("%s", as_python(session.warning))
+        for notice in session.data.notices:
+            _log.warning("%s", notice)
+        if session.tools_by_default is not None:
+            _log.info("%s", as_python(session.tools_by_default.notice))
+        yield session
+
+
+def aspects_of(
+    given: str | Aspect | Sequence[str | Aspect] | None,
+) -> tuple[str | Aspect, ...] | None:
+    """Return aspects as a tuple; one alone is one aspect, `None` is all of the task."""
+    if given is None:
+        return None
+    return (given,) if isinstance(given, str | Aspect) else tuple(given)
+
+
+def _method_object(
+    method: Any,
+    own: Mapping[str, Any],
+    task: str | None,
+    aspects: tuple[str | Aspect, ...] | None,
+) -> Method:
+    """Return a method that was given as an object; refuse what it would not heed.
+
+    Raises:
+        ConfigurationError: It is no method, or comes with something that only a name goes with.
+    """
+    # a graph judges the aspects of a task like a named method; a method object brings its own
+    if not isinstance(method, Graph):
+        own = {**own, "task": task, "aspects": aspects}
+    for name, value in own.items():
+        if value:
+            raise ConfigurationError(
+                f"{name}= can only be given with the name of a method; {method!r} was built with "
+                "its own"
+            )
+    if isinstance(method, Graph):
+        return GraphMethod.of(method, task, aspects)
+    if not isinstance(method, Method):
+        raise ConfigurationError(
+            "method= must be an evaluator folder, a name, a method object or a graph, not "
+            f"{method!r}"
+        )
+    return method
+
+
+def check_settings(settings: Settings | None, models: Mapping[str, Model]) -> None:
+    """Refuse settings of models that were opened before.
+
+    Raises:
+        ConfigurationError: A setting would be ignored.
+    """
+    set_here = (settings or Settings()).model_fields_set - OF_THE_RUN
+    if not any(isinstance(model, ConnectedModel) for model in models.values()):
+        set_here -= {"concurrency"}  # a bare model has no limiter of its own
+    if set_here:
+        listed = ", ".join(f"{name}=..." for name in sorted(set_here))
+        raise ConfigurationError(
+            f"settings= has no effect on a model that is connected already; give {listed} to "
+            "textassay.connect(...), or the model by its name"
+        )
+
+
+def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Model]]:
+    if model is None:
+        return {}, {}
+    by_role = model if isinstance(model, Mapping) else {"": model}
+    names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
+    return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
 
 
 async def finish(session: Session) -> Run:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.request import RunRequest
+from textassay.evaluation.spec import spec_of
 from textassay.methods.by_name import default_tools
 from textassay.runtime.errors import parameter
 from textassay.runtime.storage.run_files import read_manifest
@@ -41,25 +42,25 @@ class ToolsByDefault(NamedTuple):
 
 
 def with_default_tools(
-    spec: RunSpec, given: Sequence[str | Tool] | None, earlier: Path | None
-) -> tuple[RunSpec, ToolsByDefault | None]:
-    """Return the spec with the tools that the run takes, and those of them that are new defaults.
+    request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
+) -> tuple[RunRequest, ToolsByDefault | None]:
+    """Return the request with the tools that it takes, and those of them that are new defaults.
 
     Args:
-        spec: The request.
-        given: Tools in place of those that the spec names.
+        request: The request.
+        given: Tools in place of those that the request names.
         earlier: Folder of the run that is resumed, which keeps the tools it was begun with.
 
     Raises:
         UnknownName: There is no such method.
         RunFolderError: The folder holds no run.
     """
-    if spec.tools or given:
-        return spec, None
-    taken, left_out = default_tools(spec.method)
+    if request.tools or given:
+        return request, None
+    taken, left_out = default_tools(request.method)
     if not taken:
-        return spec, None
+        return request, None
     if earlier is not None:
         before = spec_of(read_manifest(earlier)).tools
-        return spec.model_copy(update={"tools": before or taken}), None
-    return spec.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)
+        return request.model_copy(update={"tools": before or taken}), None
+    return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)

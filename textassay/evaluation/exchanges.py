@@ -16,9 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment
@@ -108,7 +109,11 @@ class RecordedIdentity:
 
 
 def exchanges_of_run(
-    folder: Path, ids: Collection[str] | None = None, *, data: Any = None
+    folder: Path,
+    ids: Collection[str] | None = None,
+    *,
+    data: Any = None,
+    fields: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     """Return what was asked and answered in a run, example by example, in the order of the data.
 
@@ -118,6 +123,7 @@ def exchanges_of_run(
         folder: The run folder.
         ids: Examples to read back; `None` for all.
         data: The examples, if they are no longer where the run found them.
+        fields: Their field map, if it is not that of the run.
 
     Raises:
         RunFolderError: There is no run.
@@ -125,8 +131,8 @@ def exchanges_of_run(
         ConfigurationError: The run's data or method cannot be found.
     """
     manifest = read_manifest(folder)
-    spec = spec_of(manifest)
-    source = spec.data if data is None else data
+    request = spec_of(manifest)
+    source = request.data if data is None else data
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
     models: dict[str, Model] = {
@@ -134,33 +140,32 @@ def exchanges_of_run(
     }
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
-    return _walked(source, spec, models, settings, ids)
+    own = {"settings": settings, "fields": request.fields if fields is None else fields}
+    return _walked(source, request.model_copy(update=own), models, ids)
 
 
-def exchanges_ahead(
-    source: Any, spec: RunSpec, settings: Settings, count: int
-) -> AsyncGenerator[Exchange, None]:
-    """Return what would be asked for the first `count` examples of what is judged.
+def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
+    """Return what a run would ask for the first `count` examples that it judges.
 
     Raises:
         ConfigurationError: Something does not fit.
     """
-    return _walked(source, spec, {}, settings, None, count)
+    # nothing is written, so its folder may be there already, or not be named
+    return _walked(request.data, request.model_copy(update={"out": None}), {}, None, count)
 
 
 async def _walked(
     source: Any,
-    spec: RunSpec,
+    request: RunRequest,
     models: Mapping[str, Model],
-    settings: Settings,
     ids: Collection[str] | None,
     count: int | None = None,
 ) -> AsyncGenerator[Exchange, None]:
-    async with _recording(source, spec, models, settings) as (session, exchanges):
+    async with _recording(source, request, models) as (session, exchanges):
         left = None if ids is None else set(ids)
         examples = cast("Examples", session.examples)
         total = session.data.count
-        judged, _ = part_of(examples, total, limit=spec.limit, shard=spec.shard)
+        judged, _ = part_of(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):
             if left == set():
                 break
@@ -181,14 +186,13 @@ async def _walked(
 
 @asynccontextmanager
 async def _recording(
-    source: Any, spec: RunSpec, models: Mapping[str, Model], settings: Settings
+    source: Any, request: RunRequest, models: Mapping[str, Model]
 ) -> AsyncIterator[tuple[Session, list[Exchange]]]:
     exchanges: list[Exchange] = []
     async with open_session(
         source,
-        spec,
+        request,
         models=models,
-        settings=settings,
         dry=True,
         observe=lambda model: Recorder(model, exchanges),
     ) as session:

@@ -1,205 +1,105 @@
-"""What the Python API was asked for, checked and turned into a session."""
+"""The request for a run: of Python, the command line, config files, manifests and workers.
+
+Imports nothing heavy, since the command line makes flags of the fields for every help.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
 
-from textassay.evaluation.graph_method import GraphMethod
-from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
-from textassay.methods.method import Method
-from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
-from textassay.runtime.errors import ConfigurationError, as_python
-from textassay.runtime.graph.graph import Graph
+from textassay.runtime.described import DescribedMessage
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings
-from textassay.tools.tool import Tool
+from textassay.runtime.settings import DATA, JUDGING, SCALE, Flag, Settings
 
-ModelsByRole = str | Model | Mapping[str, str | Model]
-MethodChoice = str | PathLike[str] | Method | Graph
-OF_THE_RUN = frozenset({"cache", "no_cache"})
-"""Settings that the run applies itself, even if the caller opened the model."""
-
-_log = logging.getLogger(__name__)
+NOT_RECORDED = frozenset({"settings", "out", "resume"})
+"""Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,
+without secrets, as an entry of their own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationRequest:
-    """The arguments of `evaluate` beside the examples; it documents them."""
+def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """Take settings as they are: pydantic would run their validators once more."""
+    return given if isinstance(given, Settings) else validate(given)
 
-    method: MethodChoice
-    model: ModelsByRole | None = None
-    task: str | None = None
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None
-    out: str | Path | None = None
-    resume: bool = False
-    options: Mapping[str, Any] | None = None
-    settings: Settings | None = None
-    fields: Mapping[str, str] | None = None
-    unit: Unit | None = None
+
+class RunRequest(DescribedMessage):
+    """What is judged, how, and where the scores go, by names: enough to make the same run again."""
+
+    method: Annotated[str, Flag(metavar="METHOD")]
+    """Method, such as g-eval, or the folder of a fitted evaluator."""
+    task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
+    """Task that defines the aspects: summarization, dialogue, data-to-text, translation, general,
+    or a TOML file."""
+    aspects: Annotated[tuple[str | Aspect, ...] | None, Flag(JUDGING, "A,B", "-a")] = None
+    """Aspects to judge (default: all of the task); may repeat. They are names of the task's
+    aspects, or aspects of the caller's own."""
+    models: Annotated[dict[str, str], Flag(metavar="[ROLE=]MODEL", short="-m", name="model")] = {}
+    """Model to ask, or models by role: repeat it as ROLE=MODEL. The role `""` serves every role
+    that is not named."""
+    options: dict[str, Any] = {}
+    """Options of the method."""
+    tools: Annotated[tuple[str, ...], Flag(JUDGING, "A,B")] = ()
+    """Metrics that assist the judge, such as rouge,nli; may repeat."""
+    data: str | None = None
+    """Path of the data; `None` if they came from memory."""
+    fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
+    """Column of the data and the field that it stands for, such as text=output or
+    coh=human.coherence; may repeat."""
+    limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
+    """Read only the first N examples."""
+    unit: Annotated[Unit | None, Flag(DATA)] = None
+    """Part of a conversation that is judged, with its history."""
     conversation_chars: int | None = None
-    limit: int | None = None
-    tools: str | Tool | Sequence[str | Tool] = field(default=())
+    """Longest text of a conversation that is shown; `None` for the default."""
+    pair: Annotated[Literal["system"] | None, Flag(DATA)] = None
+    """Compare the systems of each group in pairs (for --method pairwise)."""
+    calibration: Annotated[str | None, Flag(metavar="DIR")] = None
+    """Apply this calibration to every score."""
+    shard: Annotated[str | None, Flag(SCALE, "I/N")] = None
+    """Judge only the I-th of N parts of the data, counted from 1; `textassay merge` combines the
+    parts into one run."""
+    stress: dict[str, Any] | None = None
+    """Request for stress tests, if the run judges edited copies of the data."""
+    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
+    """How models are asked."""
+    out: Annotated[Path | None, Flag(metavar="DIR", short="-o")] = None
+    """Folder to create for the result."""
+    resume: bool = False
+    """Whether to continue the run in `out`."""
 
-    def __post_init__(self) -> None:
-        if isinstance(self.method, PathLike):  # the folder of an evaluator
-            object.__setattr__(self, "method", fspath(self.method))
+    @field_validator("shard")
+    @classmethod
+    def _shard_is_one(cls, value: str | None) -> str | None:
+        from textassay.evaluation.shards import Shard
+
+        return None if value is None else str(Shard.parse(value))
 
     @property
-    def chosen_aspects(self) -> tuple[str | Aspect, ...] | None:
-        """The aspects as a tuple; one name alone is one aspect."""
-        return aspects_of(self.aspects)
-
-    @property
-    def chosen_tools(self) -> tuple[str | Tool, ...]:
-        """The tools as a tuple; one name alone is one tool."""
-        single = isinstance(self.tools, str | Tool)
-        return (self.tools,) if single else tuple(self.tools)  # type: ignore[arg-type, return-value]
+    def recorded(self) -> dict[str, Any]:
+        """What the manifest keeps: all that decides what a run yields."""
+        return self.model_dump(mode="json", exclude=set(NOT_RECORDED))
 
 
-def aspects_of(
-    given: str | Aspect | Sequence[str | Aspect] | None,
-) -> tuple[str | Aspect, ...] | None:
-    """Return aspects as a tuple; one alone is one aspect, `None` is all of the task."""
-    if given is None:
-        return None
-    return (given,) if isinstance(given, str | Aspect) else tuple(given)
-
-
-@asynccontextmanager
-async def open_requested_session(
-    examples: Any, request: EvaluationRequest, *, dry: bool = False
-) -> AsyncIterator[Session]:
-    """Open the session that a request describes.
-
-    Raises:
-        ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
-    """
-    method = _method_object(request)
-    names, objects = _by_role(request.model)
-    _check_effect(request, names, objects)
-    spec = spec_from(
-        method=request.method if method is None else method.name,
-        task=request.task,
-        aspects=request.chosen_aspects,
-        models=names,
-        options=dict(request.options or {}),
-        tools=tuple(tool if isinstance(tool, str) else tool.name for tool in request.chosen_tools),
-        data=str(examples) if isinstance(examples, str | Path) else None,
-        fields=dict(request.fields or {}),
-        unit=request.unit,
-        conversation_chars=request.conversation_chars,
-        limit=request.limit,
-    )
-    async with open_session(
-        examples,
-        spec,
-        method=method,
-        models=objects,
-        settings=request.settings or Settings(),
-        tools=request.chosen_tools,
-        out=None if request.out is None else Path(request.out),
-        resume=request.resume,
-        dry=dry,
-    ) as session:
-        if session.warning is not None and not dry:
-            _log.warning("%s", as_python(session.warning))
-        for notice in session.data.notices:
-            _log.warning("%s", notice)
-        if session.tools_by_default is not None:
-            _log.info("%s", as_python(session.tools_by_default.notice))
-        yield session
-
-
-def _method_object(request: EvaluationRequest) -> Method | None:
-    """Return the method if an object was given rather than a name; refuse what it would not heed.
-
-    Raises:
-        ConfigurationError: It is no method, or comes with something that only a name goes with.
-    """
-    method = request.method
-    if isinstance(method, str):
-        return None
-    own = ("model", "options", "tools")
-    # a graph judges the aspects of a task like a named method; a method object brings its own
-    for name in own if isinstance(method, Graph) else (*own, "task", "aspects"):
-        if getattr(request, name):
-            raise ConfigurationError(
-                f"{name}= can only be given with the name of a method; {method!r} was built with "
-                "its own"
-            )
-    if isinstance(method, Graph):
-        return GraphMethod.of(method, request.task, request.chosen_aspects)
-    if not isinstance(method, Method):
-        raise ConfigurationError(
-            "method= must be an evaluator folder, a name, a method object or a graph, not "
-            f"{method!r}"
-        )
-    return method
-
-
-def _check_effect(
-    request: EvaluationRequest, names: Mapping[str, str], objects: Mapping[str, Model]
-) -> None:
-    """Refuse what would have no effect.
-
-    Settings of models that were opened before, `resume` without `out`.
-
-    Raises:
-        ConfigurationError: An argument would be ignored.
-    """
-    if request.resume and request.out is None:
-        raise ConfigurationError("resume= continues the run in out=, which is not given")
-    # a model given by name still takes the settings
-    if objects and not set(names) - set(objects):
-        check_settings(request.settings, objects)
-
-
-def check_settings(settings: Settings | None, models: Mapping[str, Model]) -> None:
-    """Refuse settings of models that were opened before.
-
-    Raises:
-        ConfigurationError: A setting would be ignored.
-    """
-    set_here = (settings or Settings()).model_fields_set - OF_THE_RUN
-    if not any(isinstance(model, ConnectedModel) for model in models.values()):
-        set_here -= {"concurrency"}  # a bare model has no limiter of its own
-    if set_here:
-        listed = ", ".join(f"{name}=..." for name in sorted(set_here))
-        raise ConfigurationError(
-            f"settings= has no effect on a model that is connected already; give {listed} to "
-            "textassay.connect(...), or the model by its name"
-        )
-
-
-def spec_from(**fields: Any) -> RunSpec:
-    """Return a spec of what a caller gave.
+def request_from(**fields: Any) -> RunRequest:
+    """Return a request of what a caller in Python gave.
 
     Raises:
         ConfigurationError: A value is of the wrong kind.
     """
     try:
-        return RunSpec(**fields)
+        return RunRequest(**fields)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise ConfigurationError(
             f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})"
         ) from None
-
-
-def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Model]]:
-    if model is None:
-        return {}, {}
-    by_role = model if isinstance(model, Mapping) else {"": model}
-    names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
-    return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.roles import in_every_role
-from textassay.evaluation.spec import RunSpec
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
@@ -68,7 +68,7 @@ def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def settings_to_resume(
-    folder: Path, manifest: Mapping[str, Any], spec: RunSpec, given: Mapping[str, Any]
+    folder: Path, manifest: Mapping[str, Any], request: RunRequest, given: Mapping[str, Any]
 ) -> Settings:
     """Return the settings of a resumed run: those of the run, replaced by what is given now.
 
@@ -80,7 +80,7 @@ def settings_to_resume(
     Args:
         folder: The run folder.
         manifest: Its manifest.
-        spec: What the run does.
+        request: What the run does.
         given: Settings that were given for this session, by name.
 
     Raises:
@@ -91,7 +91,7 @@ def settings_to_resume(
     recorded = dict(_mapping(manifest["settings"]))
     roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
     given_roles = given.get("roles") or {}
-    for role, name in in_every_role(spec.models, {**roles, **given_roles}).items():
+    for role, name in in_every_role(request.models, {**roles, **given_roles}).items():
         if name.partition("/")[0] in _OFFLINE:
             continue
         # what is given for a role replaces what is given for all, as in a run itself

@@ -33,10 +33,11 @@ from textassay.evaluation.opening import (
     open_store,
     open_tools,
 )
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import UsedRoles
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import RunSpec, check_same_run, manifest_of, with_absolute_paths
+from textassay.evaluation.spec import check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
 from textassay.methods.library import tasks
 from textassay.methods.method import AsksInTurn, ChecksData, Method, probabilities_of
@@ -145,14 +146,11 @@ class Session:
 @asynccontextmanager
 async def open_session(
     examples: Any,
-    spec: RunSpec,
+    request: RunRequest,
     *,
     method: Method | None = None,
     models: Mapping[str, Model] | None = None,
-    settings: Settings,
     tools: Sequence[str | Tool] | None = None,
-    out: Path | None = None,
-    resume: bool = False,
     dry: bool = False,
     adjusting: Callable[[Method], Callable[[Score], Score]] | None = None,
     observe: Callable[[Model], Model] | None = None,
@@ -162,14 +160,11 @@ async def open_session(
 
     Args:
         examples: A path, an iterable of examples or dicts, a table, or what another process feeds.
-        spec: What to do.
-        method: A method object that is used instead of building one from `spec`.
+        request: What to do.
+        method: A method object that is used instead of building one from `request`.
         models: Models that the caller opened, by role; the others are connected by name.
-        settings: How models are asked.
-        tools: Assistant evaluators in place of those that `spec` names; tools that are open stay
+        tools: Assistant evaluators in place of those that `request` names; tools that are open stay
             the caller's.
-        out: The run folder.
-        resume: Whether to resume the run in `out`.
         dry: Whether to count what would be asked rather than ask; nothing is written.
         adjusting: Returns what is done to each score before it is journaled, such as calibrating
             it; called with the method before anything is asked or made.
@@ -180,19 +175,20 @@ async def open_session(
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.
         StorageError: The run folder or the cache cannot be opened.
     """
-    spec, by_default = with_absolute_paths(spec), None
+    request, by_default = with_absolute_paths(request), None
+    settings, out, resume = request.settings, request.out, request.resume
     if method is None and making is None:
-        spec, by_default = with_default_tools(spec, tools, out if resume else None)
+        request, by_default = with_default_tools(request, tools, out if resume else None)
     # data are read before any model is connected: a bad row costs nothing then
-    data, info = await _checked(examples, spec)
+    data, info = await _checked(examples, request)
     # a dry run promises that the real one will start, so a folder in the way is refused here too
     if dry and out is not None and not resume:
         RunFolder.check_new(out)
     async with AsyncExitStack() as stack:
-        given = await open_models({**spec.models, **(models or {})}, settings, stack)
+        given = await open_models({**request.models, **(models or {})}, settings, stack)
         counted = {role: SessionModel(model) for role, model in given.items()}
         roles, is_given = UsedRoles(counted), method is not None
-        method, taken = _method_of(method, making, spec, tools, roles, stack, dry=dry)
+        method, taken = _method_of(method, making, request, tools, roles, stack, dry=dry)
         if not is_given:
             roles.warn_of_unused(method.name)
         if isinstance(method, ChecksData):
@@ -213,8 +209,10 @@ async def open_session(
             identity = recorded_identity(model, before.get(role, before.get("")))
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = settings_as_requested(settings, models or {})
-        manifest = partial(manifest_of, spec, method, counted, info, requested)
-        judged = await _to_judge(data, info, spec, folder, manifest, method.aspects, resume=resume)
+        manifest = partial(manifest_of, request, method, counted, info, requested)
+        judged = await _to_judge(
+            data, info, request, folder, manifest, method.aspects, resume=resume
+        )
         # each once: roles may share a model
         connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
         is_batched = bool(batched)
@@ -272,7 +270,7 @@ def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str
 async def _to_judge(
     data: Examples | Feed,
     info: DataInfo,
-    spec: RunSpec,
+    request: RunRequest,
     folder: RunFolder | None,
     manifest: Callable[[], dict[str, Any]],
     aspects: Iterable[Aspect],
@@ -282,7 +280,7 @@ async def _to_judge(
     """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
         return data, info.count, data
-    judged, total = part_of(data, info.count, limit=spec.limit, shard=spec.shard)
+    judged, total = part_of(data, info.count, limit=request.limit, shard=request.shard)
     if folder is None:
         return judged, total, None
     await bind(folder, manifest(), judged, aspects, resume=resume)
@@ -356,40 +354,40 @@ async def _open_answers(
     return await open_store(settings, default, stack, read_only=read_only)
 
 
-async def _checked(examples: Any, spec: RunSpec) -> tuple[Examples | Feed, DataInfo]:
+async def _checked(examples: Any, request: RunRequest) -> tuple[Examples | Feed, DataInfo]:
     if isinstance(examples, Feed):  # whoever feeds examples has checked all of them
         return examples, examples.info
-    return await checked_examples(examples, spec)
+    return await checked_examples(examples, request)
 
 
 def _method_of(
     given: Method | None,
     making: Callable[[Mapping[str, Model]], Method] | None,
-    spec: RunSpec,
+    request: RunRequest,
     tools: Sequence[str | Tool] | None,
     models: Mapping[str, Model],
     stack: AsyncExitStack,
     *,
     dry: bool,
 ) -> tuple[Method, tuple[Tool, ...]]:
-    """Return a method that was given or is made, or the one that the spec names with its tools."""
+    """Return a method that was given or is made, or the one of the request with its tools."""
     if given is not None:
         return given, ()
     if making is not None:
         return making(models), ()
-    taken = open_tools(spec.method, tools or spec.tools, models, stack)
+    taken = open_tools(request.method, tools or request.tools, models, stack)
     method = build(
-        spec.method,
+        request.method,
         models,
-        task=spec.task,
-        aspects=spec.aspects,
-        options=spec.options,
+        task=request.task,
+        aspects=request.aspects,
+        options=request.options,
         tools=_without_measuring(taken) if dry else taken,
     )
     return method, taken
 
 
-def notices(method: Method, spec: RunSpec, *, is_new: bool) -> Iterator[str]:
+def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     """Yield what the user should know of a run's method first; names parameters (`parameter`)."""
     choice, task = probabilities_of(method), method.task
     if choice is not None:

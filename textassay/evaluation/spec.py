@@ -1,4 +1,4 @@
-"""Everything that decides what a run yields, and its record in the manifest."""
+"""The manifest of a run: what was requested, and what it ran on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ValidationError
 
-from textassay.evaluation.shards import Shard
+from textassay.evaluation.request import NOT_RECORDED, RunRequest
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.http_errors import public_address
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import RunFolderError, UnknownName
-from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Model, unwrapped
 from textassay.runtime.settings import EndpointSettings, OneOfEndpoints, Settings
 from textassay.runtime.storage.run_files import FORMAT
@@ -31,48 +29,12 @@ FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
-class RunSpec(Message):
-    """The request for a run, by names: enough to build the same run again."""
-
-    method: str
-    """Name of the method, or of a method object's class."""
-    task: str | None = None
-    """Built-in task, or path of a TOML file."""
-    aspects: tuple[str | Aspect, ...] | None = None
-    """Names of the task's aspects, or aspects of the caller's own; `None` for all of the task."""
-    models: dict[str, str] = {}
-    """Names of models by role; the role `""` serves every role that is not named."""
-    options: dict[str, Any] = {}
-    """Options of the method."""
-    tools: tuple[str, ...] = ()
-    """Assistant evaluators."""
-    data: str | None = None
-    """Path of the data; `None` if they came from memory."""
-    fields: dict[str, str] = {}
-    """Field map from the data's names to ours."""
-    unit: Unit | None = None
-    """What of a conversation is judged; `None` for all of it."""
-    conversation_chars: int | None = None
-    """Longest text of a conversation that is shown; `None` for the default."""
-    calibration: str | None = None
-    """Calibration folder that is applied to the scores; `None` leaves them as they are."""
-    limit: int | None = Field(default=None, ge=1)
-    """Maximum number of examples, from the first."""
-    shard: str | None = None
-    """`I/N` for the I-th of N parts of the examples, counted from 1; `None` for all of them."""
-    pair: Literal["system"] | None = None
-    """Compare the systems of each group in pairs, rather than judge the examples."""
-    stress: dict[str, Any] | None = None
-    """Request for stress tests, if the run judges edited copies of the data."""
-
-    @field_validator("shard")
-    @classmethod
-    def _shard_is_one(cls, value: str | None) -> str | None:
-        return None if value is None else str(Shard.parse(value))
-
-
 def manifest_of(
-    spec: RunSpec, method: Method, models: Mapping[str, Model], data: DataInfo, settings: Settings
+    request: RunRequest,
+    method: Method,
+    models: Mapping[str, Model],
+    data: DataInfo,
+    settings: Settings,
 ) -> dict[str, Any]:
     """Return the manifest: what is needed to repeat the run, and what it ran on; never a key."""
     return {
@@ -81,12 +43,12 @@ def manifest_of(
         "python": platform.python_version(),
         "libraries": {name: _installed(name) for name in LIBRARIES},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "spec": spec.model_dump(mode="json"),
+        "spec": request.recorded,
         "method": method.describe(),
         "signature": method.signature,
         "models": {role: _record(model) for role, model in models.items()},
         "data": {
-            "path": spec.data,
+            "path": request.data,
             "digest": data.digest,
             "count": data.count,
             **({"notices": list(data.notices)} if data.notices else {}),
@@ -105,17 +67,17 @@ def _installed(name: str) -> str:
     return found.version if stated is None else stated[1]
 
 
-def with_absolute_paths(spec: RunSpec) -> RunSpec:
-    """Return the spec with absolute paths, so that the run can be resumed from any folder."""
+def with_absolute_paths(request: RunRequest) -> RunRequest:
+    """Return the request with absolute paths, so that the run can be resumed from any folder."""
     paths = {
-        "calibration": spec.calibration,
-        "data": spec.data,
-        "task": spec.task if _is_path(spec.task) else None,
+        "calibration": request.calibration,
+        "data": request.data,
+        "task": request.task if _is_path(request.task) else None,
     }
     absolute = {
         name: str(Path(path).absolute()) for name, path in paths.items() if path is not None
     }
-    models = {role: _absolute_replay(name) for role, name in spec.models.items()}
+    models = {role: _absolute_replay(name) for role, name in request.models.items()}
     converters = {
         "scores": _absolute_scores,
         "profile": absolute_profile,
@@ -124,11 +86,11 @@ def with_absolute_paths(spec: RunSpec) -> RunSpec:
         "pool": _absolute_path,
     }
     options = {
-        key: converters.get(key, _absolute_file)(value) for key, value in spec.options.items()
+        key: converters.get(key, _absolute_file)(value) for key, value in request.options.items()
     }
-    if Path(spec.method).is_dir() and _is_evaluator(spec.method):
-        absolute["method"] = str(Path(spec.method).absolute())
-    return spec.model_copy(update={**absolute, "models": models, "options": options})
+    if Path(request.method).is_dir() and _is_evaluator(request.method):
+        absolute["method"] = str(Path(request.method).absolute())
+    return request.model_copy(update={**absolute, "models": models, "options": options})
 
 
 def _is_evaluator(folder: str) -> bool:
@@ -210,22 +172,25 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
     return places
 
 
-def spec_of(manifest: Mapping[str, Any]) -> RunSpec:
-    """Read the spec back from a manifest.
+def spec_of(manifest: Mapping[str, Any]) -> RunRequest:
+    """Read the request back from a manifest, without settings and folder.
 
     Raises:
         RunFolderError: The manifest was edited or is not a run's.
     """
     try:
-        spec = RunSpec(**manifest["spec"])
-        if spec.tools or not _takes_tools(spec.method):
-            return spec
-        # earlier versions did not write default tools into the spec; these were called by their
+        recorded = manifest["spec"]
+        if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
+            raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
+        request = RunRequest(**recorded)
+        if request.tools or not _takes_tools(request.method):
+            return request
+        # earlier versions did not write default tools into the request; these were called by their
         # kinds, and a later default must not take their place
         described = manifest.get("method")
         tools = described.get("tools") if isinstance(described, Mapping) else None
         taken = tuple(str(tool["name"]) for tool in tools or ())
-        return spec.model_copy(update={"tools": taken})
+        return request.model_copy(update={"tools": taken})
     except (KeyError, TypeError, ValidationError) as error:
         raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
 

@@ -1,34 +1,33 @@
-"""The Python API, `fit` and `fit_sync`, and their request: checked and turned into work.
-
-`FitRequest` serves the command line, too; values come from Python, from flags or from configuration
-files.
-"""
+"""The Python API: `fit` and `fit_sync`."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal
 
-from textassay.evaluation.api import refuse_running_loop, run_sync
-from textassay.evaluation.request import ModelsByRole, check_settings
+from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
 from textassay.evaluation.session import Session
 from textassay.evaluation.watching import Watch, watched
-from textassay.fitting.alignment import MAX_KEEP, Growth, Noise, Saliency
+from textassay.fitting.alignment import Growth, Noise, Saliency
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession
 from textassay.fitting.learn import Depth, Learning, Raters
 from textassay.fitting.report import Fit
+from textassay.fitting.request import (
+    FitByModel,
+    FitFromScores,
+    FitRequest,
+    FitRubric,
+    FitTree,
+    fit_request,
+)
 from textassay.fitting.tree_folder import check_out
-from textassay.learning.learners import NAMES
 from textassay.methods.fitted.features import ScoreSource
 from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
@@ -42,340 +41,9 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
-MAX_SEED = 2**31 - 1
-"""LightGBM's limit; scikit-learn's is larger."""
-Split = Literal["group", "row"]
 ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
-HD_EVAL, RUBRIC = "hd-eval", "rubric"
-METHODS = (HD_EVAL, RUBRIC)
-"""Methods by which a model finds the criteria."""
-OF_A_TREE = {name: name for name in ("layers", "children", "keep", "saliency", "noise", "tree")}
-OF_A_RUBRIC = {"rounds": "rounds", "labels": "labels", "children": "count"}
-"""Parameters that shape what grows, with the fields that they set."""
-OF_A_MODEL = ("model", "task", "options", "settings", "limit", *OF_A_TREE, "rounds", "labels")
-"""Parameters without effect if no model is asked."""
-WHOLE = {
-    "layers": (1, 6), "children": (1, 26), "keep": (1, MAX_KEEP), "rounds": (1, 20),
-    "labels": (10, 10_000), "repeats": (1, 100), "limit": (1, None),
-}  # fmt: skip
-"""Parameters that are whole numbers, with the least and the greatest allowed."""
-KINDS: dict[str, type] = {"task": str, "options": Mapping, "fields": Mapping, "settings": Settings}
-"""Types of other parameters."""
-
-
-def check_whole(name: str, value: Any, least: int, most: int | None = None) -> None:
-    """Refuse what is no whole number within limits.
-
-    Raises:
-        ConfigurationError: It is another value.
-    """
-    limits = f"at least {least}" if most is None else f"between {least} and {most}"
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        limits = f"a whole number, {limits}"
-    elif least <= int(value) and (most is None or int(value) <= most):
-        return
-    raise ConfigurationError(f"{parameter(name)} must be {limits}, not {value!r}")
-
-
-def check_share(name: str, value: Any) -> None:
-    """Refuse what is no number; its limits depend on the other share.
-
-    Raises:
-        ConfigurationError: It is another value.
-    """
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ConfigurationError(
-            f"{parameter(name)} must be a number between 0 and 1, not {value!r}"
-        )
-
-
-def check_folder(name: str, value: Any) -> None:
-    """Refuse what names no folder.
-
-    Raises:
-        ConfigurationError: It is empty, or not a path.
-    """
-    if not isinstance(value, str | PathLike) or not str(value).strip():
-        raise ConfigurationError(f"{parameter(name)} must be the path of a folder, not {value!r}")
-
-
-def names_in(name: str, value: Any) -> tuple[str, ...]:
-    """Return the names that an argument gives; one text alone is one name.
-
-    Raises:
-        ConfigurationError: It holds something else than texts.
-    """
-    if isinstance(value, str):
-        return (value,)
-    if not isinstance(value, Iterable) or isinstance(value, Mapping | bytes):
-        raise ConfigurationError(f"{parameter(name)} must be a name or several, not {value!r}")
-    names = tuple(value)
-    for one in names:
-        if not isinstance(one, str):
-            raise ConfigurationError(f"{parameter(name)} must hold names, not {one!r}")
-    return names
-
-
-def check_sources(name: str, value: Any) -> None:
-    """Refuse what holds something else than runs and paths.
-
-    Raises:
-        ConfigurationError: A source is neither, or its name is no text.
-    """
-    for one in value.values() if isinstance(value, Mapping) else value:
-        if not isinstance(one, str | Path) and not hasattr(one, "scores"):
-            raise ConfigurationError(
-                f"{parameter(name)} must hold runs, run folders or files of scores, not {one!r}"
-            )
-    for key in value if isinstance(value, Mapping) else ():
-        if not isinstance(key, str) or not key:
-            raise ConfigurationError(f"{parameter(name)} must map names, not {key!r}")
-
-
-def check_scales(name: str, value: Any) -> None:
-    """Refuse what does not give a lowest and a higher highest rating by aspect.
-
-    Raises:
-        ConfigurationError: It does not.
-    """
-    example = "{'ASPECT': (1, 5)}"
-    if not isinstance(value, Mapping):
-        raise ConfigurationError(f"{parameter(name)} must be like {example}, not {value!r}")
-    for aspect, ends in value.items():
-        pair = tuple(ends) if isinstance(ends, list | tuple) else ()
-        if (
-            len(pair) != 2
-            or not all(isinstance(end, Real) and math.isfinite(end) for end in pair)
-            or not pair[0] < pair[1]
-        ):
-            raise ConfigurationError(
-                f"{parameter(name)}: the scale of {aspect!r} must be its lowest and its highest "
-                f"rating, as in {example}, not {ends!r}"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitRequest:
-    """The arguments of `fit` beside the examples; it documents them."""
-
-    method: str | None = None
-    model: ModelsByRole | None = None
-    out: str | PathLike[str] | None = None
-    features: str | Sequence[str] = ()
-    scores: ScoreSources = ()
-    aggregator: str | Sequence[str] = "auto"
-    task: str | None = None
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None
-    scales: Mapping[str, tuple[float, float]] | None = None
-    split: Split = "group"
-    train_fraction: float = 0.5
-    test_fraction: float | None = None
-    seed: int = 0
-    raters: Raters = "mean"
-    new_systems: bool = False
-    report: Depth = "basic"
-    repeats: int | None = None
-    tree: str | None = None
-    layers: int | None = None
-    children: int | None = None
-    keep: int | None = None
-    saliency: Saliency | None = None
-    noise: Noise | None = None
-    rounds: int | None = None
-    labels: int | None = None
-    options: Mapping[str, Any] | None = None
-    settings: Settings | None = None
-    fields: Mapping[str, str] | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        self._check_values()
-        recorded = self.chosen_features or self.chosen_scores
-        if self.method is None:
-            self._refuse(OF_A_MODEL, "needs " + parameter("method", "'hd-eval' or 'rubric'",
-                         typed="hd-eval or rubric") + "; recorded scores are learned from without"
-                         " a model")  # fmt: skip
-            return
-        if self.method not in METHODS:
-            raise UnknownName("method with alignment", self.method, METHODS)
-        if recorded:
-            raise ConfigurationError(
-                f"{parameter('method')} learns from a model's ratings, {parameter('features')} and "
-                f"{parameter('scores')} from recorded ones"
-            )
-        self._check_method(self.method)
-
-    def _check_values(self) -> None:
-        """Refuse values of the wrong kind."""
-        self._check_lists()
-        if self.scales is not None:
-            check_scales("scales", self.scales)
-        if self.out is not None:
-            check_folder("out", self.out)
-        check_share("train_fraction", self.train_fraction)
-        if self.test_fraction is not None:
-            check_share("test_fraction", self.test_fraction)
-        check_whole("seed", self.seed, 0, MAX_SEED)
-        for name, limits in WHOLE.items():
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name), *limits)
-        for name, kind in KINDS.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise ConfigurationError(
-                    f"{parameter(name)} must be a {kind.__name__}, not {value!r}"
-                )
-        if self.repeats is not None and self.report == "basic":
-            full = parameter("report", "'full'", typed="full")
-            raise ConfigurationError(
-                f"{parameter('repeats')} is for the curves of {full}; add it, or leave"
-                f" {parameter('repeats')} out"
-            )
-
-    def _check_lists(self) -> None:
-        for name in ("features", "aggregator", "aspects", "scores"):
-            value = getattr(self, name)
-            if isinstance(value, Iterator):  # which can be read only once
-                object.__setattr__(self, name, tuple(value))
-        names_in("features", self.features)
-        if not names_in("aggregator", self.aggregator):
-            raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
-        if self.aspects is not None and not self.chosen_aspects:
-            raise ConfigurationError(f"{parameter('aspects')} is empty; leave it out for all")
-        check_sources("scores", self.chosen_scores)
-
-    def _check_method(self, method: str) -> None:
-        """Refuse what has no effect with a method."""
-        if not self.model:
-            raise ConfigurationError(f"fit by {method} needs {parameter('model', 'MODEL')}")
-        if self.raters == "model":
-            raise ConfigurationError(
-                f"{parameter('raters', repr('model'), typed='model')} is for recorded scores "
-                f"({parameter('features')}, {parameter('scores')})"
-            )
-        if self.new_systems:
-            raise ConfigurationError(
-                f"{parameter('new_systems')} is for recorded scores ({parameter('features')}, "
-                f"{parameter('scores')}): a model's ratings of a new system are not known before "
-                "its texts are judged"
-            )
-        other = OF_A_TREE if method == RUBRIC else OF_A_RUBRIC
-        self._refuse([name for name in other if name not in self._shapes],
-                     f"has no effect with {parameter('method', repr(method), typed=method)}; leave"
-                     " it out")  # fmt: skip
-        if self.tree not in (None, BY_MODEL) and self.children is not None:
-            raise ConfigurationError(
-                f"{parameter('children')} is for a tree that the model grows; leave it out"
-            )
-
-    def _refuse(self, names: Iterable[str], why: str) -> None:
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ConfigurationError(f"{parameter(name)} {why}")
-
-    @property
-    def _shapes(self) -> dict[str, str]:
-        return OF_A_RUBRIC if self.method == RUBRIC else OF_A_TREE
-
-    @property
-    def chosen_features(self) -> tuple[str, ...]:
-        """Names or globs of recorded metrics; one alone is one name."""
-        return names_in("features", self.features)
-
-    @property
-    def chosen_aspects(self) -> tuple[str, ...] | None:
-        """Names of human aspects; `None` for all that people rated."""
-        if self.aspects is None:
-            return None
-        given = (self.aspects,) if isinstance(self.aspects, Aspect) else self.aspects
-        if isinstance(given, Sequence) and not isinstance(given, str):
-            given = [one.name if isinstance(one, Aspect) else one for one in given]
-        return names_in("aspects", given)
-
-    @property
-    def chosen_scores(self) -> tuple[ScoreSource, ...] | Mapping[str, ScoreSource]:
-        """Runs and files of scores; one alone is one source."""
-        if isinstance(self.scores, Mapping):
-            return self.scores
-        single = isinstance(self.scores, str | Path) or hasattr(self.scores, "scores")
-        if single:
-            return (self.scores,)  # type: ignore[return-value]
-        if not isinstance(self.scores, Iterable):
-            raise ConfigurationError(
-                f"{parameter('scores')} must be a run, a run folder or a file of scores, or several"
-                f" of these, not {self.scores!r}"
-            )
-        return tuple(self.scores)
-
-    @property
-    def learning(self) -> Learning:
-        """How to learn.
-
-        Raises:
-            UnknownName: There is no such aggregator, split or report.
-            ConfigurationError: A value does not fit.
-        """
-        names = names_in("aggregator", self.aggregator)
-        # checked here although the command line has choices: values may come from a config file
-        for kind, given, known in (
-            *(("aggregator", name, NAMES) for name in names),
-            ("split", self.split, ("group", "row")),
-            ("report", self.report, ("basic", "full")),
-        ):
-            if given not in known:
-                raise UnknownName(kind, given, list(known))
-        return Learning(
-            aggregators=names,
-            train_fraction=self.train_fraction,
-            seed=int(self.seed),  # of numpy's, which JSON has not
-            depth=self.report,
-            aspects=self.chosen_aspects,
-            scales={name: (low, high) for name, (low, high) in (self.scales or {}).items()},
-            by_row=self.split == "row",
-            test_fraction=self.test_fraction,
-            repeats=self.repeats,
-            new_systems=self.new_systems,
-            raters=self.raters,
-        )
-
-    def alignment(self, examples: Any) -> Alignment:
-        """Return the alignment that a request with a method describes, checked against the data.
-
-        Raises:
-            ConfigurationError: Something does not fit; nothing was asked.
-            DataError: The ratings do not allow to learn from them.
-        """
-        options = dict(self.options or {})
-        tree = options.pop("tree", BY_MODEL) if self.tree is None else self.tree
-        growth = {
-            held: getattr(self, name)
-            for name, held in self._shapes.items()
-            if name != "tree" and getattr(self, name) is not None
-        }
-        requested: dict[str, Any] = {
-            "data": Examples(examples, fields=self.fields),
-            "models": self._models(),
-            "out": None if self.out is None else Path(self.out),
-            "task": self.task,
-            "options": HDEvalOptions.read(options),
-            "learning": self.learning,
-            "settings": self.settings or Settings(),
-            "limit": self.limit,
-        }
-        if self.method == RUBRIC:
-            return Rubric(RubricRequest(**requested, rubric=RubricGrowth(**growth)))
-        return Alignment(AlignmentRequest(**requested, growth=Growth(**growth), tree=tree))
-
-    def _models(self) -> dict[str, str | Model]:
-        assert self.model is not None  # checked when constructed
-        models = dict(self.model) if isinstance(self.model, Mapping) else {"": self.model}
-        opened = {role: one for role, one in models.items() if not isinstance(one, str)}
-        if len(opened) == len(models):
-            check_settings(self.settings, opened)
-        return models
 
 
 @strict_keywords
@@ -391,7 +59,7 @@ async def fit(
     task: str | None = None,
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     scales: Mapping[str, tuple[float, float]] | None = None,
-    split: Split = "group",
+    split: Literal["group", "row"] = "group",
     train_fraction: float = 0.5,
     test_fraction: float | None = None,
     seed: int = 0,
@@ -471,15 +139,10 @@ async def fit(
         BudgetReached: The cost limit is reached; the same call with a higher one continues.
         StorageError: Something cannot be written; the same call continues.
     """
-    request = FitRequest(
-        method=method, model=model, out=out, features=features, scores=scores,
-        aggregator=aggregator, task=task, aspects=aspects, scales=scales, split=split,
-        train_fraction=train_fraction, test_fraction=test_fraction, seed=seed, raters=raters,
-        new_systems=new_systems, report=report, repeats=repeats, tree=tree, layers=layers,
-        children=children, keep=keep, saliency=saliency, noise=noise, rounds=rounds, labels=labels,
-        options=options, settings=settings, fields=fields, limit=limit,
-    )  # fmt: skip
-    if method is None:
+    arguments = {**locals()}
+    del arguments["examples"], arguments["progress"]
+    request = fit_request(**arguments)
+    if isinstance(request, FitFromScores):
         _refuse_progress(progress)
         # read here: what yields the rows may belong to this thread, such as a database cursor
         recorded = _read(examples, request)
@@ -490,7 +153,8 @@ async def fit(
     def watch(session: Session) -> AbstractAsyncContextManager[None]:
         return watched(lambda: session.engine.progress, progress)
 
-    return await align_with_people(request.alignment(examples), watch)
+    assert isinstance(request, FitByModel)
+    return await align_with_people(alignment_of(request, examples), watch)
 
 
 @takes_arguments_of(fit)
@@ -510,10 +174,12 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     given = inspect.signature(fit).bind(*args, **arguments).arguments
     examples = given.pop("examples")
     _refuse_progress(given.pop("progress", None))
-    return learn_recorded(examples, FitRequest(**given))
+    request = fit_request(**given)
+    assert isinstance(request, FitFromScores)  # which is what no method says
+    return learn_recorded(examples, request)
 
 
-def learn_recorded(examples: Any, request: FitRequest) -> Fit:
+def learn_recorded(examples: Any, request: FitFromScores) -> Fit:
     """Learn from recorded scores, and write the folder if one is named.
 
     Raises:
@@ -523,16 +189,73 @@ def learn_recorded(examples: Any, request: FitRequest) -> Fit:
     return _saved(_read(examples, request).learn(), request.out)
 
 
-def _read(examples: Any, request: FitRequest) -> RecordedFit:
+def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     """Read and check what a request without a method names, and that its folder can be made."""
     if request.out is not None:
-        check_out(Path(request.out))
+        check_out(request.out)
     return read_recorded(
         Examples(examples, fields=request.fields),
-        features=request.chosen_features,
-        scores=request.chosen_scores,
-        learning=request.learning,
+        features=request.features,
+        scores=request.scores,
+        learning=_learning(request),
     )
+
+
+def alignment_of(request: FitByModel, examples: Any) -> Alignment:
+    """Return the alignment that is requested, checked against the data.
+
+    Raises:
+        ConfigurationError: Something does not fit; nothing was asked.
+        DataError: The ratings do not allow to learn from them.
+    """
+    models = dict(request.model) if isinstance(request.model, Mapping) else {"": request.model}
+    opened = {role: one for role, one in models.items() if not isinstance(one, str)}
+    if len(opened) == len(models):
+        check_settings(request.settings, opened)
+    options = dict(request.options or {})
+    tree = getattr(request, "tree", None)
+    if tree is None:
+        tree = options.pop("tree", BY_MODEL)
+    shared: dict[str, Any] = {
+        "data": Examples(examples, fields=request.fields),
+        "models": models,
+        "out": request.out,
+        "task": request.task,
+        "options": HDEvalOptions.read(options),
+        "learning": _learning(request),
+        "settings": request.settings or Settings(),
+        "limit": request.limit,
+    }
+    if isinstance(request, FitTree):
+        growth = Growth(**_given(request, "layers", "children", "keep", "saliency", "noise"))
+        return Alignment(AlignmentRequest(**shared, growth=growth, tree=tree))
+    assert isinstance(request, FitRubric)
+    count = {} if request.children is None else {"count": request.children}
+    rubric = RubricGrowth(**_given(request, "rounds", "labels"), **count)
+    return Rubric(RubricRequest(**shared, rubric=rubric))
+
+
+def _given(request: FitRequest, *names: str) -> dict[str, Any]:
+    values = {name: getattr(request, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _learning(request: FitRequest) -> Learning:
+    """Return how to learn."""
+    learning = Learning(
+        aggregators=request.aggregator,
+        train_fraction=request.train_fraction,
+        seed=request.seed,
+        depth=request.report,
+        aspects=request.aspects,
+        scales=request.scales or {},
+        by_row=request.split == "row",
+        test_fraction=request.test_fraction,
+        repeats=request.repeats,
+    )
+    if isinstance(request, FitFromScores):
+        return replace(learning, new_systems=request.new_systems, raters=request.raters)
+    return learning
 
 
 def _refuse_progress(progress: Watch) -> None:

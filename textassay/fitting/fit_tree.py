@@ -17,8 +17,8 @@ from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.task import Task
 from textassay.evaluation.api import finish
 from textassay.evaluation.opening import batched_of, open_book, open_models, open_store
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
 from textassay.fitting.alignment import (
     Aligned,
     Growth,
@@ -345,16 +345,17 @@ class Alignment:
         """
         return open_session(
             self.examples if examples is None else examples,
-            RunSpec(
-                method=method.name, models={role: model.name for role, model in connected.items()}
+            RunRequest(
+                method=method.name,
+                models={role: model.name for role, model in connected.items()},
+                # the models carry the alignment's own store already; a cache of the run would keep
+                # answers twice
+                settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
+                out=folder,
+                resume=folder is not None and (folder / "manifest.json").exists(),
             ),
             method=method,
             models=connected,
-            # the models carry the alignment's own store already; a cache of the run would keep
-            # answers twice
-            settings=self.request.settings.model_copy(update={"cache": None, "no_cache": True}),
-            out=folder,
-            resume=folder is not None and (folder / "manifest.json").exists(),
             dry=folder is None,
         )
 

@@ -28,6 +28,7 @@ from textassay.report.sections.examples import ExamplesSection, examples
 from textassay.report.sections.recipe import RecipeSection, recipe
 from textassay.report.sections.scores import AspectScores, Overview, overview, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, StorageError, parameter
 from textassay.runtime.storage.files import write_text
 
@@ -52,7 +53,7 @@ def write_report(
     runs: Sequence[str | Path],
     out: str | Path,
     *,
-    human: str | Path | None = None,
+    human: str | Path | Examples | None = None,
     calibration: str | Path | None = None,
     aspect_map: Iterable[str] | Mapping[str, str] = (),
     max_rows: int = MAX_ROWS,

@@ -31,6 +31,7 @@ from textassay.report.page import (
 from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.sections.agreement import RESAMPLES, pair_aspects
 from textassay.report.source import DataSource, RunSource, open_data, open_run
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import (
@@ -56,7 +57,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class LiveRun:
     """One run folder; its methods may be called from any thread, one at a time each."""
 
-    def __init__(self, folder: Path, *, name: str | None = None, data: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
+    ) -> None:
         """Open a run; scores are read when they are asked for.
 
         Raises:
@@ -185,7 +188,9 @@ class LiveRun:
 class Viewer:
     """The application: one run, or a folder of runs."""
 
-    def __init__(self, path: Path, *, host: str = "127.0.0.1", data: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, *, host: str = "127.0.0.1", data: Path | Examples | None = None
+    ) -> None:
         """Look at a run folder, or at a folder that holds some.
 
         Args:

@@ -283,19 +283,20 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     return [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]
 
 
-def open_data(run: RunSource, data: str | Path | None) -> DataSource:
+def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
     """Read the examples that a run judged.
 
     Args:
         run: The run, whose manifest names its data.
-        data: The data, with ratings if there are any; `None` for the file that the manifest names,
-            which is read only if it still is what the run judged.
+        data: The data, opened or by its path, with ratings if there are any; `None` for the file
+            that the manifest names, which is read only if it still is what the run judged.
 
     Raises:
         DataError: `data` is given and cannot be read.
     """
     if data is not None:
-        return DataSource(Path(data).name, _by_id(Examples(data)))
+        given = data if isinstance(data, Examples) else Examples(data)
+        return DataSource(Path(given.name).name, _by_id(given))
     path, fields = _at(run.manifest, "data", "path"), _at(run.manifest, "spec", "fields") or {}
     if not path:
         return DataSource("", {}, "the run judged data from memory; name the file of data")

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
 
 from pydantic import (
+    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -40,17 +41,24 @@ SHARED_BY_ROLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Marks a setting that is a flag (`--name`) of the command line, not a key of `--set`."""
+    """Marks a field that is a flag (`--name`) of the command line.
 
-    panel: str
+    The first sentence of the field's docstring is its help. Settings without one are keys of
+    `--set`.
+    """
+
+    panel: str | None = None
     """Heading of the help under which it stands."""
     metavar: str = ""
     """What stands for its value in the help."""
     short: str = ""
     """A one-letter form, such as `-c`."""
+    name: str = ""
+    """Its name, if that is not the field's."""
 
 
-JUDGING, SERVER, LIMITS = "Judging", "Server", "Limits and budget"
+DATA, JUDGING, SCALE = "Data", "Judging", "Scale"
+SERVER, LIMITS = "Server", "Limits and budget"
 CACHE, BATCHES = "Cache", "Batches"
 
 
@@ -381,13 +389,13 @@ def redis_address(given: str) -> str:
     return given
 
 
-def flag_of(name: str) -> Flag | None:
-    """Return the flag of a setting; `None` if `--set` takes it."""
-    metadata = Settings.model_fields[name].metadata
+def flag_of(model: type[BaseModel], name: str) -> Flag | None:
+    """Return the flag of a field; `None` if it has none, as settings that `--set` takes."""
+    metadata = model.model_fields[name].metadata
     return next((item for item in metadata if isinstance(item, Flag)), None)
 
 
-FLAGGED = tuple(name for name in Settings.model_fields if flag_of(name) is not None)
+FLAGGED = tuple(name for name in Settings.model_fields if flag_of(Settings, name) is not None)
 """Settings that are flags of the command line."""
 OF_BATCHES = frozenset({"submit_only", "batch_files"})
 """Settings that are refused where there are no batches: what was meant to be submitted would be

@@ -21,15 +21,14 @@ from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.evaluation.api import finish
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.spec import RunSpec
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
-from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.stress import paraphrase
@@ -66,32 +65,27 @@ class StressPlan:
     """What is tested.
 
     Attributes:
-        spec: The run of the judge under test; its `stress` is filled in here.
-        settings: How models are asked.
-        out: Folder of the result; `None` only for dry runs.
+        request: The run of the judge under test, in the folder of the result, or in none for dry
+            runs; its `stress` is filled in here.
         tests: Names of tests and families; `None` for all.
         must_see: Entries `TEST=ASPECT` for aspects whose names tell nothing.
         seed: Seed of the edits.
         margin: Points that a score may move although it should not; 5 % of the scale if left out.
         confidence: Of the intervals.
-        resume: Whether to continue the run in `out`.
     """
 
-    spec: RunSpec
-    settings: Settings
-    out: Path | None
+    request: RunRequest
     tests: tuple[str, ...] | None = None
     must_see: tuple[str, ...] = ()
     seed: int = 0
     margin: float | None = None
     confidence: float = 0.95
-    resume: bool = False
 
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
         read_must_see(self.must_see)
         named = paraphrase.TEST in (self.tests or ())
-        if named and paraphrase.WRITER not in self.spec.models:
+        if named and paraphrase.WRITER not in self.request.models:
             raise ConfigurationError(
                 f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
                 f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
@@ -106,7 +100,9 @@ class StressPlan:
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
         beside = {
-            role: self.spec.models[role] for role in paraphrase.ROLES if role in self.spec.models
+            role: self.request.models[role]
+            for role in paraphrase.ROLES
+            if role in self.request.models
         }
         return {
             **({"models": beside} if beside else {}),
@@ -115,35 +111,32 @@ class StressPlan:
             "seed": self.seed,
             "margin": self.margin,
             "confidence": self.confidence,
-            "limit": self.spec.limit,
-            "pair": self.spec.pair,
-            "unit": self.spec.unit,
-            "conversation_chars": self.spec.conversation_chars,
+            "limit": self.request.limit,
+            "pair": self.request.pair,
+            "unit": self.request.unit,
+            "conversation_chars": self.request.conversation_chars,
         }
 
     @classmethod
-    def recall(cls, spec: RunSpec, settings: Settings, out: Path) -> StressPlan:
-        """Return the plan that a manifest's spec records, to be resumed."""
-        kept = spec.stress or {}
+    def recall(cls, request: RunRequest) -> StressPlan:
+        """Return the plan that the request of a resumed run records."""
+        kept = request.stress or {}
         return cls(
-            spec=spec.model_copy(
+            request=request.model_copy(
                 update={
                     "limit": kept.get("limit"),
                     "pair": kept.get("pair"),
                     "unit": kept.get("unit"),
                     "conversation_chars": kept.get("conversation_chars"),
-                    "models": {**spec.models, **kept.get("models", {})},
+                    "models": {**request.models, **kept.get("models", {})},
                     "stress": None,
                 }
             ),
-            settings=settings,
-            out=out,
             tests=None if kept.get("tests") is None else tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
             margin=kept.get("margin"),
             confidence=float(kept.get("confidence") or 0.95),
-            resume=True,
         )
 
 
@@ -183,15 +176,15 @@ class LazyExamples:
         return iter(self._make())
 
 
-def highest_rating(spec: RunSpec, method: Method | None) -> str:
+def highest_rating(request: RunRequest, method: Method | None) -> str:
     """Return the highest rating as this run's judge would write it, for texts that ask for it."""
-    name = spec.method if method is None else method.name
+    name = request.method if method is None else method.name
     if name == Pairwise.name:
         return "the better text"
     if method is not None:
         aspects = method.aspects
     elif name in METHODS:
-        aspects = tasks.load(spec.task, spec.aspects).aspects
+        aspects = tasks.load(request.task, request.aspects).aspects
     else:
         return "the highest rating"
     tops = {f"{aspect.scale[1]:g}" for aspect in aspects}
@@ -223,8 +216,8 @@ class StressRun:
         self._tests = chosen_tests(plan.tests)
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
         self._must_see = read_must_see(plan.must_see)
-        data = plan.spec.data if examples is None else examples
-        self._examples = opened(data, plan.spec)
+        data = plan.request.data if examples is None else examples
+        self._examples = opened(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[Turned]] = {}
         self._texts: dict[str, str] = {}
@@ -246,8 +239,8 @@ class StressRun:
         """
         answered = await self._sessions(dry=False)
         result = self._judged(answered)
-        if self._plan.out is not None:
-            write_json(self._plan.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
+        if self._plan.request.out is not None:
+            write_json(self._plan.request.out / STRESS_FILE, {"format": FORMAT, **result.as_dict()})
         return result
 
     async def estimate(self) -> Usage:
@@ -259,7 +252,7 @@ class StressRun:
         answers: dict[str, SessionScores] = {}
         async with AsyncExitStack() as stack:
             models = await open_models(
-                {**self._plan.spec.models, **self._models}, self._plan.settings, stack
+                {**self._plan.request.models, **self._models}, self._plan.request.settings, stack
             )
             # the main session first: it refuses what cannot be tested, and its method decides
             # which further sessions there are
@@ -293,15 +286,17 @@ class StressRun:
         self, stage: Stage, models: dict[str, Model], *, dry: bool
     ) -> AbstractAsyncContextManager[Session]:
         plan = self._plan
-        out = None if plan.out is None else plan.out / stage.name if stage.name else plan.out
+        out = plan.request.out
+        if out is not None and stage.name:
+            out /= stage.name
         # only the roles that a session uses: its manifest must not change with a model that it
         # never asks
         own = paraphrase.ROLES if stage.making is not None else ()
         models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
-        spec = plan.spec.model_copy(
+        request = plan.request.model_copy(
             update={
-                "models": {r: name for r, name in plan.spec.models.items() if r in models},
-                "options": {**plan.spec.options, **stage.options},
+                "models": {r: name for r, name in plan.request.models.items() if r in models},
+                "options": {**plan.request.options, **stage.options},
                 # applied to the originals already; on the copies it would cut off edits of the
                 # last text
                 "limit": None,
@@ -309,17 +304,16 @@ class StressRun:
                 "unit": None,
                 "conversation_chars": None,
                 "stress": {**plan.recorded, "stage": stage.name},
+                "out": out,
+                # an interrupted run may have begun only some of its sessions
+                "resume": plan.request.resume and out is not None and (out / MANIFEST).is_file(),
             }
         )
         return open_session(
             LazyExamples(stage.examples or self._originals),
-            spec,
+            request,
             method=None if stage.making is not None else self._method,
             models=models,
-            settings=plan.settings,
-            out=out,
-            # an interrupted run may have begun only some of its sessions
-            resume=plan.resume and out is not None and (out / MANIFEST).is_file(),
             dry=dry,
             # aspects are the same in all sessions, so the first one checks them
             adjusting=None if stage.name else self._check,
@@ -332,12 +326,12 @@ class StressRun:
             self._examples,
             self._edits,
             seed=self._plan.seed,
-            top=highest_rating(self._plan.spec, self._method),
-            limit=self._plan.spec.limit,
+            top=highest_rating(self._plan.request, self._method),
+            limit=self._plan.request.limit,
         )
 
     def _originals(self) -> Any:
-        return Variants(self._examples, (), limit=self._plan.spec.limit)
+        return Variants(self._examples, (), limit=self._plan.request.limit)
 
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
@@ -384,11 +378,11 @@ class StressRun:
 
     @property
     def _paraphrases(self) -> bool:
-        roles = {**self._plan.spec.models, **self._models}
+        roles = {**self._plan.request.models, **self._models}
         return paraphrase.TEST in self._tests and paraphrase.WRITER in roles
 
     def _paraphraser(self, models: Mapping[str, Model]) -> Method:
-        task = tasks.load(self._plan.spec.task, [paraphrase.ASPECT])
+        task = tasks.load(self._plan.request.task, [paraphrase.ASPECT])
         return paraphrase.ParaphraseMethod(models, task)
 
     def _copies(self, *, dry: bool) -> list[Stage]:
@@ -439,13 +433,13 @@ class StressRun:
 
         It asks nothing more.
         """
-        plan = self._plan
-        if not plan.resume or plan.out is None or not (plan.out / STRESS_FILE).is_file():
+        request = self._plan.request
+        if not request.resume or request.out is None or not (request.out / STRESS_FILE).is_file():
             return set()
-        return {row["test"] for row in read_result(plan.out)["tests"]}
+        return {row["test"] for row in read_result(request.out)["tests"]}
 
 
-def opened(data: Any, spec: RunSpec) -> Examples:
+def opened(data: Any, request: RunRequest) -> Examples:
     """Open the originals.
 
     Raises:
@@ -453,7 +447,7 @@ def opened(data: Any, spec: RunSpec) -> Examples:
     """
     if data is None:
         raise DataError("stress needs DATA, a file of examples")
-    return open_examples(data, spec)
+    return open_examples(data, request)
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from textassay.evaluation.feed import FedExample
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.spec import RunSpec
+from textassay.evaluation.request import RunRequest
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
     BudgetReached,
@@ -41,7 +41,7 @@ Rows = list[tuple[str, bytes]]
 class Job:
     """What all workers of a run do."""
 
-    spec: RunSpec
+    spec: RunRequest
     settings: Settings
     info: DataInfo
     """What is known of all of the data."""

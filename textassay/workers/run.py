@@ -13,10 +13,11 @@ from textassay.evaluation.api import writing_summary
 from textassay.evaluation.data import checked_examples
 from textassay.evaluation.default_tools import with_default_tools
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.roles import in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import RunSpec, with_absolute_paths
+from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.settings import Settings
@@ -45,7 +46,9 @@ class Processes:
     noun: ClassVar[str] = "processes"
     on_this_machine: ClassVar[bool] = True
 
-    def start(self, spec: RunSpec, settings: Settings) -> AbstractAsyncContextManager[WorkerPool]:
+    def start(
+        self, spec: RunRequest, settings: Settings
+    ) -> AbstractAsyncContextManager[WorkerPool]:
         """Start workers, which end with the block."""
         return local_workers(self.count)
 
@@ -80,7 +83,9 @@ class Cluster:
             raise ConfigurationError(f"{parameter('workers')} must be at least 1, not {count}")
         return cls(match["address"], count)
 
-    def start(self, spec: RunSpec, settings: Settings) -> AbstractAsyncContextManager[WorkerPool]:
+    def start(
+        self, spec: RunRequest, settings: Settings
+    ) -> AbstractAsyncContextManager[WorkerPool]:
         """Connect to the cluster and start workers, which end with the block."""
         return ray_workers(
             self.address,
@@ -113,7 +118,7 @@ class Followed:
 
 async def run_with_workers(
     examples: Any,
-    spec: RunSpec,
+    spec: RunRequest,
     settings: Settings,
     out: Path,
     workers: Processes | Cluster,
@@ -198,7 +203,7 @@ async def run_with_workers(
     return Run(folder=out, progress=driver.progress, examples=data)
 
 
-def _check(workers: Processes | Cluster, spec: RunSpec, settings: Settings) -> None:
+def _check(workers: Processes | Cluster, spec: RunRequest, settings: Settings) -> None:
     """Refuse what workers cannot do."""
     if spec.shard is not None:
         raise ConfigurationError(
@@ -213,7 +218,7 @@ def _check(workers: Processes | Cluster, spec: RunSpec, settings: Settings) -> N
 
 
 def most_workers(
-    workers: Processes | Cluster, spec: RunSpec, settings: Settings, total: int
+    workers: Processes | Cluster, spec: RunRequest, settings: Settings, total: int
 ) -> int:
     """Return how many workers may be of use at once.
 
@@ -234,7 +239,7 @@ def most_workers(
     return min(count, total)
 
 
-def _concurrencies(spec: RunSpec, settings: Settings) -> Iterator[tuple[str, int]]:
+def _concurrencies(spec: RunRequest, settings: Settings) -> Iterator[tuple[str, int]]:
     """Yield each limit of calls in flight that is divided: what messages call it, and the limit."""
     for role, name in in_every_role(spec.models, settings.roles).items():
         if _is_local(name):  # queues calls itself

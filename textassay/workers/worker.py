@@ -217,8 +217,9 @@ class WorkerSession:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
         self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
+        own = {"settings": job.settings, "out": None, "resume": False}
         session = await stack.enter_async_context(
-            open_session(self._feed, job.spec, settings=job.settings)
+            open_session(self._feed, job.spec.model_copy(update=own))
         )
         if (budget := session.budget) is not None:
             budget.start_lease(self._wakeup.set)

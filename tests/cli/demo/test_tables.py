@@ -7,11 +7,16 @@ import random
 import pytest
 from rich.console import Console, RenderableType
 
-from textassay.cli.console import indented
-from textassay.cli.demo.report import chance, verdict
-from textassay.cli.demo.tables import heading, task_agreement_table, treatments_table
+from textassay.cli.demo_report import (
+    chance,
+    heading,
+    task_agreement_table,
+    treatments_table,
+    verdict,
+)
 from textassay.demo.folder import FITTED, RECIPES
 from textassay.demo.results import ComparisonLine, TaskComparison, Treatments
+from textassay.display import indented
 from textassay.meta import spearman
 from textassay.methods.library import tasks
 

@@ -7,9 +7,20 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import AsJson
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import AspectMap, Confidence, Data, ScaleOf, Scores, Seed
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables
+from textassay.cli.flags import (
+    MAPPED,
+    AsJson,
+    AspectMap,
+    Confidence,
+    Given,
+    RatedData,
+    ScaleOf,
+    ScoresOrMetrics,
+    Seed,
+)
+from textassay.runtime.errors import ConfigurationError
 
 
 @command(
@@ -21,8 +32,8 @@ from textassay.cli.shared_flags import AspectMap, Confidence, Data, ScaleOf, Sco
     ),
 )
 def alt_test(
-    scores: Scores,
-    data: Data,
+    scores: ScoresOrMetrics,
+    data: RatedData = None,
     *,
     aspect_map: AspectMap = None,
     epsilon: Annotated[
@@ -46,20 +57,32 @@ def alt_test(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
-    from textassay.cli.alt_test import show
+    from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
+    from textassay.calibration.columns import one_signature, scales_of
+    from textassay.cli.rated import read_columns, read_people
 
-    show(
-        scores,
-        data,
-        aspect_map=aspect_map or (),
-        epsilon=epsilon,
-        metric=metric,
-        rows_independent=rows_independent,
-        pool=pool,
-        confidence=confidence,
-        scales=arguments.scales(scale or ()),
-        seed=seed,
+    arguments.check_confidence(confidence)
+    if not 0 <= epsilon < 1:
+        raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
+    rating_scales = arguments.scales(scale or ())
+    tables = read_columns(scores, read_people(scores, data, given), aspect_map or ())
+    for columns in tables:
+        # judges must not be mixed even here: each would pass or fail by the other's scores
+        one_signature(columns)
+    scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
+    options = {"epsilon": epsilon, "metric": metric, "confidence": confidence, "seed": seed}
+    tests = [
+        annotator_test(columns, scales=own, rows_independent=rows_independent, **options)  # type: ignore[arg-type]
+        for columns, own in scaled
+    ]
+    if pool and len(scaled) > 1:
+        tests.append(pooled_annotator_test(scaled, rows_independent=rows_independent, **options))  # type: ignore[arg-type]
+    print_tables(
+        (table for one in tests for table in one.tables()),
+        {"rows": [one.as_dict() for one in tests]},
         as_json=as_json,
+        notes=(note for columns in tables for note in columns.notes()),
     )

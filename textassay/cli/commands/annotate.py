@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli.flags import JUDGING, Data, Given
-from textassay.cli.registry import LOOKING, command
+from textassay.cli import arguments
+from textassay.cli.app import LOOKING, command
+from textassay.cli.console import messages, say
+from textassay.cli.exits import run_async
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
+from textassay.display import to_terminal
+from textassay.listening import is_loopback, link, origin
+from textassay.runtime.errors import ConfigurationError
+from textassay.table import Column, Table
+
+if TYPE_CHECKING:
+    from textassay.annotate.ratings import Answers, CollectedRatings
+
+SHOWN_EVERY = 2.0
+"""Seconds between two looks at the ratings."""
 
 
 @command(
@@ -26,7 +42,7 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
     ],
-    given: Annotated[Given, JUDGING.only("task", "aspects")],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
@@ -64,15 +80,13 @@ def annotate(
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
     again to continue.
     """
-    from textassay.cli import arguments
-    from textassay.cli.annotate import Annotation, public_address, serve
-    from textassay.cli.exits import run_async
-
-    request = Annotation(
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    annotation = Annotation(
         data=data,
         out=out,
-        task=given.get("task"),
-        aspects=arguments.typed_names(given.get("aspects")),
+        task=flags.get("task"),
+        aspects=flags.get("aspects"),
+        fields=flags.get("fields"),
         raters=raters,
         per_item=per_item,
         repeat=repeat,
@@ -81,7 +95,162 @@ def annotate(
         public=None if public_url is None else public_address(public_url),
         next_from=next_from,
         seed=seed,
-        fields={},
         new_links=new_links,
     )
-    return run_async(serve(request))
+    return run_async(_serve(annotation))
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What to serve, as the command line says it."""
+
+    data: str
+    out: Path
+    task: str | None
+    aspects: tuple[str, ...] | None
+    raters: int
+    per_item: int | None
+    repeat: float
+    host: str
+    port: int
+    public: str | None
+    fields: Mapping[str, str] | None
+    next_from: Path | None
+    seed: int
+    new_links: bool
+
+
+async def _serve(annotation: Annotation) -> int:
+    """Serve the study until it is done or interrupted; return 0.
+
+    Raises:
+        TextassayError: The data, the task or an earlier journal do not fit; nothing is served.
+    """
+    from textassay.annotate.ratings import CollectedRatings, read_sampled
+    from textassay.annotate.server import AnnotationServer
+    from textassay.annotate.study import Study
+    from textassay.methods.library import tasks
+    from textassay.runtime.data import Examples
+
+    examples = await asyncio.to_thread(
+        lambda: tuple(Examples(annotation.data, fields=annotation.fields))
+    )
+    study = Study(
+        examples,
+        tasks.load(annotation.task, annotation.aspects),
+        # by default everybody rates everything: agreement among raters can then be measured on all
+        # items
+        per_item=annotation.per_item or annotation.raters,
+        repeat_share=annotation.repeat,
+        seed=annotation.seed,
+        probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
+    )
+    async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
+        server = AnnotationServer(
+            ratings, annotation.out, host=annotation.host, public=annotation.public
+        )
+        try:
+            async with server.serving(annotation.port) as port:
+                address = annotation.public or link(annotation.host, port)
+                await _show_links(ratings, annotation, address)
+                if warning := exposure(annotation.host, annotation.public):
+                    say(f"warning: {warning}")
+                await _watch(ratings)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot serve at {annotation.host}:{annotation.port}: {error.strerror or error}; "
+                "give another --port"
+            ) from error
+        # also after Ctrl-C, which is how a study usually ends
+        finally:
+            say(f"{len(ratings.answers)} answers are in {annotation.out}")
+    return 0
+
+
+def public_address(url: str) -> str:
+    """Return scheme and host of a proxy's address.
+
+    Raises:
+        ConfigurationError: It is no web address, or has a path, which the page does not know.
+    """
+    if (known := origin(url)) is None:
+        raise ConfigurationError(
+            f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
+        )
+    return known
+
+
+def journal_of(out: Path) -> Path:
+    """Return where the journal of a file of ratings is."""
+    return out.with_name(f"{out.stem}.journal.jsonl")
+
+
+async def _show_links(ratings: CollectedRatings, annotation: Annotation, address: str) -> None:
+    """Print personal links: for new raters, and for all of them if new links are wanted.
+
+    A link cannot be shown again: only a hash of its token is kept.
+    """
+    if annotation.new_links:
+        for rater in ratings.raters.values():
+            # the old link stops working, which is what a lost or forwarded link needs
+            token = await ratings.new_token(rater)
+            say(f"{rater.name}: {address}/rate/{token}")
+    elif ratings.raters:
+        say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
+    while len(ratings.raters) < annotation.raters:
+        rater, token = await ratings.add_rater()
+        say(f"{rater.name}: {address}/rate/{token}")
+
+
+def exposure(host: str, public: str | None) -> str | None:
+    """Return what others on the network can read; `None` if nothing crosses it as it is.
+
+    Args:
+        host: The address that is listened at.
+        public: The address of a proxy in front.
+    """
+    is_encrypted = public is not None and public.startswith("https://")
+    if is_loopback(host) and (is_encrypted or public is None):
+        return None
+    if is_encrypted:
+        return (
+            f"this server also listens at {host} without encryption; leave --host out if the TLS"
+            " proxy runs on this machine"
+        )
+    return (
+        "texts, links and answers are not encrypted on their way; whoever reads a link can rate"
+        " with it. Put a TLS proxy in front, and name its address with --public-url"
+    )
+
+
+async def _watch(ratings: CollectedRatings) -> None:
+    """Show how far it is until Ctrl-C."""
+    from rich.live import Live
+
+    console = messages()
+    if not console.is_terminal:
+        # without a terminal there is nothing to draw; serving goes on until the process is stopped
+        await asyncio.Event().wait()
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while True:
+            table = agreement_table(ratings.snapshot())
+            live.update(to_terminal(table, console.width), refresh=True)
+            await asyncio.sleep(SHOWN_EVERY)
+
+
+def agreement_table(ratings: Answers) -> Table:
+    """Return items, agreement and self-agreement by aspect."""
+    from textassay.annotate.ratings import agreement, self_agreement
+
+    again = self_agreement(ratings)
+    rows = [
+        (aspect, one.items, one.ratings, one.alpha["ordinal"], again[aspect]["n"],
+         again[aspect]["same"])
+        for aspect, one in agreement(ratings).items()
+    ]  # fmt: skip
+    columns = (
+        Column("aspect", "aspect"), Column("items", "items", "count"),
+        Column("ratings", "ratings", "count"), Column("alpha", "alpha", "number", 2),
+        Column("again", "again", "count"), Column("same", "same", "share"),
+    )  # fmt: skip
+    return Table(columns, rows)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from textassay.cli.exits import run_async
-from textassay.cli.flags import AsJson, RunFolder
-from textassay.cli.registry import MAKING, command, group
+from textassay.cli import arguments
+from textassay.cli.app import MAKING, command, group
+from textassay.cli.console import say
+from textassay.cli.exits import UNSCORED, run_async
+from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder
+from textassay.display import printable
+from textassay.runtime.errors import StorageError
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 
@@ -19,25 +27,42 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Cache folder.")]
 @command("info", group="cache")
 def info(folder: Folder, *, as_json: AsJson = False) -> None:
     """Show how many answers a cache folder contains."""
-    from textassay.cli.cache import show_info
+    from textassay.runtime.storage import cache_folder
 
-    show_info(folder, as_json=as_json)
+    found = cache_folder.info(folder)
+    if as_json:
+        content = {"answers": found.entries, "files": found.files, "bytes": found.bytes}
+        typer.echo(json.dumps(content))
+        return
+    typer.echo(f"{found.entries} answers in {found.files} files, {found.bytes / 1e6:.1f} MB")
 
 
 @command("verify", group="cache")
 def verify(folder: Folder, *, as_json: AsJson = False) -> int:
     """Check every file and answer of a cache folder."""
-    from textassay.cli.cache import show_verification
+    from textassay.runtime.calls.cache import verify as verified
 
-    return show_verification(folder, as_json=as_json)
+    found = verified(folder)
+    status = 0 if found.ok else UNSCORED
+    if as_json:
+        typer.echo(json.dumps({"sound": found.entries, "problems": list(found.problems)}))
+        return status
+    typer.echo(f"{found.entries} answers are sound")
+    for problem in found.problems:
+        typer.echo(printable(problem))
+    return status
 
 
 @command("clear", group="cache")
 def clear(folder: Folder, *, as_json: AsJson = False) -> None:
     """Delete all answers of a cache folder."""
-    from textassay.cli.cache import clear as empty
+    from textassay.runtime.storage import cache_folder
 
-    empty(folder, as_json=as_json)
+    cleared = cache_folder.clear(folder)
+    if as_json:
+        typer.echo(json.dumps({"deleted": cleared.entries, "bytes": cleared.bytes}))
+        return
+    typer.echo(f"deleted {cleared.entries} answers, {cleared.bytes / 1e6:.1f} MB")
 
 
 @command(
@@ -61,11 +86,42 @@ def export(
             "--out", "-o", metavar="FILE", help="File to create (default: standard output)."
         ),
     ] = None,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Write all prompts and answers of a run as JSON Lines.
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    from textassay.cli.exchanges import export as write
+    run_async(_export(run, out, data, arguments.field_map(given)))
 
-    run_async(write(run, out, data))
+
+async def _export(
+    folder: Path, out: Path | None, data: Path | None, fields: Mapping[str, str] | None
+) -> None:
+    """Write prompts and answers of a run as JSON Lines, to a new file or to standard output.
+
+    Raises:
+        ConfigurationError: The run or its data cannot be found.
+        StorageError: The file exists or cannot be written.
+    """
+    from textassay.evaluation.exchanges import exchanges_of_run
+
+    count = missing = 0
+    exchanges = exchanges_of_run(folder, data=data, fields=fields)
+    try:
+        # "x": prompts hold the data, and an existing file may be somebody's
+        file = sys.stdout if out is None else out.open("x", encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"{out}: cannot be written: {error.strerror}") from error
+    try:
+        # closed at once if the reader of standard output goes away: the run's cache is open
+        async with aclosing(exchanges):
+            async for exchange in exchanges:
+                file.write(json.dumps(exchange.as_dict(), ensure_ascii=False) + "\n")
+                count += 1
+                missing += exchange.answers is None
+    finally:
+        if out is not None:
+            file.close()
+    without = f", {missing} of them without an answer in the cache" if missing else ""
+    say(f"{count} requests{without}")

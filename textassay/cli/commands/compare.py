@@ -8,9 +8,13 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import AsJson
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence, Seed
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables, say
+from textassay.cli.exits import INCONCLUSIVE, UNSCORED
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed
+
+_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
+"""Statuses are part of the interface: CI tells a regression from too few texts."""
 
 
 @command(
@@ -43,17 +47,29 @@ def compare(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> int:
     """Compare two runs: paired differences A - B by source, with intervals and tests."""
-    from textassay.cli.compare import show
-
-    return show(
-        run_a,
-        run_b,
-        data,
-        aspects=arguments.typed_names(aspects),
-        fail_below=fail_below,
-        confidence=confidence,
-        seed=seed,
-        as_json=as_json,
+    from textassay.calibration.columns import read_judged
+    from textassay.calibration.compare_runs import (
+        agreement_difference,
+        compare_runs,
+        comparison_tables,
+        gate,
     )
+    from textassay.cli.rated import read_people
+
+    arguments.check_confidence(confidence)
+    people = None if data is None else read_people(run_a, data, given)
+    a, b = read_judged(run_a), read_judged(run_b)
+    chosen = arguments.typed_names(aspects)
+    rows = compare_runs(a, b, people, aspects=chosen, confidence=confidence, seed=seed)
+    names = [row.aspect for row in rows]
+    agreement = [] if people is None else agreement_difference(a, b, people, names, seed=seed)
+    document = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
+    print_tables(comparison_tables(rows, agreement, people), document, as_json=as_json)
+    if fail_below is None:
+        return 0
+    verdict = gate(rows, fail_below)
+    say(f"gate: a - b of at least {fail_below:g} {verdict}")
+    return _STATUS[verdict]

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import shlex
+import shutil
+import sys
+import tempfile
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from textassay.cli.exits import run_async
+from textassay.cli.app import SCORING, command
+from textassay.cli.console import results, say
+from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS, AsJson, Given
-from textassay.cli.registry import SCORING, command
+from textassay.cli.progress import Style
+from textassay.display import printable
+from textassay.runtime.errors import TextassayError
+from textassay.runtime.model import Model
+
+if TYPE_CHECKING:
+    from textassay.demo.folder import DemoFolder
+
+MODEL = "embedded"
 
 
 @command(
@@ -39,6 +56,112 @@ def demo(
     given: Annotated[Given, PROGRESS],
 ) -> int:
     """Run the whole pipeline on bundled examples: offline, with the embedded model."""
-    from textassay.cli.demo.command import execute
+    return run_async(_execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
 
-    return run_async(execute(out, given.get("progress") or "auto", quick=quick, as_json=as_json))
+
+async def _execute(
+    out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
+) -> int:
+    """Run the demo, print what came out and return the exit status.
+
+    Args:
+        out: Folder to make, or that of an earlier demo, which is resumed; by default a
+            temporary one.
+        style: How progress is shown.
+        quick: Whether to run the first task only.
+        as_json: Whether to print one JSON document in place of the report.
+
+    Raises:
+        ConfigurationError: The model cannot be had or the folder not be used; nothing was asked.
+        Stopped: It began and was stopped; its cause is the reason.
+    """
+    from textassay.cli.demo_report import closing, commands, opening, report
+    from textassay.demo.folder import TASKS, DemoFolder
+    from textassay.demo.results import (
+        agreement_as_dict,
+        decided,
+        outcomes,
+        read_result,
+        shown_example,
+        usage,
+    )
+    from textassay.runtime.connect import connect
+
+    console, began = results(), time.monotonic()
+    async with connect(MODEL) as model:
+        layout = DemoFolder(
+            out if out is not None else Path(tempfile.mkdtemp(prefix="textassay-demo-")),
+            TASKS[:1] if quick else TASKS,
+        )
+        layout.open(model.identity)
+        if not as_json:
+            console.print(opening())
+        await _run(layout, model, style)
+    task_results = [read_result(layout, task) for task in layout.tasks]
+    agreement = agreement_as_dict(task_results)
+    # written before anything is printed, so that a closed pipe does not lose it
+    layout.write_agreement(agreement)
+    if as_json:
+        content = {
+            "folder": str(layout.folder),
+            "outcomes": outcomes(layout),
+            "agreement": agreement,
+        }
+        typer.echo(json.dumps(content))
+        return _status(layout)
+    console.print(report(task_results, shown_example(layout), decided(layout)))
+    console.print(closing(layout, usage(layout), time.monotonic() - began))
+    for line in commands(layout, _program()):
+        # not folded, so that it can be copied
+        console.print(f"  {printable(line)}", soft_wrap=True, markup=False)
+    console.print(
+        "\nYour own texts: one JSON object a line, with output, source, references and human; see"
+        " README.md."
+    )
+    return _status(layout)
+
+
+async def _run(layout: DemoFolder, model: Model, style: Style) -> None:
+    from textassay.cli.demo_report import DemoSteps
+    from textassay.demo.pipeline import Pipeline, count_steps
+
+    try:
+        async with DemoSteps(count_steps(layout), style) as steps:
+            await Pipeline(layout, model, steps.watch).run()
+    except TextassayError as error:
+        # replaces the notes of the run inside, which name a folder that the user did not choose
+        error.__notes__ = [_how_to_go_on(layout)]
+        raise Stopped from error
+    except asyncio.CancelledError:
+        stop = Interrupted("interrupted")
+        stop.add_note(_how_to_go_on(layout))
+        raise Stopped from stop
+
+
+def _status(layout: DemoFolder) -> int:
+    """Say what is unscored, and return the exit status."""
+    from textassay.demo.results import outcomes
+
+    unscored = {kind: count for kind, count in outcomes(layout).items() if kind != "scored"}
+    if not unscored:
+        return 0
+    counts = ", ".join(f"{count} {kind}" for kind, count in unscored.items())
+    say(f"unscored: {counts}; scores.jsonl of each run gives the reasons", style="yellow")
+    return UNSCORED
+
+
+def _how_to_go_on(layout: DemoFolder) -> str:
+    return f"finished work is kept; continue with: textassay demo --out {layout.folder}"
+
+
+def _program() -> str:
+    """Return how this command is called.
+
+    By its name, or by its path if the shell does not find it.
+    """
+    beside = Path(sys.executable).with_name("textassay")
+    if shutil.which("textassay") is not None or not beside.exists():
+        return "textassay"
+    return shlex.quote(
+        str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import AsJson
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import (
-    AllowChange,
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables, say
+from textassay.cli.flags import (
+    ALLOWING,
+    MAPPED,
+    AsJson,
     AspectMap,
     Confidence,
-    Data,
+    Given,
     Labels,
+    RatedData,
     ScaleOf,
-    Scores,
+    ScoresOrMetrics,
     Seed,
 )
+from textassay.runtime.errors import ConfigurationError, UnknownName
+
+if TYPE_CHECKING:
+    from textassay.calibration.calibration import Calibration
+    from textassay.calibration.columns import Columns, People
+    from textassay.calibration.maps import Map
 
 
 @command(
@@ -31,8 +40,8 @@ from textassay.cli.shared_flags import (
     ),
 )
 def estimate(
-    scores: Scores,
-    data: Data,
+    scores: ScoresOrMetrics,
+    data: RatedData = None,
     *,
     by: Annotated[
         str | None,
@@ -50,21 +59,83 @@ def estimate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    set_: AllowChange = None,
+    given: Annotated[Given, MAPPED | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
-    from textassay.cli.estimate import show
+    from textassay.calibration.calibration import load as load_calibration
+    from textassay.calibration.columns import one_signature, scales_of
+    from textassay.calibration.estimate import estimate_means
+    from textassay.cli.rated import CHOSEN, read_columns, read_people
 
-    show(
-        scores,
-        data,
-        by=by,
-        calibration=calibration,
-        aspect_map=aspect_map or (),
-        confidence=confidence,
-        scales=arguments.scales(scale or ()),
-        labels=labels,
-        seed=seed,
+    if by not in (None, "system"):
+        raise UnknownName("unit of --by", str(by), ["system"])
+    arguments.check_confidence(confidence)
+    allowed = arguments.allow_change(given.get("set"))
+    rating_scales = arguments.scales(scale or ())
+    read = None if calibration is None else load_calibration(calibration)
+    people = read_people(scores, data, given)
+    tables = read_columns(scores, people, aspect_map or (), labels)
+    estimates = []
+    for columns in tables:
+        # before anything is learned: scores of two judges have two kinds of errors
+        signature = one_signature(columns, allow_change=allowed)
+        if by and all(system is None for system in columns.systems):
+            raise ConfigurationError(
+                "--by system needs the field 'system' in DATA, and no row has it"
+            )
+        learned, method = _from_folder(read, columns, people, signature, allowed)
+        estimates.append(
+            estimate_means(
+                columns,
+                scales=scales_of(columns, rating_scales),
+                by_system=by is not None,
+                confidence=confidence,
+                chosen=labels == CHOSEN,
+                calibration=learned,
+                method=method,
+                seed=seed,
+            )
+        )
+    document = {
+        "rows": [row.as_dict() for one in estimates for row in one.rows],
+        "differences": [delta.as_dict() for one in estimates for delta in one.differences],
+        "assumes": list(dict.fromkeys(note for one in estimates for note in one.assumes)),
+    }
+    print_tables(
+        (table for one in estimates for table in one.tables()),
+        document,
         as_json=as_json,
-        given={"set": set_},
+        notes=(note for columns in tables for note in columns.notes()),
     )
+
+
+def _from_folder(
+    read: Calibration | None,
+    columns: Columns,
+    people: People,
+    signature: str,
+    allowed: bool,
+) -> tuple[Map | None, str]:
+    """Return the folder's map, or none if it has seen these very ratings.
+
+    Then its kind is cross-fitted.
+    """
+    from textassay.cli.rated import sources_of
+
+    if read is None:
+        return None, "auto"
+    own = read.of(columns.score)
+    if own is None:
+        known = [one.aspect for one in read.aspects]
+        raise UnknownName("aspect of the calibration", columns.score, known)
+    read.check(columns.score, signature, allow_change=allowed)
+    # a map applied to the ratings it was learned from fits them too well, and the correction would
+    # find too little error
+    if read.sources & sources_of([columns], people):
+        say(
+            f"{columns.score}: the calibration has seen ratings of these sources, so its map "
+            f"({own.kind}) is learned again across sources",
+            style="yellow",
+        )
+        return None, own.kind
+    return own.map, own.kind

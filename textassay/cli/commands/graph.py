@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from textassay.cli.app import MAKING, command
 from textassay.cli.flags import JUDGING, Given
-from textassay.cli.registry import MAKING, command
+from textassay.runtime.model import Capabilities, Model
 
 
 @command(
@@ -26,6 +27,17 @@ def graph(
     given: Annotated[Given, JUDGING.only("task")],
 ) -> None:
     """Print a method's graph in the mermaid format."""
-    from textassay.cli.graph import mermaid_of
+    from textassay.methods.by_name import build
+    from textassay.methods.fitted.evaluator import is_evaluator, load
+    from textassay.runtime.backends.scripted import ScriptedModel
 
-    typer.echo(mermaid_of(method, given.get("task")))
+    # a model that answers nothing: building a graph asks for a model's name and abilities only
+    models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
+    options: dict[str, Any] = {}
+    if is_evaluator(method):
+        if load(method).model is None:
+            models = {}  # learned from recorded scores, it asks no model and refuses one
+        else:
+            options = {"allow_change": True}  # nothing is rated, so it does not matter by whom
+    built = build(method, models, task=given.get("task"), options=options)
+    typer.echo(built.graph.to_mermaid())

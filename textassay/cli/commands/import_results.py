@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli.registry import LOOKING, command
+from textassay.cli.app import LOOKING, command
+from textassay.cli.console import say
+from textassay.cli.new_files import io_errors
 
 
 @command(
@@ -29,17 +31,13 @@ def import_results(
     ],
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
-    from textassay.cli.console import say
     from textassay.runtime.data.results import read_results
-    from textassay.runtime.errors import StorageError
     from textassay.runtime.storage.files import write_text
     from textassay.runtime.storage.json_text import encode
 
     imported = read_results(form, file)
-    try:
+    with io_errors(out):
         write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error}") from error
     names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
     say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
     if imported.empty:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from textassay.cli.flags import AsJson
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence, Data, Seed
+from textassay.cli import arguments
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, RatedData, Seed
+from textassay.runtime.errors import UnknownName
 
 
 @command(
@@ -28,7 +31,7 @@ def jurors(
             metavar="SCORES", help="Run of a jury with output=jurors, or scores named ASPECT/JUROR."
         ),
     ],
-    data: Data,
+    data: RatedData = None,
     *,
     aggregator: Annotated[
         str, typer.Option(metavar="NAME", help="Aggregator of the jury.")
@@ -36,8 +39,42 @@ def jurors(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
-    from textassay.cli.jurors import show
+    from textassay.cli.rated import rated_examples
+    from textassay.fitting.jurors import worth_table, worths
+    from textassay.fitting.learn import Fitter
+    from textassay.fitting.table import Selection, rating_scales, read_table
+    from textassay.learning import NAMES
+    from textassay.methods.fitted.features import read_files
 
-    show(scores, data, aggregator=aggregator, confidence=confidence, seed=seed, as_json=as_json)
+    arguments.check_confidence(confidence)
+    if aggregator not in NAMES:
+        raise UnknownName("aggregator", aggregator, list(NAMES))
+    rated = read_table(
+        rated_examples(scores, data, given), Selection(scores=read_files((str(scores),)))
+    )
+    fitter = Fitter(rating_scales(rated, {}), seed, 1)
+    costs = _costs(scores)
+    found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)
+    document = {"rows": [one.as_dict() for one in found]}
+    print_tables([worth_table(found)], document, as_json=as_json)
+
+
+def _costs(scores: Path) -> dict[str, float | None]:
+    """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    from textassay.runtime.storage.run_files import MANIFEST, latest_scores
+
+    if not (scores / MANIFEST).is_file():
+        return {}
+    paid: dict[str, list[float | None]] = defaultdict(list)
+    texts: dict[str, set[str]] = defaultdict(set)
+    for score in latest_scores(scores):
+        juror = score.aspect.partition("/")[2]
+        paid[juror].append(score.usage.cost)
+        texts[juror].add(score.id)
+    return {
+        juror: None if None in costs else sum(filter(None, costs)) / len(texts[juror])
+        for juror, costs in paid.items()
+    }

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import AspectMap
+from textassay.cli.app import DECIDING, command
+from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, RatedData, Scores
 
 if TYPE_CHECKING:
     from textassay.meta.levels import Level
@@ -45,7 +44,7 @@ def meta(
         ),
     ] = False,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | FIELDS],
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.flags import CONFIG, FIELDS, AsJson, Given, RatedData, Scores
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence
+from textassay.cli.app import DECIDING, command
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, RatedData, Scores
 
 
 @command(
@@ -37,15 +36,14 @@ def rank(
     ] = None,
     confidence: Confidence = 0.95,
     as_json: AsJson = False,
-    given: Annotated[Given, CONFIG | FIELDS],
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
-    from textassay.cli.decisions import check_confidence
     from textassay.cli.rated import compared_examples
 
-    check_confidence(confidence)
+    arguments.check_confidence(confidence)
     pairs = compared_examples(scores, data, given, pair)
     names = arguments.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)

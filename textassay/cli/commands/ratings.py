@@ -7,8 +7,11 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli.flags import JUDGING, Data, Given
-from textassay.cli.registry import LOOKING, command, group
+from textassay.cli import arguments
+from textassay.cli.app import LOOKING, command, group
+from textassay.cli.console import say
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
+from textassay.cli.new_files import io_errors
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
@@ -33,11 +36,22 @@ def import_ratings(
         str | None,
         typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
     ] = None,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Read ratings that people gave in another tool, with one entry per rater."""
-    from textassay.cli.ratings import import_from
+    from textassay.annotate import interchange
+    from textassay.runtime.data import Examples
+    from textassay.runtime.storage.files import write_text
+    from textassay.runtime.storage.json_text import encode
 
-    import_from(form, file, out, data)
+    rows = interchange.read(form, file)
+    if data is not None:
+        fields = arguments.field_map(given)
+        rows = interchange.with_examples(rows, Examples(data, fields=fields))
+    lines = [encode(row).decode("utf-8") for row in rows]
+    with io_errors(out):
+        write_text(out, "".join(f"{line}\n" for line in lines))
+    say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
 
 
 @command(
@@ -50,10 +64,17 @@ def export_tasks(
     data: Data,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")],
-    given: Annotated[Given, JUDGING.only("task", "aspects")],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
 ) -> None:
     """Write examples as tasks for another annotation tool, without systems and scores."""
-    from textassay.cli import arguments
-    from textassay.cli.ratings import export_to
+    from textassay.annotate import interchange
+    from textassay.methods.library import tasks
+    from textassay.runtime.data import Examples
 
-    export_to(form, data, out, given.get("task"), arguments.typed_names(given.get("aspects")))
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    task = tasks.load(flags.get("task"), flags.get("aspects"))
+    examples = Examples(data, fields=flags.get("fields"))
+    with io_errors(out):
+        written = interchange.write(form, examples, task, out)
+    for path in written:
+        say(f"wrote {path}")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from textassay.cli.registry import LOOKING, command
-from textassay.cli.shared_flags import AspectMap, Human
+from textassay.cli.app import LOOKING, command
+from textassay.cli.flags import MAPPED, AspectMap, Given, Human
 
 
 @command(
@@ -32,10 +32,13 @@ def report(
         typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
     ] = None,
     aspect_map: AspectMap = None,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
     from textassay.cli.console import say
+    from textassay.cli.rated import shown_examples
     from textassay.report import write_report
 
-    write_report(runs, out, human=human, calibration=calibration, aspect_map=aspect_map or ())
+    shown = shown_examples(runs[0], human, given)
+    write_report(runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or ())
     say(f"wrote {out}")

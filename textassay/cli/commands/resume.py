@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from textassay.cli.commands.score import score_keys
+from textassay.cli import arguments
+from textassay.cli.app import SCORING, command
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG, LOG, PROGRESS, RUNTIME, WORKERS, AsJson, Given, RunFolder
-from textassay.cli.registry import SCORING, command
+from textassay.cli.flags import (
+    CONFIG,
+    CONFIG_KEYS,
+    LOG,
+    PROGRESS,
+    RUNTIME,
+    WORKERS,
+    AsJson,
+    Given,
+    RunFolder,
+)
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.settings import settings_in, split_settings
 
 
 @command(
@@ -43,28 +55,23 @@ def resume(
     Flags on the command line override the settings of the run, and so do those of
     --config: headers, certificates and addresses per role are never taken from a run folder.
     """
-    from textassay.cli.score import (
-        command_to_resume,
-        execute,
-        flags_to_resume,
-        say_if_unlimited,
-    )
+    from textassay.cli.scoring import command_to_resume, execute, say_if_unlimited
     from textassay.evaluation.shards import is_divided
 
-    read = flags_to_resume({**given, "data": data}, score_keys())
+    read = _flags({**given, "data": data}, CONFIG_KEYS)
     if is_divided(run):
-        from textassay.cli.merge import merge_to_resume
+        from textassay.cli.commands.merge import merge_to_resume
 
         merge_to_resume(run)
     order = command_to_resume(run, read)
-    say_if_unlimited(run, order.settings)
-    if order.spec.stress is not None:
+    say_if_unlimited(run, order.request.settings)
+    if order.request.stress is not None:
         if order.workers is not None:
             raise ConfigurationError(
                 f"a stress run cannot be resumed with --{order.workers.flag}: leave it out"
             )
-        from textassay.cli.stress import execute as execute_stress
-        from textassay.cli.stress import request_to_resume
+        from textassay.cli.commands.stress import execute as execute_stress
+        from textassay.cli.commands.stress import request_to_resume
 
         return run_async(execute_stress(request_to_resume(order), as_json=as_json))
     order = replace(order, as_json=as_json)
@@ -73,3 +80,25 @@ def resume(
 
         return run_async(score_with_workers(order, order.workers))
     return run_async(execute(order))
+
+
+def _flags(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """Return the flags of `resume`, laid over the settings of the file of `--config`.
+
+    The file may be the one that the run was made with: what it says of the run itself, such as its
+    method and data, stays as the run has it.
+
+    Args:
+        typed: The flags as they were typed, `config` among them.
+        known: Keys that the file may have.
+
+    Raises:
+        ConfigurationError: A value or the file cannot be read.
+    """
+    path = typed.get("config")
+    flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
+    keys = [key for key in known if key not in ("config", "field")]
+    configured = arguments.config_file(path, keys)
+    runtime, _ = split_settings(configured.get("set", {}))
+    described = {"model": configured.get("model", {})}  # by the tables, as they were called
+    return {**described, **settings_in({**configured, **runtime}), **flags}

@@ -8,43 +8,20 @@ from typing import Annotated
 import typer
 
 from textassay.cli import arguments
+from textassay.cli.app import SCORING, command
 from textassay.cli.exits import run_async
 from textassay.cli.flags import (
-    CONFIG,
-    DRY_RUN,
-    JUDGING,
-    LOG,
-    PROGRESS,
-    READING,
-    RUNTIME,
-    SAMPLING,
-    SET,
-    SHARDING,
-    UNIT,
-    WORKERS,
+    CONFIG_KEYS,
+    SCORE,
     AsJson,
     Given,
     MethodName,
     Models,
     OptionalData,
     Out,
+    option_of,
 )
-from textassay.cli.registry import SCORING, command
-
-FLAGS = (
-    CONFIG
-    | SET
-    | DRY_RUN
-    | PROGRESS
-    | LOG
-    | JUDGING
-    | SAMPLING
-    | READING
-    | UNIT
-    | SHARDING
-    | WORKERS
-    | RUNTIME
-)
+from textassay.evaluation.request import RunRequest
 
 
 @command(
@@ -70,7 +47,7 @@ def score(
     out: Out = None,
     calibration: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Apply this calibration to every score."),
+        option_of(RunRequest, "calibration"),
     ] = None,
     escalate: Annotated[
         str | None,
@@ -86,10 +63,10 @@ def score(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, FLAGS],
+    given: Annotated[Given, SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    from textassay.cli.score import command_from, execute
+    from textassay.cli.scoring import command_from, execute
 
     flags = {
         "data": data,
@@ -100,12 +77,13 @@ def score(
         "escalate": escalate,
         **given,
     }
-    read, chosen = arguments.with_config(flags, score_keys())
+    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
     # as a dry run, so that neither --out nor a key is needed to look at prompts
     if show_prompts is not None:
-        from textassay.cli.exchanges import show_prompts as show
+        from textassay.cli.commands.show import show_prompts as show
 
-        run_async(show(command_from({**read, "dry_run": True}, chosen), show_prompts))
+        request = command_from({**read, "dry_run": True}, chosen).request
+        run_async(show(request, show_prompts))
         return 0
     order = replace(command_from(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
@@ -114,9 +92,3 @@ def score(
 
         return run_async(score_with_workers(order, order.workers))
     return run_async(execute(order))
-
-
-def score_keys() -> tuple[str, ...]:
-    """Return the keys that a file of `--config` may have: the flags of `score`, and `fields`."""
-    known = ("data", "method", "model", "out", "calibration", "escalate")
-    return (*known, *FLAGS.flags, "fields")

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from textassay.cli import arguments
+from textassay.cli.app import LOOKING, command
+from textassay.cli.console import results
 from textassay.cli.exits import run_async
-from textassay.cli.flags import AsJson, RunFolder
-from textassay.cli.registry import LOOKING, command
-from textassay.cli.shared_flags import AspectMap, Human
+from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
+from textassay.display import printable
+from textassay.runtime.errors import UnknownName
+
+if TYPE_CHECKING:
+    from textassay.evaluation.exchanges import Exchange
+    from textassay.evaluation.request import RunRequest
+    from textassay.report.joined import Joined
+    from textassay.report.source import DataSource, RunSource
+
+MAX_THOUGHT = 1000
+"""Characters of a thought that are printed; JSON has all that was kept."""
 
 
 @command(
@@ -33,19 +51,142 @@ def show(
         bool, typer.Option("--prompts", help="Print the prompts and answers of the models.")
     ] = False,
     as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
 ) -> None:
     """Show a run in the terminal.
 
     Prints a summary and the largest disagreements with people, or the evidence of one example.
     """
+    from textassay.cli.rated import shown_examples
+
     if prompts:
-        from textassay.cli.exchanges import show_exchanges
-
-        run_async(show_exchanges(run, None if id_ is None else [id_], human, as_json=as_json))
+        ids = None if id_ is None else [id_]
+        run_async(_show_exchanges(run, ids, human, arguments.field_map(given), as_json=as_json))
         return
-    from textassay.cli.show import show_example, show_run
+    from textassay.report.page import join_runs, mapped
+    from textassay.report.source import open_data, open_run
 
+    source = open_run(run)
+    source.table.read_all()
+    data = open_data(source, shown_examples(run, human, given))
+    joined = join_runs([source], data, mapped(aspect_map or ()))
     if id_ is None:
-        show_run(run, human, aspect_map or (), as_json=as_json)
+        _show_run(run, source, data, joined, as_json=as_json)
     else:
-        show_example(run, id_, human, aspect_map or (), as_json=as_json)
+        _show_example(id_, source, data, joined, as_json=as_json)
+
+
+def _show_run(
+    folder: Path, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
+) -> None:
+    if as_json:
+        typer.echo(json.dumps({"run": str(folder), "rows": _rows(run, data, joined)}))
+        return
+    from textassay.report.terminal import run_parts
+
+    console = results()
+    console.print(*run_parts(run, data, joined, console.width), sep="\n")
+
+
+def _show_example(
+    id_: str, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
+) -> None:
+    from textassay.report.sections.examples import show as shown_score
+
+    rows = run.table.rows_of(id_)
+    if not rows:
+        # the ids of the run, not of the data: the error suggests those with scores
+        raise UnknownName("example of this run", id_, run.table.ids)
+    shown = [shown_score(run, data, joined, row) for row in rows]
+    if as_json:
+        example = shown[0].example
+        content = None if example is None else example.model_dump(mode="json")
+        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in shown]
+        typer.echo(json.dumps({"id": id_, "example": content, "scores": scored}))
+        return
+    from textassay.report.terminal import example_parts
+
+    results().print(example_parts(shown))
+
+
+def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
+    """Return the means of the printed table: one row per aspect and system."""
+    from textassay.report.sections.scores import scores
+
+    rows = []
+    for aspect in scores(run, data, joined) or ():
+        for row in aspect.rows:
+            mean = row.mean
+            rows.append(
+                {
+                    "aspect": aspect.name,
+                    "system": row.system,
+                    "n": 0 if mean is None else mean.n,
+                    "mean": None if mean is None else mean.value,
+                    "low": None if mean is None else mean.low,
+                    "high": None if mean is None else mean.high,
+                    "unscored": row.unscored,
+                    "human": row.people,
+                }
+            )
+    return rows
+
+
+async def _show_exchanges(
+    folder: Path,
+    ids: Collection[str] | None,
+    data: Path | None,
+    fields: Mapping[str, str] | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print prompts and answers of some examples of a run.
+
+    Raises:
+        ConfigurationError: The run, its data or an id cannot be found.
+    """
+    from textassay.evaluation.exchanges import exchanges_of_run
+
+    exchanges = exchanges_of_run(folder, ids, data=data, fields=fields)
+    if as_json:
+        rows = [exchange.as_dict() async for exchange in exchanges]
+        typer.echo(json.dumps({"rows": rows}))
+        return
+    await _print(exchanges)
+
+
+async def show_prompts(request: RunRequest, count: int) -> None:
+    """Print what `score` would ask for the first `count` examples.
+
+    Raises:
+        ConfigurationError: Something does not fit.
+    """
+    from textassay.evaluation.exchanges import exchanges_ahead
+
+    await _print(exchanges_ahead(request, count))
+
+
+async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
+    from textassay.report.evidence import clipped
+
+    last = None
+    async with aclosing(exchanges):
+        async for exchange in exchanges:
+            if exchange.id != last:
+                typer.echo(printable(f"=== {exchange.id} ==="))
+                last = exchange.id
+            for turn in exchange.prompt:
+                typer.echo(
+                    printable(f"--- {exchange.model}, {turn['role']} ---\n{turn['content']}")
+                )
+            for answer, thought in zip_longest(exchange.answers or (), exchange.thoughts):
+                typer.echo(printable(f"--- answer ---\n{answer}"))
+                if thought:
+                    folded = indent(clipped(thought, MAX_THOUGHT), "    ")
+                    typer.echo(printable(f"    --- thought before it ---\n{folded}"))
+            for choice, logprob in (exchange.logprobs or {}).items():
+                shown = "-" if logprob is None else f"{logprob:.4f}"
+                typer.echo(printable(f"--- log-probability {shown} ---\n{choice}"))
+            if exchange.answers is None:
+                typer.echo("--- no answer in the cache ---")
+            typer.echo()

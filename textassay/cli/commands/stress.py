@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from textassay.cli import arguments
-from textassay.cli.commands.score import FLAGS, score_keys
-from textassay.cli.exits import run_async
-from textassay.cli.flags import AsJson, Given, MethodName, Models, OptionalData, Out
-from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence
+from textassay.cli.app import DECIDING, command
+from textassay.cli.console import print_tables, say
+from textassay.cli.exits import INCONCLUSIVE, UNSCORED, run_async, stops_of_a_run
+from textassay.cli.flags import (
+    CONFIG_KEYS,
+    SCORE,
+    AsJson,
+    Confidence,
+    Given,
+    MethodName,
+    Models,
+    OptionalData,
+    Out,
+)
+from textassay.cli.progress import Style, show_progress
+from textassay.runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from textassay.cli.scoring import ScoreCommand
+    from textassay.evaluation.session import Session
+    from textassay.stress.run import StressPlan
+    from textassay.stress.verdicts import StressResult
+
+_STAGES = {
+    "paraphrase": "the originals in other words, each verified",
+    "paraphrased": "the verified paraphrases",
+}
+_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 
 
 @command(
@@ -71,14 +96,12 @@ def stress(
         int, typer.Option(metavar="N", help="Seed of the edits (default: 0).")
     ] = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, FLAGS],
+    given: Annotated[Given, SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
-    from textassay.cli.stress import execute, stress_order
-
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
-    read, chosen = arguments.with_config(flags, score_keys())
+    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
     request = stress_order(
         read,
         chosen,
@@ -89,3 +112,88 @@ def stress(
         seed=stress_seed,
     )
     return run_async(execute(request, as_json=as_json))
+
+
+@dataclass(frozen=True)
+class StressRequest:
+    """One `stress`, read from the command line."""
+
+    order: StressPlan
+    dry: bool = False
+    progress: Style = "auto"
+
+
+def stress_order(
+    flags: dict[str, Any],
+    chosen: dict[str, Any],
+    *,
+    tests: tuple[str, ...] | None,
+    must_see: tuple[str, ...],
+    margin: float | None,
+    confidence: float,
+    seed: int,
+) -> StressRequest:
+    """Make a request of the flags of `score` and those of `stress`."""
+    from textassay.cli.scoring import command_from
+    from textassay.stress.run import StressPlan
+
+    arguments.check_confidence(confidence)
+    read = command_from(flags, chosen, command="stress")
+    if read.request.calibration is not None:
+        raise ConfigurationError("stress tests the judge itself; leave out the calibration")
+    order = StressPlan(
+        request=read.request,
+        tests=tests,
+        must_see=must_see,
+        seed=seed,
+        margin=margin,
+        confidence=confidence,
+    )
+    return StressRequest(order, read.dry, read.progress)
+
+
+def request_to_resume(order: ScoreCommand) -> StressRequest:
+    """Make a request that continues a stress run."""
+    from textassay.stress.run import StressPlan
+
+    request = order.request
+    stage = (request.stress or {}).get("stage")
+    # parts share the models and the budget of the whole, so they are resumed together
+    if stage:
+        raise ConfigurationError(
+            f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
+        )
+    return StressRequest(StressPlan.recall(request), progress=order.progress)
+
+
+async def execute(request: StressRequest, *, as_json: bool = False) -> int:
+    """Run the tests, print the verdicts and return the exit status."""
+    from textassay.cli.run_result import print_estimate
+    from textassay.stress.run import StressRun
+
+    def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
+        if stage and request.progress != "none":
+            say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
+        return show_progress(lambda: session.engine.progress, request.progress, dry=request.dry)
+
+    run = StressRun(request.order, watching=watching)
+    with stops_of_a_run(request.order.request.out, lambda: run.began):
+        if request.dry:
+            usage = await run.estimate()
+            print_estimate(usage, run.judged, as_json=as_json)
+            return 0
+        result = await run.run()
+    return _show(result, request.order, as_json=as_json)
+
+
+def _show(result: StressResult, order: StressPlan, *, as_json: bool) -> int:
+    from textassay.stress.verdicts import gate
+
+    print_tables(result.tables(), result.as_dict(), as_json=as_json)
+    if order.margin is not None:
+        # with a gate its verdict decides alone: unscored pairs are reported, and too many make
+        # tests inconclusive
+        verdict = gate(result.rows)
+        say(f"gate: shifts of at most {order.margin:g} points: {verdict}")
+        return _STATUS[verdict]
+    return UNSCORED if any(row.unscored for row in result.rows) else 0

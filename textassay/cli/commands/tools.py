@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from textassay.cli import arguments
+from textassay.cli.app import SCORING, command, group
 from textassay.cli.exits import run_async
 from textassay.cli.flags import CONFIG, PROGRESS, READING, RUNTIME, AsJson, Data, Given, Out
-from textassay.cli.registry import SCORING, command, group
 
 group("tools", "Run automatic metrics (ROUGE, NLI, ...) without a judge.", panel=SCORING)
 
@@ -20,9 +21,17 @@ FLAGS = CONFIG | PROGRESS | READING | RUNTIME.only("api_base", "api_key_env")
 @command("list", group="tools", examples=("textassay tools list",))
 def tools_list(*, as_json: AsJson = False) -> None:
     """List the metrics: what each measures, its range, and what it needs."""
-    from textassay.cli.tools import show_list
+    from textassay.tools import describe_all
 
-    show_list(as_json)
+    if as_json:
+        rows = [tool.model_dump(mode="json") for tool in describe_all()]
+        typer.echo(json.dumps({"rows": rows}))
+        return
+    for tool in describe_all():
+        scale = "unbounded" if tool.scale is None else f"{tool.scale[0]:g} to {tool.scale[1]:g}"
+        better = "" if tool.higher_is_better else ", lower is better"
+        state = "" if tool.installed or tool.extra is None else f"  [needs the extra {tool.extra}]"
+        typer.echo(f"{tool.kind} ({scale}{better}){state}\n    {tool.description}")
 
 
 @command(
@@ -47,7 +56,7 @@ def tools_score(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
-    from textassay.cli.score import command_from, execute
+    from textassay.cli.scoring import command_from, execute
 
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")

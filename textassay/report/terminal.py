@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import typer
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from textassay.cli.console import indented, plain_table, results
-from textassay.display import printable, to_terminal
+from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.report.evidence import Line, clipped, visible
 from textassay.report.joined import Joined
-from textassay.report.page import figure, join_runs, mapped
+from textassay.report.page import figure
 from textassay.report.sections.examples import ShownScore, first_rows, show
 from textassay.report.sections.scores import overview, scores
-from textassay.report.source import DataSource, RunSource, open_data, open_run
-from textassay.runtime.errors import UnknownName
+from textassay.report.source import DataSource, RunSource
 from textassay.table import Cell, Column, Flag, Table
 
 MAX_ROWS = 10
@@ -34,81 +28,30 @@ _BAR = 16
 _OUTPUT = 4000
 
 
-def show_run(
-    folder: Path, human: Path | None, aspect_map: Sequence[str], *, as_json: bool = False
-) -> None:
-    """Print what was judged, the scores by system, and the scores to look at first."""
-    run, data, joined = _read(folder, human, aspect_map)
-    if as_json:
-        _print_json({"run": str(folder), "rows": _rows(run, data, joined)})
-        return
-    console = results()
-    console.print(_facts(run, data))
+def run_parts(
+    run: RunSource, data: DataSource, joined: Joined, width: int
+) -> Iterator[RenderableType]:
+    """Yield what was judged, the scores by system, and the scores to look at first.
+
+    Args:
+        run: The run.
+        data: Its texts and ratings.
+        joined: Its scores beside the ratings.
+        width: Columns of the terminal.
+    """
+    yield _facts(run, data)
     tables = [aspect.table() for aspect in scores(run, data, joined) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
     for table in tables:
-        console.print(Text(), to_terminal(table, console.width), sep="\n")
+        yield Group(Text(), to_terminal(table, width))
 
 
-def show_example(
-    folder: Path,
-    id_: str,
-    human: Path | None,
-    aspect_map: Sequence[str],
-    *,
-    as_json: bool = False,
-) -> None:
-    """Print one text with the evidence of all its scores."""
-    run, data, joined = _read(folder, human, aspect_map)
-    rows = run.table.rows_of(id_)
-    if not rows:
-        # the ids of the run, not of the data: the error suggests those with scores
-        raise UnknownName("example of this run", id_, run.table.ids)
-    shown_rows = [show(run, data, joined, row) for row in rows]
-    if as_json:
-        example = shown_rows[0].example
-        content = None if example is None else example.model_dump(mode="json")
-        scored = [{**one.score.model_dump(mode="json"), "human": one.human} for one in shown_rows]
-        _print_json({"id": id_, "example": content, "scores": scored})
-        return
-    parts: list[RenderableType] = [_text(shown_rows[0])]
-    for one in shown_rows:
+def example_parts(shown: Sequence[ShownScore]) -> RenderableType:
+    """Return one text with the evidence of all its scores."""
+    parts: list[RenderableType] = [_text(shown[0])]
+    for one in shown:
         parts += [Text(), _evidence(one)]
-    results().print(Group(*parts))
-
-
-def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
-    """Return the means of the printed table: one row per aspect and system."""
-    rows = []
-    for aspect in scores(run, data, joined) or ():
-        for row in aspect.rows:
-            mean = row.mean
-            rows.append(
-                {
-                    "aspect": aspect.name,
-                    "system": row.system,
-                    "n": 0 if mean is None else mean.n,
-                    "mean": None if mean is None else mean.value,
-                    "low": None if mean is None else mean.low,
-                    "high": None if mean is None else mean.high,
-                    "unscored": row.unscored,
-                    "human": row.people,
-                }
-            )
-    return rows
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content))
-
-
-def _read(
-    folder: Path, human: Path | None, aspect_map: Sequence[str]
-) -> tuple[RunSource, DataSource, Joined]:
-    run = open_run(folder)
-    run.table.read_all()
-    data = open_data(run, human)
-    return run, data, join_runs([run], data, mapped(aspect_map))
+    return Group(*parts)
 
 
 def _facts(run: RunSource, data: DataSource) -> RenderableType:

@@ -1,24 +1,24 @@
-"""`textassay score` and `textassay resume`."""
+"""Runs of `score`, `resume`, `stress` and `tools score`: read from flags, and carried out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textassay.cli import arguments
-from textassay.cli.console import logged_warnings, say
+from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed, warn
-from textassay.cli.json_log import log_as_json
 from textassay.cli.progress import STYLES, Style, show_progress
 from textassay.evaluation.api import finish
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, notices, open_session
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.evaluation.spec import spec_of
 from textassay.methods.method import ReadsProbabilities, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
@@ -32,6 +32,7 @@ from textassay.runtime.settings import (
     LOADED,
     SETTABLE,
     Settings,
+    flag_of,
     settings_in,
     split_settings,
 )
@@ -41,6 +42,12 @@ if TYPE_CHECKING:
     from textassay.workers.run import Cluster, Processes
 
 LOGS = ("text", "json")
+FLAG_OF = {
+    name: flag.name or name
+    for name in RunRequest.model_fields
+    if (flag := flag_of(RunRequest, name)) is not None
+}
+"""The fields of a request that are flags, with the names of these."""
 OPTION_FLAGS = ("n", "temperature", "seed", "escalate")
 MAX_PROCESSES = 1024
 
@@ -61,10 +68,7 @@ settings of a role that is not asked."""
 class ScoreCommand:
     """One `score` or `resume`, read from the command line."""
 
-    spec: RunSpec
-    settings: Settings
-    out: Path | None
-    resume: bool = False
+    request: RunRequest
     dry: bool = False
     progress: Style = "auto"
     as_json: bool = False
@@ -102,27 +106,16 @@ def command_from(
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
-    data = str(flags["data"])
-    spec = RunSpec(
-        method=flags["method"],
-        task=flags.get("task"),
-        aspects=flags.get("aspects"),
-        models=flags.get("model") or {},
-        options=options,
-        tools=flags.get("tools") or (),
-        data=data,
-        fields=flags.get("fields") or {},
-        unit=flags.get("unit"),
+    given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
+    given |= {"data": str(flags["data"]), "fields": flags.get("fields") or {}}
+    request = RunRequest(
+        **given,
         conversation_chars=conversation_chars,
-        limit=flags.get("limit"),
-        pair=flags.get("pair"),
-        calibration=None if flags.get("calibration") is None else str(flags["calibration"]),
-        shard=flags.get("shard"),
+        options=options,
+        settings=Settings(**runtime),
     )
     return ScoreCommand(
-        spec=spec,
-        settings=Settings(**runtime),
-        out=None if flags.get("out") is None else Path(flags["out"]),
+        request=request,
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
         workers=_workers(flags),
@@ -167,28 +160,6 @@ def _style(flags: dict[str, Any]) -> Style:
     return cast("Style", given)
 
 
-def flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Return the flags of `resume`, laid over the settings of the file of `--config`.
-
-    The file may be the one that the run was made with: what it says of the run itself, such as its
-    method and data, stays as the run has it.
-
-    Args:
-        typed: The flags as they were typed, `config` among them.
-        known: Keys that the file may have.
-
-    Raises:
-        ConfigurationError: A value or the file cannot be read.
-    """
-    path = typed.get("config")
-    flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
-    keys = [key for key in known if key not in ("config", "field")]
-    configured = arguments.config_file(path, keys)
-    runtime, _ = split_settings(configured.get("set", {}))
-    described = {"model": configured.get("model", {})}  # by the tables, as they were called
-    return {**described, **settings_in({**configured, **runtime}), **flags}
-
-
 def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     """Make an order that resumes a run; flags that are given replace the run's settings.
 
@@ -202,21 +173,19 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             given again.
     """
     manifest = read_manifest(folder)
-    spec = spec_of(manifest)
-    if flags.get("data") is not None:
-        spec = spec.model_copy(update={"data": str(flags["data"])})
-    if spec.data is None:
+    request = spec_of(manifest)
+    data = request.data if flags.get("data") is None else str(flags["data"])
+    if data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    given = settings_in(arguments.with_tables_of(flags, spec.models))
-    settings = settings_to_resume(folder, manifest, spec, given)
+    given = settings_in(arguments.with_tables_of(flags, request.models))
+    settings = settings_to_resume(folder, manifest, request, given)
     return ScoreCommand(
-        spec=spec,
-        settings=settings,
-        out=folder,
-        resume=True,
+        request=request.model_copy(
+            update={"data": data, "settings": settings, "out": folder, "resume": True}
+        ),
         progress=_style(flags),
         workers=_workers(flags),
     )
@@ -262,7 +231,7 @@ async def run_order(order: ScoreCommand) -> Run | int:
     began = False
     with (
         settings_named(),
-        stops_of_a_run(order.out, lambda: began),
+        stops_of_a_run(order.request.out, lambda: began),
         logged_warnings(*SHOWN_WARNINGS),
     ):
         async with _opened(order) as session:
@@ -290,14 +259,9 @@ def settings_named() -> Iterator[None]:
 
 
 def _opened(order: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+    request = order.request
     return open_session(
-        order.spec.data,
-        order.spec,
-        settings=order.settings,
-        out=order.out,
-        resume=order.resume,
-        dry=order.dry,
-        adjusting=calibrating(order.spec.calibration),
+        request.data, request, dry=order.dry, adjusting=calibrating(request.calibration)
     )
 
 
@@ -351,7 +315,7 @@ def calibrating(
 
 def _say_before(session: Session, order: ScoreCommand) -> None:
     """Say what the user should know before anything is asked."""
-    if Shard.parse(order.spec.shard or "1/1").number > 1:
+    if Shard.parse(order.request.shard or "1/1").number > 1:
         return  # the first shard says it for all
     if session.warning is not None:
         counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
@@ -360,7 +324,7 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
         say(sentence)
     if session.tools_by_default is not None:
         say(typed(session.tools_by_default.notice))
-    for notice in notices(session.method, order.spec, is_new=not order.resume):
+    for notice in notices(session.method, order.request, is_new=not order.request.resume):
         say(typed(notice))
 
 

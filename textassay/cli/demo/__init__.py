@@ -1,1 +1,0 @@
-"""The command `textassay demo`: what it prints while it runs and when it ends."""

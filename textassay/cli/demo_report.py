@@ -1,0 +1,442 @@
+"""What the demo prints and how it shows its progress, drawn for 80 columns."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import shlex
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from textassay.calibration import AnnotatorTest
+from textassay.cli.progress import REDRAW_SECONDS, Style
+from textassay.demo.folder import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.results import (
+    JUDGE,
+    RATED,
+    ComparisonLine,
+    Decided,
+    ShownExample,
+    TaskComparison,
+    TaskResult,
+    Treatments,
+)
+from textassay.display import indented, plain_table, printable, to_terminal
+from textassay.evaluation.session import Session
+from textassay.runtime.messages import Score, Usage
+from textassay.table import Column, Table
+from textassay.version import __version__
+
+MAX_HEADING = 9
+"""Characters of a column's heading, so that the six aspects of dialogue fit into 80 columns."""
+NOT_ABOVE = "x"
+"""Mark of a coefficient that is not above the best trivial measure's."""
+
+
+def treatments_table(treatments: Treatments, units: dict[str, str]) -> RichTable:
+    """Draw means by what was done to the texts.
+
+    Args:
+        treatments: The means.
+        units: What the values of each row are.
+    """
+    table = plain_table("", *treatments.systems, "")
+    for name, values in treatments.rows.items():
+        style = "bold" if name not in units else ""
+        table.add_row(
+            name, *map(_number, values), Text(units.get(name, "rating"), style="dim"), style=style
+        )
+    table.columns[-1].justify = "left"
+    return table
+
+
+def task_agreement_table(comparison: TaskComparison) -> RichTable:
+    """Draw a table of Spearman's rho of trivial measures and judges.
+
+    Each judge is compared with the best trivial measure.
+    """
+    table = plain_table("", *map(heading, comparison.aspects))
+    for line in comparison.lines:
+        if not line.trivial and table.rows and comparison.lines[len(table.rows) - 1].trivial:
+            table.add_section()
+        cells = (_cell(comparison, line, aspect) for aspect in comparison.aspects)
+        gaps = "" if line.n == comparison.examples else f" (n {line.n})"
+        table.add_row(Text(f"{line.name}{gaps}", style="italic" if line.trivial else ""), *cells)
+    return table
+
+
+def _cell(comparison: TaskComparison, line: ComparisonLine, aspect: str) -> Text:
+    """Return a coefficient, with room for the mark behind it whether it is there or not."""
+    if aspect not in line.spearman:  # not judged: neither above nor below
+        return Text("-  ")
+    value = _number(line.spearman[aspect])
+    if line.trivial:
+        return Text(f"{value}  ", style="bold" if comparison.is_bar(line, aspect) else "")
+    if comparison.beats(line, aspect):
+        return Text(f"{value}  ", style="green")
+    return Text(f"{value} {NOT_ABOVE}", style="yellow")
+
+
+def heading(aspect: str) -> str:
+    """Return an aspect's name, shortened to the width of a column's heading."""
+    return aspect if len(aspect) <= MAX_HEADING else f"{aspect[: MAX_HEADING - 1]}."
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:z.2f}"
+
+
+def evidence(shown: ShownExample) -> RenderableType:
+    """Return the text that was judged, and below it what each method says of it and why."""
+    parts: list[RenderableType] = [
+        indented(Text(printable(shown.example.output), style="italic")),
+        Text(),
+    ]
+    for name, score in shown.scores.items():
+        parts += [_heading(name, score), indented(_pieces(score)), Text()]
+    return Group(*parts)
+
+
+def _heading(name: str, score: Score) -> Text:
+    value = "no score" if score.value is None else f"{score.value:.2f}"
+    scale = "" if score.scale is None else f" ({score.scale[0]:g} to {score.scale[1]:g})"
+    return Text.assemble((f"{name}, {printable(score.aspect)}: {value}", "bold"), scale)
+
+
+def _pieces(score: Score) -> RenderableType:
+    table = plain_table("", "", left=0)
+    table.columns[1].justify = "left"
+    for piece in score.evidence:
+        table.add_row(_figure(piece), Text(printable(f"{piece['text']}{_span(piece)}")))
+    return table
+
+
+def _span(piece: dict[str, Any]) -> str:
+    scale = piece.get("scale")
+    return "" if scale is None else f" ({scale[0]:g} to {scale[1]:g})"
+
+
+def _figure(piece: dict[str, Any]) -> str:
+    """Return a piece's number: P(yes) of a sub-question, or the value of a sub-aspect or a tool."""
+    if "p_yes" in piece:
+        return f"{piece['answer']}, P(yes) {piece['p_yes']:.2f}"
+    value = piece.get("value")
+    return "-" if value is None else f"{value:.2f}"
+
+
+RATERS = (
+    "The ratings are the project's own, not people's: the author's, and two blind passes by "
+    "language models that saw a text, its article and the definitions only. They show what the "
+    "command does, not what the judge is worth."
+)
+
+_WIDTH = 78
+"""Columns of a terminal of 80 beside the margin."""
+_MEANS = (
+    Column("aspect", ""), Column("judge", "judge", "number", 1),
+    Column("ratings", "ratings", "interval", 1), Column("both", "both", "interval", 1),
+    Column("all", "all", "number", 2), Column("error", "off by", "number", 2),
+    Column("calibrated", "calibrated", "number", 2),
+)  # fmt: skip
+_TESTS = (
+    Column("aspect", ""), Column("omega", "omega", "number", 2), Column("rho", "rho", "number", 2),
+    Column("constant", "constant", "number"), Column("constant_omega", "omega", "number", 2),
+    Column("constant_rho", "rho", "number", 2),
+    Column("over_constant", "rho - constant's", "interval", 2), Column("may_stand_in", ""),
+)  # fmt: skip
+
+
+def decisions(decided: Sequence[Decided]) -> RenderableType:
+    """Return the tables and their summaries in words."""
+    rows = [
+        (one.estimate.human, one.estimate.judge_only.value, one.estimate.labels_only,
+         one.estimate.corrected, one.all_ratings, one.error, one.calibrated_error)
+        for one in decided
+    ]  # fmt: skip
+    first = decided[0].estimate
+    return Group(
+        Text(f"{JUDGE}: {first.n} texts, {first.rated} of {RATED} sources rated", style="bold"),
+        indented(to_terminal(Table(_MEANS, rows), _WIDTH)),
+        Text(
+            f"\nMeans of the scores, of the ratings of {RATED} sources, of both together, and of"
+            " all our ratings. With so few sources intervals are wide, as they must be. `off by`"
+            " is the mean distance of a score from our rating, before and after calibration.\n"
+        ),
+        *_annotator_tests([one.annotator_test for one in decided]),
+    )
+
+
+def _annotator_tests(tests: Sequence[AnnotatorTest]) -> list[RenderableType]:
+    """Return the table of the alternative annotator test, and what it says in words."""
+    rows = [
+        (one.human, one.test.judge.omega, one.test.judge.rho,
+         " ".join(f"{value:g}" for value in one.test.constant_values), one.test.constant.omega,
+         one.test.constant.rho, one.test.over_constant, "yes" if one.test.may_stand_in else "no")
+        for one in tests
+    ]  # fmt: skip
+    first = tests[0].test
+    able = [one.human for one in tests if one.test.may_stand_in]
+    verdict = f"on {', '.join(able)}" if able else f"on none of {len(tests)} aspects"
+    what = (
+        f"May {JUDGE} stand in for a rater? {first.n} texts of {first.groups} sources,"
+        f" {first.raters} raters"
+    )
+    return [
+        Text(what, style="bold"),
+        indented(to_terminal(Table(_TESTS, rows), _WIDTH)),
+        Text(
+            "\nThe alternative annotator test with the source as the unit: against how many of the"
+            " raters the judge wins (omega), how often it is as near to the others as the rater"
+            " left out (rho), and the same of always giving the best constant. `yes` needs omega"
+            " of .5 and a rho above the constant's beyond chance."
+        ),
+        Text(f"It may stand in {verdict}.", style="bold"),
+        Text(f"{RATERS}\n"),
+    ]
+
+
+class DemoSteps:
+    """The steps of the demo, each a session."""
+
+    def __init__(self, count: int, style: Style) -> None:
+        """Store how many steps there are, and how they are shown.
+
+        Args:
+            count: Number of steps.
+            style: `auto` draws a bar if there is a terminal.
+        """
+        self._count, self._style, self._done = count, style, 0
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._style == "auto" and sys.stderr.isatty():
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(24),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task("", total=self._count)
+            self._bar.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Remove the bar; what is printed next takes its place."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    @asynccontextmanager
+    async def watch(self, task: str, name: str, session: Session) -> AsyncIterator[None]:
+        """Show one step while it runs."""
+        redrawing = (
+            asyncio.create_task(self._redraw(f"{task}: {name}", session))
+            if self._bar is not None
+            else None
+        )
+        try:
+            yield
+        finally:
+            if redrawing is not None:
+                redrawing.cancel()
+                # waited for, so that no redraw comes after the line that replaces it
+                await asyncio.wait([redrawing])
+        self._done += 1
+        now = session.engine.progress
+        # in a log a line per finished step is enough; a redrawn bar would be thousands of lines
+        if self._bar is None and self._style != "none":
+            text = (
+                f"{self._done}/{self._count} {task}: {name}, {now.done} texts in"
+                f" {now.seconds:.1f} s"
+            )
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    async def _redraw(self, title: str, session: Session) -> None:
+        assert self._bar is not None
+        assert self._task is not None
+        while True:
+            now = session.engine.progress
+            share = now.done / now.total if now.total else 0.0
+            self._bar.update(self._task, description=f"{title:28}", completed=self._done + share)
+            await asyncio.sleep(REDRAW_SECONDS)
+
+
+FILES = (
+    ("data/", "the texts and our ratings"),
+    ("runs/TASK/NAME/", "a run each; scores.jsonl has every score with its evidence"),
+    ("evaluators/TASK/", "what was learned; report.txt says how well"),
+    ("agreement.json", "the tables of 2 and 3"),
+)
+
+
+def opening() -> RenderableType:
+    """Return what is said before anything is asked."""
+    return Group(
+        Text.assemble(
+            (f"textassay {__version__}", "bold"),
+            ": the whole pipeline on this machine, without network or key.",
+        ),
+        Text(
+            "The judge is a very small language model that comes with the package: it shows how "
+            "the methods work, but its scores are not reliable. The texts and the ratings are "
+            "ours, written for this demo.\n"
+        ),
+    )
+
+
+def report(
+    results: Sequence[TaskResult], shown: ShownExample, decided: Sequence[Decided]
+) -> RenderableType:
+    """Return the tables and their summaries in words."""
+    return Group(
+        _title("1. Scores", "means by what was done to the texts on purpose"),
+        _note("Units differ between methods, so compare along a row."),
+        *(part for result in results for part in _scores(result)),
+        _title("2. Agreement", "Spearman's rho with our ratings, over all texts of a task"),
+        _note(
+            "Trivial measures come first: words of the output, share of its word pairs that are "
+            f"not in the source, ROUGE-L with the reference. {NOT_ABOVE} marks what is not above "
+            "the best of them, whichever its sign. "
+            f"{_about_embeddings()}"
+        ),
+        *(part for result in results for part in _agreement(result.comparison)),
+        Text(f"All tasks: {verdict([result.comparison for result in results])}\n", style="bold"),
+        _title("3. Learning from ratings", "`textassay fit` weighs HD-Eval's criteria"),
+        _note(
+            "Learned from the texts of three sources, judged on those of the other three: few, but"
+            f" enough to show how it is done. {NODES.method} is the plain mean of the criteria,"
+            f" {FITTED} what was learned."
+        ),
+        *(part for result in results for part in _agreement(result.held_out)),
+        _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
+        evidence(shown),
+        _title("5. Decisions", "what people would say on average, from scores and some ratings"),
+        _note(
+            "The other ratings are kept aside to look at; docs/decisions.md describes every step."
+        ),
+        decisions(decided),
+    )
+
+
+def _about_embeddings() -> str:
+    missing = ", ".join(recipe.name for recipe in left_out())
+    if missing:
+        return f"{missing} is left out: it needs pip install 'textassay[static]'."
+    return (
+        "embedding asks no judge: it matches the sentences of text and reference by word vectors, "
+        "one number for every aspect."
+    )
+
+
+def _title(title: str, what: str) -> Text:
+    return Text.assemble((title, "bold cyan"), f": {what}\n")
+
+
+def _note(words: str) -> Text:
+    return Text(f"{words}\n", style="dim")
+
+
+def _scores(result: TaskResult) -> list[RenderableType]:
+    units = {recipe.name: recipe.unit for recipe in RECIPES}
+    what = (
+        f"{result.comparison.task}, {result.treatments.aspect} ({result.comparison.examples} texts)"
+    )
+    return [Text(what, style="bold"), indented(treatments_table(result.treatments, units)), Text()]
+
+
+def _agreement(comparison: TaskComparison) -> list[RenderableType]:
+    what = f"{comparison.task}: {comparison.examples} texts about {comparison.groups} sources"
+    by_chance = f"By chance, 19 of 20 would lie within {chance(comparison.examples):.2f} of 0."
+    words = Text(f"{verdict([comparison])} {by_chance}")
+    return [
+        Text(what, style="bold"),
+        indented(task_agreement_table(comparison)),
+        indented(words),
+        Text(),
+    ]
+
+
+def verdict(comparisons: Sequence[TaskComparison]) -> str:
+    """Report on how many aspects each judge beats the best trivial measure.
+
+    Judges that beat it on none are named.
+    """
+    aspects = sum(len(one.aspects) for one in comparisons)
+    won: Counter[str] = Counter()
+    for one in comparisons:
+        won.update({line.name: len(one.won(line)) for line in one.judges})
+    some = ", ".join(f"{name} on {count}" for name, count in won.items() if count)
+    # judges that beat nothing are named too: the demo must not show only what works
+    none = ", ".join(name for name, count in won.items() if not count)
+    if not some:
+        return f"Above the best trivial measure on none of {aspects} aspects: {none}."
+    return (
+        f"Above the best trivial measure on some of {aspects} aspects:"
+        f" {some}{f'; on none: {none}' if none else ''}."
+    )
+
+
+def chance(count: int) -> float:
+    """Return the rho that unrelated rankings of this many texts exceed in about 5 % of cases."""
+    # the standard error of Spearman's rho under independence is 1 / sqrt(n - 1)
+    return 1.96 / math.sqrt(count - 1)
+
+
+def closing(layout: DemoFolder, usage: Usage, seconds: float) -> RenderableType:
+    """Return where everything is."""
+    files = plain_table("", "", left=2)
+    for file, what in FILES:
+        files.add_row(file, what)
+    return Group(
+        _title("6. Where things are", printable(str(layout.folder))),
+        indented(files),
+        Text(
+            f"\nThe model was asked {usage.calls} times; {usage.cached_calls} further answers came"
+            f" from the cache. This took {seconds:.0f} s.\n"
+        ),
+        _title("7. Next", "the same with a real model, whose key is in the environment"),
+    )
+
+
+def commands(layout: DemoFolder, program: str) -> tuple[str, ...]:
+    """Return what to try next, as it is typed.
+
+    Args:
+        layout: The demo's folder.
+        program: How textassay is called here.
+    """
+    task = layout.tasks[0]
+    data = shlex.quote(str(layout.data(task)))
+    return (
+        (
+            f"{program} score {data} --method g-eval --task {task} --model openai/gpt-4.1-mini"
+            " --out my-run"
+        ),
+        f"{program} meta my-run {data}",
+        (
+            f"{program} fit {data} --method hd-eval --task {task} --model openai/gpt-4.1-mini --out"
+            " my-judge --dry-run"
+        ),
+    )
