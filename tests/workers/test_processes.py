@@ -173,10 +173,11 @@ async def test_limits_of_roles_and_endpoints_are_divided_among_workers(count):
         method="hd-eval",
         aspects=("coherence",),
         models=dict.fromkeys(("scorer", "decomposer"), "direct/m"),
+        settings=LIMITED,
     )
     limits = []
     for number in range(count):
-        async with open_session([{"output": "A text."}], spec, settings=LIMITED) as session:
+        async with open_session([{"output": "A text."}], spec) as session:
             session.divide_limits(number, count)
             calls = [model.limiter_state.concurrency for model in session.connected]
             assert min(calls) >= 1
