@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from benchmarks.server import counters, server
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.calls.limit import LimitedModel, Limiter
+from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Wrapper
 
 RPM = 3000

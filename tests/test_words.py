@@ -38,7 +38,7 @@ MESSAGE_RIDDLES = re.compile(
 )
 KEPT = {
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
-    "textassay/runtime/backends/probes.py": {"colours"},
+    "textassay/runtime/backends/doctor.py": {"colours"},
     "textassay/runtime/backends/llamacpp/model.py": {"quantisation"},
     "textassay/runtime/backends/llamacpp/weights.py": {"quantisation"},
     # Data of an example: what a customer wrote.

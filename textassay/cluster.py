@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.api import aspects_of
+from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
-from textassay.evaluation.watching import Watch, watched
 from textassay.runtime.data.units import Unit
 from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect

@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.agents.prompt_template import PromptTemplate
-from textassay.agents.question_table import QuestionForm, QuestionTable, for_sentence, templated
-from textassay.agents.questions import SentenceQuestions
+from textassay.agents.questions import (
+    QuestionForm,
+    QuestionTable,
+    SentenceQuestions,
+    for_sentence,
+    templated,
+)
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
 from textassay.prompts import TASKS

@@ -7,9 +7,7 @@ import sys
 
 import pytest
 
-from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import clock, line
-from textassay.evaluation.watching import TerminalLine, cut
+from textassay.evaluation.progress import Progress, TerminalLine, clock, cut, line
 from textassay.runtime.messages import Usage
 
 

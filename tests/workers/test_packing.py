@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import HANGS_AFTER
-from textassay.evaluation.feed import FedExample
+from textassay.evaluation.data import FedExample
 from textassay.runtime.messages import Example
 from textassay.workers.protocol import pack_examples, unpack_examples
 

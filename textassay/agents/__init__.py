@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from textassay.agents.planner import Planner, RefusedPlan
     from textassay.agents.profile import Profile
     from textassay.agents.prompt_template import Prompt, PromptTemplate, chat
+    from textassay.agents.qualities import RelatedAspect, RelatedAspects
     from textassay.agents.questions import QuestionSet, SentenceQuestions
     from textassay.agents.reading.rating import NoRating, Rating, parse_rating
-    from textassay.agents.related_aspects import RelatedAspect, RelatedAspects
     from textassay.agents.scorer import Scorer
     from textassay.agents.scores import from_samples, from_text
     from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
@@ -65,8 +65,8 @@ _HOME = {
     "Rating": "reading.rating",
     "Ratings": "joint_scorer",
     "RefusedPlan": "planner",
-    "RelatedAspect": "related_aspects",
-    "RelatedAspects": "related_aspects",
+    "RelatedAspect": "qualities",
+    "RelatedAspects": "qualities",
     "Scorer": "scorer",
     "SentenceQuestions": "questions",
     "Steps": "steps",

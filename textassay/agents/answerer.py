@@ -14,8 +14,7 @@ from functools import cached_property
 from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
 from textassay.agents.probabilities import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
-from textassay.agents.question_table import QuestionTable
-from textassay.agents.questions import QuestionSet
+from textassay.agents.questions import QuestionSet, QuestionTable
 from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather

@@ -33,9 +33,9 @@ from textassay.agents.probabilities import (
     LogprobsOrSamples,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
+from textassay.agents.qualities import RelatedAspects
 from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
-from textassay.agents.related_aspects import RelatedAspects
 from textassay.agents.scores import aspect_fields, from_samples, from_text
 from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter

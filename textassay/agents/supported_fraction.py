@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.average import Average, as_evidence
-from textassay.agents.claim_splitter import Claims
+from textassay.agents.claims import Claims
 from textassay.agents.probabilities import signature_of_parts
 from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Outcome, Score

@@ -12,8 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from textassay.cli.console import progress_line
-from textassay.evaluation.progress import Progress
-from textassay.evaluation.progress_text import effort, line, problems, speed
+from textassay.evaluation.progress import Progress, effort, line, problems, speed
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType

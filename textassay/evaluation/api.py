@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from textassay.evaluation.graph_method import GraphMethod
+from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.watching import Watch, watched
 from textassay.methods.method import Method
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit

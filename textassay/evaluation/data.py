@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.pairs import Paired
+from textassay.runtime.messages import Example
+from textassay.runtime.storage.answers import AnswerStore
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:
@@ -36,3 +41,61 @@ async def checked_examples(source: Any, request: RunRequest) -> tuple[Examples, 
     # an iterable may belong to the caller's thread, such as a cursor of a database
     info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
     return data, info
+
+
+class FedExample(NamedTuple):
+    """One example, and those of the run's aspects that have a score already."""
+
+    example: Example
+    completed: tuple[str, ...] = ()
+
+
+@dataclass
+class Feed:
+    """The data of a session that gets its examples one after the other, until `end`.
+
+    Iterate it once, asynchronously, in the event loop in which it is fed.
+    """
+
+    info: DataInfo
+    """What is known of all of the data, which the feeding process has checked."""
+    store: AnswerStore | None = None
+    """Where answers are kept; `None` for nowhere."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """The models in the manifest of the run that is resumed, by role."""
+    _waiting: deque[FedExample] = field(default_factory=deque)
+    _completed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended: bool = False
+
+    def put(self, examples: Iterable[FedExample]) -> None:
+        """Add examples, unless the feed has ended."""
+        if not self._ended:
+            self._waiting.extend(examples)
+            self._changed.set()
+
+    def end(self) -> None:
+        """Yield nothing more, not even what is waiting; safe to call twice."""
+        self._ended = True
+        self._waiting.clear()
+        self._changed.set()
+
+    def has(self, example_id: str, aspect: str) -> bool:
+        """Return whether an example was handed in with a score on the aspect."""
+        return aspect in self._completed.get(example_id, ())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Example:
+        while not self._waiting:
+            if self._ended:
+                raise StopAsyncIteration
+            self._changed.clear()
+            await self._changed.wait()
+        handed = self._waiting.popleft()
+        if handed.completed:
+            self._completed[handed.example.id] = handed.completed
+        else:
+            self._completed.pop(handed.example.id, None)
+        return handed.example

@@ -21,15 +21,18 @@ from collections.abc import (
 )
 from contextlib import aclosing
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from textassay.evaluation.checking import checked
-from textassay.evaluation.feed import Feed
+from pydantic import BaseModel, ValidationError
+
+from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, limiters_by_name
 from textassay.methods.method import Method
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connected import ConnectedModel
+from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
@@ -43,7 +46,65 @@ from textassay.runtime.messages import (
     Usage,
     UsageTotal,
 )
+from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
+
+NODE = "scores"
+"""What a failure names as the place where it came up."""
+
+
+def checked(
+    yielded: object, example_id: str, aspect: str, timing: Mapping[str, Any] = MappingProxyType({})
+) -> Score | Failure:
+    """Return the score as it can be journaled, or the failure that stands for it.
+
+    A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
+    hold, a value that is not finite, off its scale or missing, a field of another type than
+    `Score` gives it, and a score of another example or aspect are failures.
+
+    Args:
+        yielded: What an agent yielded.
+        example_id: The example it was asked about.
+        aspect: What scores call the aspect it was asked about.
+        timing: When the work began and how long it took, as fields of a score.
+    """
+    if isinstance(yielded, Failure):
+        return yielded
+    if not isinstance(yielded, Score):
+        return _refused("InvalidScore", f"this is {type(yielded).__name__}, not a Score")
+    # under another id or aspect it would overwrite that score on resuming and in reports
+    if (yielded.id, yielded.aspect) != (example_id, aspect):
+        return _refused(
+            "WrongExample",
+            f"the agent was asked about {example_id!r} on {aspect!r} and returned a score of "
+            f"{yielded.id!r} on {yielded.aspect!r}",
+        )
+    fields = {**vars(yielded), **timing}
+    # what a score is made of may be a copy, too, that was never checked
+    for name in ("usage", "error"):
+        if isinstance(part := fields.get(name), BaseModel):
+            fields[name] = vars(part)
+    try:
+        if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept
+            fields["evidence"] = decode(encode(fields["evidence"], default=as_json))
+        return Score.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "score"
+        field = str(first["loc"][0]) if first["loc"] else "value"
+        return _refused(
+            "InvalidScore",
+            f"{place}: {str(first['msg']).removeprefix('Value error, ')} "
+            f"({field} {short_repr(vars(yielded).get(field))})",
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        return _refused("InvalidScore", f"the score cannot be written as JSON: {error}")
+
+
+def _refused(kind: str, why: str) -> Failure:
+    return Failure(node=NODE, type=kind, message=why)
+
 
 GRACE_SECONDS = 30.0
 """Time for the examples in work once the model has refused to answer at all."""

@@ -20,10 +20,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.evaluation.data import checked_examples
+from textassay.evaluation.data import Feed, checked_examples
 from textassay.evaluation.default_tools import ToolsByDefault, with_default_tools
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
-from textassay.evaluation.feed import Feed
 from textassay.evaluation.opening import (
     SessionModel,
     batched_of,

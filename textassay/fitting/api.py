@@ -11,8 +11,8 @@ from os import PathLike
 from typing import Any, Literal
 
 from textassay.evaluation.api import ModelsByRole, check_settings, refuse_running_loop, run_sync
+from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.session import Session
-from textassay.evaluation.watching import Watch, watched
 from textassay.fitting.alignment import Growth, Noise, Saliency
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest

@@ -16,8 +16,7 @@ from textassay.agents.probabilities import (
     possible_signatures,
     signature_of_parts,
 )
-from textassay.agents.question_table import QuestionTable
-from textassay.agents.questions import QuestionSet, SentenceQuestions
+from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
 from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswerer, question_of
 from textassay.agents.task import Task
 from textassay.agents.yes_no_aggregator import YesNoAggregator

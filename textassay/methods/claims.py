@@ -9,11 +9,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from textassay.agents.ask import Ask
-from textassay.agents.claim_splitter import Claims, ClaimSplitter, SentenceClaims
-from textassay.agents.claim_verifier import (
+from textassay.agents.claims import (
     UNIT,
+    Claims,
+    ClaimSplitter,
     ProbabilityVerifier,
     QuotedVerifier,
+    SentenceClaims,
     ToolVerifier,
     Windows,
 )

@@ -14,7 +14,7 @@ from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
 from textassay.agents.individual_scorer import IndividualScorer
 from textassay.agents.joint_scorer import JointScorer, Ratings
-from textassay.agents.related_aspects import RelatedAspects
+from textassay.agents.qualities import RelatedAspects
 from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees

@@ -10,8 +10,7 @@ from pydantic import Field
 from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
 from textassay.agents.probabilities import LogprobsOrSamples, Reading, possible_signatures
 from textassay.agents.profile import Asking
-from textassay.agents.question_table import QuestionTable
-from textassay.agents.questions import SentenceQuestions
+from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated

@@ -18,9 +18,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from textassay.observing import WATCH
-from textassay.runtime.backends.by_name import api_key_of, open_backend, secrets_of
+from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.backends.plugins import checked_model
 from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.adapting import AdaptingModel
@@ -29,18 +28,16 @@ from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.identity import WithIdentity, without_address
-from textassay.runtime.calls.limit import LimitedModel, Limiter, LimiterState
+from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.prefixes import PrefixModel
-from textassay.runtime.calls.refusing import RefusingModel
-from textassay.runtime.calls.retry import RetryingModel
+from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
-from textassay.runtime.calls.timeout import DeadlineModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import InProcessModel, Model, Wrapper
+from textassay.runtime.model import InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers

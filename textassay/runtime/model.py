@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
 
-from textassay.runtime.errors import CapabilityError
+from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.messages import NO_USAGE, Message, Usage
 
 Json = dict[str, Any]
@@ -403,3 +403,20 @@ def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scorin
             else " or a server whose completions echo"
         )
     )
+
+
+class RefusingModel(Wrapper):
+    """A model that is known but cannot be asked, such as one whose cache is not open yet."""
+
+    def __init__(self, wrapped: Model, reason: str) -> None:
+        """Refuse each request with the reason."""
+        super().__init__(wrapped)
+        self._reason = reason
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Refuse.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(self._reason)

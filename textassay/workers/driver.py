@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from textassay.evaluation.feed import FedExample
+from textassay.evaluation.data import FedExample
 from textassay.evaluation.progress import Progress, summed
 from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
 from textassay.runtime.storage.run_files import ScoreLine

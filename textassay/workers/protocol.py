@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from textassay.evaluation.feed import FedExample
+from textassay.evaluation.data import FedExample
 from textassay.evaluation.progress import Progress
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.data.dataset import DataInfo

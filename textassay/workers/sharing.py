@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
+from textassay.evaluation.data import FedExample
 from textassay.evaluation.engine import CompletedScores
-from textassay.evaluation.feed import FedExample
 from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.errors import BudgetReached, parameter
 from textassay.runtime.messages import Example

@@ -21,7 +21,7 @@ from typing import Any
 
 import filelock
 
-from textassay.evaluation.feed import Feed
+from textassay.evaluation.data import Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import Session, notices, open_session, workers_of
 from textassay.runtime.errors import TextassayError

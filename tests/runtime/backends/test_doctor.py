@@ -9,9 +9,8 @@ import json
 import pytest
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.doctor import examine, plain_text
+from textassay.runtime.backends.doctor import Finding, examine, plain_text
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.probes import Finding
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import AuthenticationFailed, ContextTooLong, ServerFailed
 from textassay.runtime.model import (

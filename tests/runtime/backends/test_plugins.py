@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from textassay import connect
-from textassay.runtime.backends.plugins import backend_points
+from textassay.runtime.backends.by_name import backend_points
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Request
 from textassay.runtime.settings import Settings

@@ -14,9 +14,8 @@ import pytest
 
 from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.limit import LimitedModel, Limiter
-from textassay.runtime.calls.retry import RetryingModel
-from textassay.runtime.calls.timeout import DeadlineModel
+from textassay.runtime.calls.limits import LimitedModel, Limiter
+from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
 from textassay.runtime.errors import ModelError, RateLimited, ServerFailed, TimedOut
 from textassay.runtime.model import Request
 

@@ -8,7 +8,7 @@ from collections import Counter
 from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
-from textassay.runtime.calls.limit import LimitedModel, Limiter
+from textassay.runtime.calls.limits import LimitedModel, Limiter
 from textassay.runtime.errors import RateLimited
 from textassay.runtime.model import Request
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from textassay.runtime.calls.forecast import TokenForecast
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.token_estimates import TokenForecast, estimate_tokens
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, Response, Sample
 

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual
-from textassay.runtime.calls.limiter import WINDOW, Limiter, Permit
+from textassay.runtime.calls.limits import WINDOW, Limiter, Permit
 from textassay.runtime.errors import ConfigurationError, ServerFailed
 
 

@@ -24,7 +24,7 @@ from tests.runtime.processes import start
 from tests.virtual_time import run_virtual
 from tests.waiting import eventually
 from textassay import connect
-from textassay.runtime.calls.limiter import WINDOW
+from textassay.runtime.calls.limits import WINDOW
 from textassay.runtime.calls.redis_limits import (
     BEAT,
     BLOCK,

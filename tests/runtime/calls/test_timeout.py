@@ -12,7 +12,7 @@ from tests.waiting import eventually
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.timeout import DeadlineModel
+from textassay.runtime.calls.retry import DeadlineModel
 from textassay.runtime.model import Request
 
 ASK = Request(prompt="x")

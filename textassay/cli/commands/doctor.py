@@ -20,7 +20,7 @@ from textassay.runtime.errors import UnknownName
 from textassay.runtime.settings import LOADED, SETTABLE, Settings
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.probes import Finding
+    from textassay.runtime.backends.doctor import Finding
     from textassay.runtime.connected import ConnectedModel
 
 
@@ -95,7 +95,7 @@ def _typed(findings: Sequence[Finding]) -> list[Finding]:
 
 def _suited_methods(findings: Sequence[Finding]) -> Finding:
     """Return which methods can judge with a model."""
-    from textassay.runtime.backends.probes import Finding
+    from textassay.runtime.backends.doctor import Finding
 
     found = {finding.ability: finding.verdict for finding in findings}
     if found["chat"] != "yes" != found["prompt"]:

@@ -8,16 +8,61 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.backends.endpoint import endpoint_of, read_address
-from textassay.runtime.backends.plugins import backend_points, open_plugin
 from textassay.runtime.calls.masking import known_secrets
 from textassay.runtime.environment import VARIABLE
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName, parameter
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+
+ENTRY_POINTS = "textassay.models"
+"""Each names a prefix and a callable `(name, settings) -> Model`; `name` is all that the user
+gave."""
+
+
+def backend_points() -> dict[str, EntryPoint]:
+    """Return the entry points by prefix; nothing is imported."""
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
+    """Return the model that another package makes of a name.
+
+    Raises:
+        ConfigurationError: It cannot be loaded, fails, or gives something that is no model.
+    """
+    package = point.dist.name if point.dist else "another package"
+    try:
+        model = point.load()(name, settings)
+    except TextassayError:
+        raise
+    except Exception as error:  # whatever foreign code does
+        raise ConfigurationError(
+            f"the model {name!r} of {package} cannot be made by {point.value!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return checked_model(model, f"what {point.value!r} of {package} gives for {name!r}")
+
+
+def checked_model(model: object, what: str) -> Model:
+    """Return `model` if it has all of the `Model` protocol.
+
+    Raises:
+        ConfigurationError: It has not; names what is missing.
+    """
+    needed = ("name", "identity", "capabilities", "generate", "aclose")
+    # A protocol with properties cannot say what is missing, so each part is looked for by name.
+    missing = [part for part in needed if not hasattr(model, part)]
+    if missing or not isinstance(model, Model):
+        raise ConfigurationError(
+            f"{what} is not a model: it has no {', '.join(missing)} (see textassay.testing)"
+        )
+    return model
+
 
 EMBEDDED = "embedded"
 """Name of the model that comes with the package."""

@@ -22,7 +22,7 @@ import aiohttp
 import orjson
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.backends.error_bodies import (
+from textassay.runtime.backends.refusals import (
     CONTEXT,
     FILTER,
     NO_KEY,
@@ -30,8 +30,8 @@ from textassay.runtime.backends.error_bodies import (
     QUOTA_CODE,
     QUOTA_TEXT,
     read_error,
+    read_refusal,
 )
-from textassay.runtime.backends.refusals import read_refusal
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConnectionFailed,

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from textassay.runtime.calls.limit import Limiter
+from textassay.runtime.calls.limits import Limiter
 from textassay.runtime.errors import (
     ConnectionFailed,
     FatalModelError,

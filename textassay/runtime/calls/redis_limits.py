@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from textassay.runtime.calls.limiter import WINDOW, Limiter, Pace, Permit
+from textassay.runtime.calls.limits import WINDOW, Limiter, Pace, Permit
 from textassay.runtime.errors import ConfigurationError, parameter, quoted
 from textassay.runtime.storage.redis import RedisUnavailable, as_unavailable, open_async
 

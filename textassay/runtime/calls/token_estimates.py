@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import string
 
+from textassay.runtime.model import (
+    AnyRequest,
+    AnyResponse,
+    ChoicesRequest,
+    ContinuationRequest,
+    Request,
+    Response,
+)
+
 _LETTERS = string.ascii_letters.encode()
 _DIGITS = string.digits.encode()
 _PUNCTUATION = string.punctuation.encode()
@@ -35,3 +44,79 @@ def estimate_tokens(text: str) -> int:
         + 0.25 * len(raw.translate(None, _ASCII))
     )
     return max(1, round(tokens))
+
+
+HEADROOM = 1.2
+"""By how much a forecast exceeds the mean so far."""
+MEMORY = 200
+"""Answers after which older ones fade from a mean."""
+
+
+class RunningMean:
+    """The mean of what was seen, about the last `MEMORY` of it."""
+
+    def __init__(self, first: float) -> None:
+        """Forecast `first` until anything was seen."""
+        self._mean, self._seen, self._first = 0.0, 0, first
+
+    def add(self, value: float) -> None:
+        """Take a value into account."""
+        # A count that stops growing turns the running mean into an exponential one.
+        self._seen = min(self._seen + 1, MEMORY)
+        self._mean += (value - self._mean) / self._seen
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything was seen."""
+        return self._seen > 0
+
+    @property
+    def forecast(self) -> float:
+        """A value that most of those to come will not exceed."""
+        return HEADROOM * self._mean if self._seen else self._first
+
+
+class TokenForecast:
+    """Expected prompt and completion tokens.
+
+    A sample is taken to be `max_tokens` long; if a request sets none, 256 tokens until the first
+    answer has come, and then `HEADROOM` times the mean of such answers. The part of `max_tokens`
+    that is there for a thought is far more than most thoughts take: it counts as 1,000 tokens
+    until the first answer to such a request has come, and then as `HEADROOM` times what these took.
+    """
+
+    def __init__(self) -> None:
+        self._unlimited, self._thought = RunningMean(256), RunningMean(1000)
+
+    def prompt(self, request: AnyRequest) -> int:
+        """Return the estimated tokens of what is sent."""
+        if isinstance(request, ContinuationRequest):
+            return estimate_tokens(request.text) + estimate_tokens(request.continuation)
+        return estimate_tokens(request.text)
+
+    def completion(self, request: AnyRequest) -> int:
+        """Return the expected tokens over all samples; 1 for requests that score given text."""
+        if isinstance(request, ContinuationRequest):
+            return 1
+        allowance = request.thought_allowance
+        thought = round(min(self._thought.forecast, allowance)) if allowance else 0
+        if request.probing and not self._thought.is_known:
+            thought = 0  # it need not be a model that thinks
+        if isinstance(request, ChoicesRequest):
+            return 1 + thought
+        if request.max_tokens is not None:
+            return request.n * (request.max_tokens - allowance + thought)
+        return max(1, round(request.n * self._unlimited.forecast))
+
+    def learn(self, request: AnyRequest, answer: AnyResponse) -> None:
+        """Take into account how long an answer was; one that reports no tokens teaches nothing."""
+        usage = answer.usage
+        if not usage.completion_tokens or isinstance(request, ContinuationRequest):
+            return
+        samples = request.n if isinstance(answer, Response) and isinstance(request, Request) else 1
+        if request.thought_allowance:
+            # Some providers count thoughts without telling them apart.
+            thought = usage.reasoning_tokens or usage.completion_tokens
+            self._thought.add(thought / samples)
+        elif isinstance(request, Request) and request.max_tokens is None:
+            self._unlimited.add(usage.completion_tokens / samples)
