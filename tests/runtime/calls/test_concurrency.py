@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -174,10 +175,14 @@ def test_a_server_that_rejects_calls_above_its_capacity_is_used_well(
 
 
 def test_a_capacity_that_falls_is_followed_and_one_that_rises_is_used() -> None:
-    falling = simulate(rejecting(200, later=8), cap=200, seconds=120)
-    assert falling.rate(80, 120) >= 0.9 * 8 / LOGNORMAL_MEAN
-    assert falling.failed == 0
-    assert max(falling.in_flight[70:]) <= 10
+    # of eight calls in flight, one more or less is an eighth: the mean of three servers
+    runs = [
+        simulate(rejecting(200, later=8), cap=200, seconds=120, seed=seed) for seed in (1, 2, 3)
+    ]
+    assert statistics.fmean(run.rate(80, 120) for run in runs) >= 0.9 * 8 / LOGNORMAL_MEAN
+    for falling in runs:
+        assert falling.failed == 0
+        assert max(falling.in_flight[70:]) <= 10
     rising = simulate(rejecting(8, later=200), cap=200, seconds=240)
     assert rising.rate(200, 240) >= 0.9 * 200 / LOGNORMAL_MEAN
 

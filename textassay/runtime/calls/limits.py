@@ -22,10 +22,10 @@ class AdaptiveConcurrency:
     """A limit on calls in flight, between 1 and a cap: additive increase, multiplicative decrease.
 
     Increase: nothing is known of a server at first, which may answer one call at a time. So the
-    limit starts at `FIRST_SHARE` of the cap, but at least `FIRST`. After each round of as many
-    answers as the limit it grows: at first to as many calls as would be answered within `IN_TIME`
-    of the timeout even if they queue, after one cut to twice as many, and then by `GROWTH`, but at
-    least by one call.
+    limit starts at `FIRST_SHARE` of the cap, but at least `FIRST`. It grows after the first answer,
+    and after each round of as many answers as the limit: at first to as many calls as would be
+    answered within `IN_TIME` of the timeout even if they queue, after one cut to twice as many, and
+    then by `GROWTH`, but at least by one call.
 
     Decrease: a rejection (429, 503) cuts the limit to `CUT` of itself or to what it was before it
     last grew, whichever is less; a timeout cuts it to `TIMEOUT_CUT` if answers come late as well.
@@ -59,6 +59,9 @@ class AdaptiveConcurrency:
         self._factor = math.inf
         self._cut_at = -math.inf
         self._answers = 0
+        self._round = self.limit
+        """Answers after which the round ends."""
+        self._is_first = True
         # While nothing was answered, any call that times out may have waited for others.
         self._slowest = self._slowest_before = math.inf
         self._calls = self._rejections = 0
@@ -75,9 +78,13 @@ class AdaptiveConcurrency:
         self._slowest = now - sent if not self._answers else max(self._slowest, now - sent)
         self._answers += 1
         self._judge_cuts(rejections=0)
-        if self._answers >= self.limit:
-            self._grow()
+        if self._answers >= self._round:
+            self._grow(self._round)
             self._begin_round()
+        elif self._is_first:
+            # If calls queue, the first to be answered has waited for no other.
+            self._is_first = False
+            self._grow(1)
 
     def rejected(self, sent: float, now: float) -> None:
         """Learn that the server turned away a call because of load."""
@@ -90,12 +97,13 @@ class AdaptiveConcurrency:
         if max(self._slowest, self._slowest_before) > self.IN_TIME * self._timeout:
             self._cut(sent, now, self.TIMEOUT_CUT)
 
-    def _grow(self) -> None:
+    def _grow(self, calls: int) -> None:
+        """Let more calls in flight, as so many were answered in time."""
         limit = min(self._exact, self.cap)
         grown = max(self._factor * limit, limit + 1)
         if self._slowest > 0:
             # If calls queue, each further one makes all of them slower by the same share.
-            grown = min(grown, limit * self.IN_TIME * self._timeout / self._slowest)
+            grown = min(grown, calls * self.IN_TIME * self._timeout / self._slowest)
         if grown > limit:
             self._before_growth, self._exact = limit, min(grown, self.cap)
 
@@ -108,6 +116,8 @@ class AdaptiveConcurrency:
         self._begin_round()
 
     def _begin_round(self) -> None:
+        self._is_first = False
+        self._round = self.limit
         self._slowest_before = self._slowest
         self._answers, self._slowest = 0, 0.0
 
