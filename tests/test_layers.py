@@ -103,6 +103,7 @@ CONTRACT = {
     "environment",
     "errors",
     "keywords",
+    "labels",
     "messages",
     "model",
     "resource",

@@ -9,7 +9,6 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections import Counter
@@ -28,9 +27,6 @@ from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, parameter
 from textassay.table import Note
-
-_TABLES = (".csv", ".tsv", ".parquet")
-
 
 RatingScale = tuple[float, float]
 PROBABILITY = "sampling_probability"
@@ -70,30 +66,12 @@ def read_judged(path: str | Path) -> dict[str, Judged]:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
     """
-    path = Path(path)
     judged: dict[str, Judged] = {}
-    if path.is_file() and _holds_metrics(path):
-        for example in Examples(path, needs_output=False):
-            for name, value in example.metrics.items():
-                _add(judged, name, example.id, value, {})
-    else:
-        for row in read_score_lines(path):
-            _add(judged, row.aspect, row.id, row.value, row.fields)
+    for row in read_score_lines(path):
+        _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
     return judged
-
-
-def _holds_metrics(path: Path) -> bool:
-    name = path.name.removesuffix(".gz")
-    if name.endswith(_TABLES):
-        return True
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            first = json.loads(lines.readline())
-    except (OSError, ValueError, EOFError):
-        return False  # whoever reads the file next says what is wrong with it
-    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
 
 
 def _add(

@@ -10,7 +10,8 @@ bootstrap). Each cell of the matrix is given half an observation more, as in Jef
 judge that made no error among few rows may make one among many, and a bootstrap of rows without
 errors would call it certain. How many rows make one observation is what the errors show: one if
 they fall independently, all of a source if they come together. As few errors show little of that,
-the size of a source counts as one more of them. Coverage is shown by `benchmarks/coverage_labels.py`.
+the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
+Coverage is shown by `benchmarks/coverage_labels.py`.
 
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
