@@ -116,12 +116,6 @@ class Scorer:
             )
 
     def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
-        if self.how != "text" and len(aspect.labels) > 2 and not aspect.ordered:
-            raise ConfigurationError(
-                f"aspect {aspect.name!r}: its labels have no order, so that a mean over them says"
-                f" nothing, and how={self.how} takes one; use llm-score with n=1, or say that they"
-                " are ordered (ordered = true)"
-            )
         if self.how in ("logprob", "auto") and not self._has_labels(aspect, points):
             low, high = aspect.scale
             raise ConfigurationError(
@@ -325,6 +319,9 @@ class Scorer:
         )
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
+        if aspect.labels:
+            label = list(aspect.labels)[int(rating.value)]
+            about["evidence"] = ({"text": label}, *about["evidence"])
         return from_text(last.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
@@ -367,8 +364,10 @@ class Scorer:
         expected = expected_rating(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.reason, expected.message, **about)
+        names = list(aspect.labels) or [point.label for point in points]
         about["evidence"] += tuple(
-            {"text": label, "probability": share} for label, share in expected.probabilities.items()
+            {"text": name, "probability": share}
+            for name, share in zip(names, expected.probabilities.values(), strict=True)
         )
         return Score(value=expected.value, mass=expected.mass, **about)
 

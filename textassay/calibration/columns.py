@@ -26,6 +26,7 @@ from textassay.meta.score_files import read_score_lines, refuse_several_judges
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.labels import LabelSets
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -177,11 +178,12 @@ class Columns:
 class People:
     """Ids, systems, sources and human ratings of a data set, as columns."""
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, labels: LabelSets | None = None) -> None:
         """Read a data set.
 
         Args:
             data: A path, a table, or an iterable of examples or dicts.
+            labels: Labels that ratings may be, see `Examples`.
 
         Raises:
             DataError: A row is unusable; names file, line and field.
@@ -193,7 +195,7 @@ class People:
         self._human: list[dict[str, float | None]] = []
         self._annotators: list[dict[str, tuple[float | None, ...]]] = []
         self._probabilities: list[float | None] = []
-        for example in Examples(data, needs_output=False):
+        for example in Examples(data, needs_output=False, labels=labels):
             self.ids.append(example.id)
             self.systems.append(example.system)
             self.groups.append(example.group)

@@ -16,6 +16,8 @@ from textassay.calibration.compare_runs import (
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE
+from textassay.meta.score_files import read_labels
+from textassay.meta.table import labels_of_people
 
 # the statuses are part of the interface: CI tells a regression (1) from too few texts (4)
 _STATUS: dict[GateVerdict, int] = {"holds": 0, "fails": 1, "inconclusive": INCONCLUSIVE}
@@ -34,7 +36,8 @@ def show(
 ) -> int:
     """Print the differences and return the exit status."""
     check_confidence(confidence)
-    people = None if data is None else People(data)
+    labels = labels_of_people(read_labels(run_a) | read_labels(run_b))
+    people = None if data is None else People(data, labels)
     a, b = read_judged(run_a), read_judged(run_b)
     rows = compare_runs(a, b, people, aspects=aspects, confidence=confidence, seed=seed)
     names = [row.aspect for row in rows]

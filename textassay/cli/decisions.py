@@ -8,6 +8,8 @@ from typing import Any
 
 from textassay.calibration.columns import Columns, People, join_columns, read_judged, read_plan
 from textassay.cli import arguments
+from textassay.meta.score_files import read_labels
+from textassay.meta.table import labels_of_people
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
 CHOSEN, RANDOM = "chosen", "random"
@@ -17,7 +19,8 @@ def read_columns(
     scores: Path, data: Path, aspect_map: Sequence[str], labels: str = RANDOM
 ) -> tuple[list[Columns], People]:
     """Read scores and data, and join them."""
-    judged, people = read_judged(scores), People(data)
+    declared = labels_of_people(read_labels(scores), aspect_map)
+    judged, people = read_judged(scores), People(data, declared)
     # any other word is the file of a label plan; a misspelled one fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
     return join_columns(judged, people, aspect_map, plan=plan), people

@@ -12,6 +12,8 @@ from typing import Any
 from textassay.cli import arguments
 from textassay.cli.commands.score import score_keys
 from textassay.evaluation.spec import RunSpec, spec_of
+from textassay.meta.score_files import read_labels
+from textassay.meta.table import labels_of_people
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import ConfigurationError
@@ -20,7 +22,12 @@ from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 
 def rated_examples(
-    scores: Path, data: Path | None, given: Mapping[str, Any], *, needs_output: bool = True
+    scores: Path,
+    data: Path | None,
+    given: Mapping[str, Any],
+    *,
+    needs_output: bool = True,
+    aspect_map: Iterable[str] = (),
 ) -> Examples:
     """Open the examples that scores belong to.
 
@@ -30,6 +37,7 @@ def rated_examples(
         given: The flags `config` and `field`, which together are the field map. Without one, the
             data of a run are read with the map of the run.
         needs_output: Whether a row without an output is an error.
+        aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
@@ -43,15 +51,17 @@ def rated_examples(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
         data = Path(spec.data)
+    labels = labels_of_people(read_labels(scores), aspect_map)
     # the run's map is meant for the run's file; another file may have other columns
     if spec is None or not _same(data, spec):
-        return Examples(data, fields=fields or None, needs_output=needs_output)
+        return Examples(data, fields=fields or None, needs_output=needs_output, labels=labels)
     return Examples(
         data,
         fields=(spec.fields if fields is None else fields) or None,
         needs_output=needs_output,
         unit=spec.unit,
         conversation_chars=spec.conversation_chars,
+        labels=labels,
     )
 
 

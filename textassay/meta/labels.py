@@ -322,7 +322,9 @@ def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     above, below = np.broadcast_arrays(above, below)
-    return np.divide(above, below, out=np.full(above.shape, np.nan), where=below != 0)
+    out = np.full(above.shape, np.nan)
+    np.divide(above, below, out=out, where=below != 0)
+    return out
 
 
 def _mean_of_defined(values: Floats) -> Floats:

@@ -84,9 +84,12 @@ def read_labels(path: str | Path) -> dict[str, LabelScale]:
     """Return the labels of a run's aspects by name; none of what is no run, or has ratings."""
     folder = Path(path)
     folder = folder.parent if folder.name == SCORES else folder
-    if not (folder / MANIFEST).is_file():
-        return {}
-    method = read_manifest(folder).get("method") or {}
+    return labels_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else {}
+
+
+def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
+    """Return the labels of the aspects that a manifest names, by name."""
+    method = manifest.get("method") or {}
     return {
         aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
         for aspect in method.get("aspects") or ()

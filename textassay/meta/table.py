@@ -24,7 +24,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.labels import YES_NO, LabelScale
 from textassay.runtime.messages import Example
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Cell, Column, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),
@@ -189,8 +189,13 @@ class AgreementTable(Displayed):
             yield Note(f"{', '.join(names)}: {note}")
 
 
-def label_tables(row: LabelRow) -> list[Table]:
-    """Return the measures of a pairing of labels, and its confusion matrix."""
+def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
+    """Return the measures of a pairing of labels, and its confusion matrix.
+
+    Args:
+        row: The pairing.
+        by: Who judged.
+    """
     own = row.agreement
     lines = [
         (row.aspect, row.human, _MEASURES[name].format(*own.labels), own.n, own.coverage,
@@ -204,11 +209,11 @@ def label_tables(row: LabelRow) -> list[Table]:
     columns = [
         Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
     ]
-    counts = [
+    counts: list[tuple[Cell, ...]] = [
         (f"people: {name}", *counted)
         for name, counted in zip(own.labels, own.confusion, strict=True)
     ]
-    title = f"labels of {row.human} by people, and of {row.aspect} by the judge"
+    title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
     return [measures, Table((Column("people", ""), *columns), counts, title=title)]
 
 
@@ -292,7 +297,8 @@ def agreement_table(
         labels = read_labels(scores) if isinstance(scores, str | Path) else {}
     scores = recorded(scores)
     # an example without a text still has an id and ratings, and nothing else is looked at here
-    people = _People(Examples(examples, needs_output=False))
+    declared = labels_of_people(labels, aspect_map)
+    people = _People(Examples(examples, needs_output=False, labels=declared))
     # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
@@ -344,6 +350,22 @@ def agreement_table(
         raters=_rater_rows(scores, people, pairs) if raters else None,
         labels=tuple(of_labels),
     )
+
+
+def labels_of_people(
+    labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Return the labels that human ratings may be, by human aspect, for those of scores."""
+    if not labels:
+        return {}
+    mapped: dict[str, list[str]] = {}
+    for score, human in _entries(aspect_map):
+        mapped.setdefault(score, []).append(human)
+    return {
+        human: scale.names
+        for score, scale in labels.items()
+        for human in mapped.get(score, [score])
+    }
 
 
 def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:

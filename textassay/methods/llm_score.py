@@ -5,6 +5,8 @@ A judge is asked once, or several times, for a rating.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.runtime.graph.graph import Node
 
@@ -25,7 +27,7 @@ class LLMScore(RatingMethod):
 
     name = "llm-score"
     prompt = "llm_score"
-    labels_prompt = "llm_score_labels"
+    labels_prompt: ClassVar[str | None] = "llm_score_labels"
 
     def nodes(self) -> list[Node]:
         """Rate every aspect."""

@@ -282,7 +282,7 @@ class Aspect(Message):
     """Labels that a judge gives instead of a rating, with what each means, lowest first; a known
     pair such as pass and fail may be in any order. A label's number is its position, from 0."""
     ordered: bool = False
-    """Whether more than two labels are ordered, so that some errors are larger than others."""
+    """Whether the labels are ordered, as more than two have to be: scores are their numbers."""
     higher_is_better: bool = True
     """Whether a high rating is a good one."""
     parent: str | None = None
@@ -302,6 +302,9 @@ class Aspect(Message):
         names = list(labels)
         if len(names) < 2:
             raise ValueError("an aspect needs at least two labels")
+        if len(names) > 2 and data.get("ordered") is not True:
+            # scores are the labels' numbers, which say nothing of labels without an order
+            raise ValueError("more than two labels must be ordered: lowest first, ordered = true")
         if len({str(name).strip().casefold() for name in names} - {""}) < len(names):
             raise ValueError("labels must differ by more than their case, and not be empty")
         if all(isinstance(name, str) for name in names):
