@@ -20,6 +20,7 @@ LISTED = frozenset({"context", "passages", "messages", "tools", "tools_called"})
 
 
 _NUMERIC = frozenset({int, float, type(None)})
+_BOOLEAN = ("false", "true")
 
 
 class FieldError(ValueError):
@@ -78,8 +79,9 @@ class LabelReader:
         if (found := known_pair(value)) is None:
             return value
         pair, number = found
-        if self._pairs.setdefault((field, name), pair) != pair:
-            earlier = " or ".join(self._pairs[field, name])
+        known = self._pairs.setdefault((field, name), pair)
+        if known != pair and _BOOLEAN not in (known, pair):
+            earlier = " or ".join(known)
             raise FieldError(where, f"is {value!r}, and {earlier} in another row")
         self._refuse_mixed(field, name, value)
         return float(number)
