@@ -33,7 +33,7 @@ _COLUMNS = (
 )  # fmt: skip
 _RATERS = (
     Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
-    Column("items", "items", "count"), Column("alpha", "alpha", "number"),
+    Column("items", "items", "count"), Column("alpha", "alpha (ordinal)", "number"),
     Column("between_raters", "rater-rater", "number"),
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
