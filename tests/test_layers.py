@@ -104,6 +104,7 @@ CONTRACT = {
     "environment",
     "errors",
     "keywords",
+    "labels",
     "messages",
     "model",
     "resource",

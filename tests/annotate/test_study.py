@@ -31,6 +31,14 @@ def test_a_yes_no_aspect_is_asked_by_its_question():
     assert study().questions[1].definition == "Is the reply polite?"
 
 
+def test_labels_are_buttons_and_their_numbers_are_explained():
+    """The rating is a label's number, so that people and judges mean the same by it."""
+    labels = {"pass": "all is right", "fail": "something is wrong"}
+    question = Question.of(Aspect(name="a", definition="b", labels=labels), paired=False)
+    assert (question.kind, question.values) == ("buttons", (0, 1))
+    assert question.definition == "b (0 is fail: something is wrong; 1 is pass: all is right)"
+
+
 def test_a_browser_sees_texts_and_nothing_else():
     """Neither ids, systems and groups, which say who wrote a text, nor recorded scores."""
     shown = study()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from textassay.agents.reading.rating import Form
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 
 MAX_LETTERS = 26
@@ -57,6 +58,27 @@ def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
     return tuple(
         ScalePoint(chr(ord("A") + i), low + i, f"{low + i:g}{ends.get(i, '')}")
         for i in range(steps + 1)
+    )
+
+
+def form_for(aspect: Aspect, form: Form) -> Form:
+    """Return how an aspect is asked for: labels by their letters, ratings in the form given."""
+    return "letters" if aspect.labels else form
+
+
+def points_for(aspect: Aspect, form: Form) -> tuple[ScalePoint, ...]:
+    """Return what a judge may answer about an aspect: its labels, or the ratings of its scale.
+
+    Raises:
+        ConfigurationError: As `points_of`, or there are more labels than letters.
+    """
+    if not aspect.labels:
+        return points_of(aspect.scale, form)
+    return tuple(
+        point._replace(meaning=f"{name}: {meaning}" if meaning else name)
+        for point, (name, meaning) in zip(
+            points_of(aspect.scale, "letters"), aspect.labels.items(), strict=True
+        )
     )
 
 

@@ -33,8 +33,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 IN_SENTENCES = (
-    "llm_score", "llm_score_cot", "pairwise", "coascore", "coascore_aspects", "hd_eval",
-    "hd_eval_decompose",
+    "llm_score", "llm_score_cot", "llm_score_labels", "pairwise", "coascore",
+    "coascore_aspects", "hd_eval", "hd_eval_decompose",
 )  # fmt: skip
 """Prompts that name an aspect inside a sentence (`rate the ... of the response`), rather than as a
 heading."""

@@ -14,7 +14,9 @@ from typing import Any, Literal, NamedTuple
 from textassay.agents.answer_form import (
     ScalePoint,
     dry_run_answer_of,
+    form_for,
     is_whole,
+    points_for,
     points_of,
     schema_of,
 )
@@ -80,6 +82,7 @@ class Scorer:
             the other samples stand in).
         structured: Whether to ask for JSON by a schema; `None` if the model is known to be able
             and `how` is `text`.
+        labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
         variant: What else distinguishes scores, such as how the steps came about; goes into the
             prompt digest.
     """
@@ -90,13 +93,14 @@ class Scorer:
     form: Form = "number"
     parse_retries: int = 1
     structured: bool | None = None
+    labels_prompt: str | None = None
     variant: str = ""
 
     def __post_init__(self) -> None:
         # When it is made, not when it is called: a run must fail before it has cost anything.
         self._check_reading()
         for aspect in self.ask.task.aspects:
-            self._check_labels(aspect, points_of(self._asked_scale(aspect), self.form))
+            self._check_labels(aspect, self._points(aspect))
 
     def _check_reading(self) -> None:
         if (self.ask.n > 1) != (self.how == "sampled"):
@@ -119,6 +123,12 @@ class Scorer:
                 f" ratings that are not negative, which the scale {low:g} to {high:g} does not"
                 f" have; use {parameter('n', '20')}"
             )
+
+    def _points(self, aspect: Aspect) -> tuple[ScalePoint, ...]:
+        """Return what the judge may answer, as the prompt names it."""
+        if aspect.labels:
+            return points_for(aspect, self.form)
+        return points_of(self._asked_scale(aspect), self.form)
 
     def _asked_scale(self, aspect: Aspect) -> Scale:
         """Return the scale that the prompt names."""
@@ -152,9 +162,10 @@ class Scorer:
     def prompt_digest(self) -> str:
         """6 hex digits for the words that are sent apart from the example's own."""
         task = self.ask.task
-        return self.ask.digest(
-            self.ask.layout, self.form, self.asks_for_json, task.digest, self.variant
-        )
+        labeled = any(aspect.labels for aspect in task.aspects)
+        also = (self.labels_prompt,) if labeled and self.labels_prompt else ()
+        variants = (self.ask.layout, self.form, self.asks_for_json, task.digest, self.variant)
+        return self.ask.digest(*variants, also=also)
 
     @cached_property
     def asks_for_json(self) -> bool:
@@ -255,23 +266,29 @@ class Scorer:
     def _constants_of(self, aspect: Aspect) -> _Constants:
         return _Constants(
             self._bound(aspect),
-            _request_of(aspect.scale, self.how, self.form, self.asks_for_json),
-            tuple(point.label for point in points_of(aspect.scale, self.form)),
+            _request_of(aspect.scale, self.how, form_for(aspect, self.form), self.asks_for_json),
+            tuple(point.label for point in points_for(aspect, self.form)),
             aspect_fields(aspect, how=self.how_now, signature=self.signature),
             partial(self._read, aspect=aspect),
         )
 
     def _bound(self, aspect: Aspect, **optional: Any) -> BoundPrompt:
         """Return the prompt for an aspect with what else it names."""
-        scale = self._asked_scale(aspect)
-        return self.ask.template.bind(
+        scale, ask = self._asked_scale(aspect), self.ask
+        if aspect.labels and self.labels_prompt:
+            ask = self._ask_for_labels
+        return ask.template.bind(
             aspect=aspect,
-            points=points_of(scale, self.form),
+            points=self._points(aspect),
             whole=is_whole(scale),
-            form=self.form,
+            form=form_for(aspect, self.form),
             structured=self.asks_for_json,
             **optional,
         )
+
+    @cached_property
+    def _ask_for_labels(self) -> Ask:
+        return replace(self.ask, prompt=self.labels_prompt or self.ask.prompt)
 
     async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         constants = self._constants(aspect)
@@ -280,7 +297,7 @@ class Scorer:
             constants.read,
             _problem,
             retries=self.parse_retries,
-            form="json" if self.asks_for_json else self.form,
+            form="json" if self.asks_for_json else form_for(aspect, self.form),
             labels=constants.labels,
             is_cut=self._is_cut,
             **constants.request,
@@ -302,10 +319,14 @@ class Scorer:
         )
         if self.how == "logprob":
             return self._from_labels(last.samples[0], rating, aspect, about)
+        if aspect.labels:
+            label = list(aspect.labels)[int(rating.value)]
+            about["evidence"] = ({"text": label}, *about["evidence"])
         return from_text(last.samples[0], rating, **about)
 
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
-        rating = parse_rating(sample.text, scale=aspect.scale, form=self.form, aspect=aspect.name)
+        form = form_for(aspect, self.form)
+        rating = parse_rating(sample.text, scale=aspect.scale, form=form, aspect=aspect.name)
         if isinstance(rating, NoRating) and sample.finish_reason == "filtered":
             raise ContentRefused(
                 "the provider's content filter cut the answer off before its rating"
@@ -336,15 +357,17 @@ class Scorer:
     ) -> Score:
         if sample.logprobs is None:
             raise CapabilityError(_no_logprobs(self.ask.model))
-        points = points_of(aspect.scale, self.form)
+        points = points_for(aspect, self.form)
         if rating.value not in {point.value for point in points}:
             message = f"the judge said {rating.value:g}, which is not one of the labels; use n=20"
             return Score.unscored("NotALabel", message, **about)
         expected = expected_rating(sample, rating.span[0], points)
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.reason, expected.message, **about)
+        names = list(aspect.labels) or [point.label for point in points]
         about["evidence"] += tuple(
-            {"text": label, "probability": share} for label, share in expected.probabilities.items()
+            {"text": name, "probability": share}
+            for name, share in zip(names, expected.probabilities.values(), strict=True)
         )
         return Score(value=expected.value, mass=expected.mass, **about)
 
@@ -364,7 +387,7 @@ class Scorer:
         return (
             is_whole(aspect.scale)
             and len(points) <= MAX_LABELS
-            and (aspect.scale[0] >= 0 or self.form == "letters")
+            and (aspect.scale[0] >= 0 or form_for(aspect, self.form) == "letters")
         )
 
 

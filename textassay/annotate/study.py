@@ -56,6 +56,14 @@ class Question:
             values = tuple(value for value, _ in reversed(CHOICES))
             return cls(aspect.label, aspect.definition, "choice", values)
         points = tuple(point.value for point in points_of(aspect.scale, "number"))
+        if aspect.labels:
+            named = (
+                f"{at} is {name}: {text}" for at, (name, text) in enumerate(aspect.labels.items())
+            )
+            definition = f"{aspect.definition} ({'; '.join(named)})"
+            kind: QuestionKind = "buttons" if len(points) <= MAX_BUTTONS else "number"
+            values = points if kind == "buttons" else (points[0], points[-1])
+            return cls(aspect.label, definition, kind, values)
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
         # two points are nearly always the ends of a continuous or very wide scale, for which

@@ -58,7 +58,7 @@ _COLUMNS = (
     Column("may_stand_in", "may stand in"),
 )  # fmt: skip
 _AGREEMENT = (
-    Column("score", "score"), Column("alpha", "alpha", "number", 2),
+    Column("score", "score"), Column("alpha", "alpha (ordinal)", "number", 2),
     Column("between_raters", "rater with rater", "number", 2),
     Column("judge_rater", "judge with rater", "number", 2),
     Column("ceiling", "rater with the others", "number", 2),
@@ -402,8 +402,8 @@ class AnnotatorTest(Displayed):
             own = self.agreement
             pairs = (own.between_raters, own.judge_rater, own.ceiling, own.judge_others)
             rhos = (None if pair is None else pair.spearman for pair in pairs)
-            # the level of measurement that goes with the metric: distances or equal labels
-            alpha = own.alpha["interval" if self.metric == "rmse" else "nominal"]
+            # that of `textassay meta --raters` and `annotate`
+            alpha = own.alpha["ordinal"]
             title = "agreement of raters with each other and with the judge"
             tables.append(Table(_AGREEMENT, [(self.score, alpha, *rhos)], title=title))
         return tables

@@ -9,7 +9,6 @@ labels have been drawn by chance; every refusal says what is wrong and what to d
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from collections import Counter
@@ -27,10 +26,8 @@ from textassay.meta.score_files import read_score_lines, refuse_several_judges
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.labels import LabelSets
 from textassay.table import Note
-
-_TABLES = (".csv", ".tsv", ".parquet")
-
 
 RatingScale = tuple[float, float]
 PROBABILITY = "sampling_probability"
@@ -70,30 +67,12 @@ def read_judged(path: str | Path) -> dict[str, Judged]:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
     """
-    path = Path(path)
     judged: dict[str, Judged] = {}
-    if path.is_file() and _holds_metrics(path):
-        for example in Examples(path, needs_output=False):
-            for name, value in example.metrics.items():
-                _add(judged, name, example.id, value, {})
-    else:
-        for row in read_score_lines(path):
-            _add(judged, row.aspect, row.id, row.value, row.fields)
+    for row in read_score_lines(path):
+        _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
     return judged
-
-
-def _holds_metrics(path: Path) -> bool:
-    name = path.name.removesuffix(".gz")
-    if name.endswith(_TABLES):
-        return True
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
-            first = json.loads(lines.readline())
-    except (OSError, ValueError, EOFError):
-        return False  # whoever reads the file next says what is wrong with it
-    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
 
 
 def _add(
@@ -199,11 +178,12 @@ class Columns:
 class People:
     """Ids, systems, sources and human ratings of a data set, as columns."""
 
-    def __init__(self, data: Any) -> None:
+    def __init__(self, data: Any, labels: LabelSets | None = None) -> None:
         """Read a data set.
 
         Args:
             data: A path, a table, or an iterable of examples or dicts.
+            labels: Labels that ratings may be, see `Examples`.
 
         Raises:
             DataError: A row is unusable; names file, line and field.
@@ -215,7 +195,7 @@ class People:
         self._human: list[dict[str, float | None]] = []
         self._annotators: list[dict[str, tuple[float | None, ...]]] = []
         self._probabilities: list[float | None] = []
-        for example in Examples(data, needs_output=False):
+        for example in Examples(data, needs_output=False, labels=labels):
             self.ids.append(example.id)
             self.systems.append(example.system)
             self.groups.append(example.group)

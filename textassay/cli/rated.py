@@ -26,7 +26,12 @@ CHOSEN, RANDOM = "chosen", "random"
 
 
 def rated_examples(
-    scores: Path, data: Path | None, given: Mapping[str, Any], *, needs_output: bool = True
+    scores: Path,
+    data: Path | None,
+    given: Mapping[str, Any],
+    *,
+    needs_output: bool = True,
+    aspect_map: Iterable[str] = (),
 ) -> Examples:
     """Open the examples that scores belong to.
 
@@ -36,10 +41,14 @@ def rated_examples(
         given: The flags `config` and `field`, which together are the field map. Without one, the
             data of a run are read with the map of the run.
         needs_output: Whether a row without an output is an error.
+        aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    from textassay.meta.score_files import read_labels
+    from textassay.meta.table import labels_of_people
+
     fields = arguments.field_map(given)
     run = _request(scores)
     if data is None:
@@ -48,15 +57,17 @@ def rated_examples(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
         data = Path(run.data)
+    labels = labels_of_people(read_labels(scores), aspect_map)
     # the run's map is meant for the run's file; another file may have other columns
     if run is None or not _same(data, run):
-        return Examples(data, fields=fields or None, needs_output=needs_output)
+        return Examples(data, fields=fields or None, needs_output=needs_output, labels=labels)
     return Examples(
         data,
         fields=(run.fields if fields is None else fields) or None,
         needs_output=needs_output,
         unit=run.unit,
         conversation_chars=run.conversation_chars,
+        labels=labels,
     )
 
 
@@ -95,11 +106,14 @@ def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Ex
     return rated_examples(run, data, given)
 
 
-def read_people(scores: Path, data: Path | None, given: Mapping[str, Any]) -> People:
+def read_people(
+    scores: Path, data: Path | None, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
+) -> People:
     """Read the human ratings that scores are held against, see `rated_examples`."""
     from textassay.calibration.columns import People
 
-    return People(rated_examples(scores, data, given, needs_output=False))
+    examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map)
+    return People(examples)
 
 
 def read_columns(

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from textassay.evaluation.request import RunRequest
+from textassay.methods.library.tasks import load
+from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.pairs import Paired
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.storage.answers import AnswerStore
 
 
@@ -27,6 +29,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
         fields=request.fields or None,
         unit=request.unit,
         conversation_chars=request.conversation_chars,
+        labels=_labels(request),
     )
     return data if request.pair is None else Examples(Paired(data))
 
@@ -99,3 +102,13 @@ class Feed:
         else:
             self._completed.pop(handed.example.id, None)
         return handed.example
+
+
+def _labels(request: RunRequest) -> dict[str, tuple[str, ...]]:
+    """Return the labels of the aspects that the request names; built-in tasks have none."""
+    aspects = [aspect for aspect in request.aspects or () if isinstance(aspect, Aspect)]
+    # a folder that was copied without the file of its task can still be read
+    if request.task is not None and request.task not in TASKS and Path(request.task).is_file():
+        task = load(request.task)
+        aspects += (*task.aspects, *task.optional)
+    return {aspect.label: tuple(aspect.labels) for aspect in aspects if aspect.labels}

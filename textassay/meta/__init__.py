@@ -18,6 +18,7 @@ from textassay.meta.agreement import (
     williams,
 )
 from textassay.meta.correlation import kendall, pearson, spearman
+from textassay.meta.labels import LabelAgreement, Measure, label_agreement
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
 from textassay.meta.score_files import read_scores
@@ -29,7 +30,9 @@ __all__ = [
     "AgreementTable",
     "Comparison",
     "Difference",
+    "LabelAgreement",
     "Level",
+    "Measure",
     "RaterAgreement",
     "TableRow",
     "WilliamsTest",
@@ -38,6 +41,7 @@ __all__ = [
     "correlate",
     "kendall",
     "krippendorff_alpha",
+    "label_agreement",
     "pearson",
     "rater_agreement",
     "read_scores",

@@ -7,12 +7,15 @@ Knows the three fields and the rules of a run folder; nothing of people or corre
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.formats import JsonLines
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -20,9 +23,12 @@ from textassay.runtime.errors import (
     RunFolderError,
     StorageError,
 )
+from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
+
+_TABLES = (".csv", ".tsv", ".parquet")
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
@@ -74,6 +80,23 @@ def read_judge(path: str | Path) -> Recorded:
     return scores
 
 
+def read_labels(path: str | Path) -> dict[str, LabelScale]:
+    """Return the labels of a run's aspects by name; none of what is no run, or has ratings."""
+    folder = Path(path)
+    folder = folder.parent if folder.name == SCORES else folder
+    return labels_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else {}
+
+
+def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
+    """Return the labels of the aspects that a manifest names, by name."""
+    method = manifest.get("method") or {}
+    return {
+        aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
+        for aspect in method.get("aspects") or ()
+        if aspect.get("labels")
+    }
+
+
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
     """Raise if the scores of one aspect carry several signatures.
 
@@ -113,11 +136,18 @@ class RecordedRow:
 def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
     """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
 
+    A data set whose rows hold `metrics` serves as a file of scores too.
+
     Raises:
         RunFolderError: As `read_scores`.
         DataError: As `read_scores`.
     """
     path = Path(path)
+    if path.is_file() and path.name != SCORES and _holds_metrics(path):
+        for example in Examples(path, needs_output=False):
+            for name, value in example.metrics.items():
+                yield RecordedRow(name, example.id, value, {})
+        return
     folder = path if path.is_dir() else path.parent
     is_run = path.name == SCORES or path.is_dir()
     file = folder / SCORES if is_run else path
@@ -142,6 +172,18 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
             value=_value(row, where),
             fields=row,
         )
+
+
+def _holds_metrics(path: Path) -> bool:
+    name = path.name.removesuffix(".gz")
+    if name.endswith(_TABLES):
+        return True
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as lines:
+            first = json.loads(lines.readline())
+    except (OSError, ValueError, EOFError):
+        return False  # whoever reads the file next says what is wrong with it
+    return isinstance(first, dict) and "metrics" in first and "aspect" not in first
 
 
 def _run_rows(file: Path) -> Iterator[tuple[int, Any]]:

@@ -7,6 +7,7 @@ Knows scores by id and examples; nothing of runs, methods or models.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
+from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.score_files import HasScores, Recorded, recorded
+from textassay.meta.score_files import HasScores, Recorded, read_labels, recorded
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.labels import YES_NO, LabelScale
 from textassay.runtime.messages import Example
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Cell, Column, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),
@@ -30,11 +33,25 @@ _COLUMNS = (
 )  # fmt: skip
 _RATERS = (
     Column("score", "score"), Column("human", "human"), Column("raters", "raters", "count"),
-    Column("items", "items", "count"), Column("alpha", "alpha", "number"),
+    Column("items", "items", "count"), Column("alpha", "alpha (ordinal)", "number"),
     Column("between_raters", "rater-rater", "number"),
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
 )  # fmt: skip
+_TIE = 1e-9
+_LABELS = (
+    Column("score", "score"), Column("human", "human"), Column("measure", "measure"),
+    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
+    Column("groups", "groups", "count"), Column("value", "value", "interval"),
+    Column("constant", "best constant", "number"),
+)  # fmt: skip
+_MEASURES = {
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "tpr": "TPR (recall of {1})",
+    "tnr": "TNR (recall of {0})", "precision": "precision of {1}", "f1": "F1 of {1}",
+    "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
+    "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
+    "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,25 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelRow:
+    """Agreement of one score with one human aspect, where both are labels.
+
+    Attributes:
+        aspect: Name of the score.
+        human: Name of the human aspect.
+        agreement: What was found, over all rows.
+    """
+
+    aspect: str
+    human: str
+    agreement: LabelAgreement
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row as JSON values; what is undefined is `None`."""
+        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class RaterRow:
     """Agreement among the raters of one human aspect, and of one score with them.
 
@@ -101,27 +137,33 @@ class AgreementTable(Displayed):
         rows: In order of scores, then levels.
         unknown_ids: Number of scored ids that no example has.
         raters: Agreement among raters, one row per pairing; `None` if not asked for.
+        labels: Agreement of labels, one row per pairing of labels.
     """
 
     rows: tuple[TableRow, ...]
     unknown_ids: int
     raters: tuple[RaterRow, ...] | None = None
+    labels: tuple[LabelRow, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `{"rows": [...]}` as JSON values, with `raters` if asked for."""
+        """Return `{"rows": [...]}` as JSON values, with `labels` and `raters` if there are any."""
         content: dict[str, Any] = {"rows": [row.as_dict() for row in self.rows]}
+        if self.labels:
+            content["labels"] = [row.as_dict() for row in self.labels]
         if self.raters is not None:
             content["raters"] = [row.as_dict() for row in self.raters]
         return content
 
     def tables(self) -> list[Table]:
-        """Return agreement with people, and that among raters if asked for."""
+        """Return agreement with people, of labels, and among raters if asked for."""
         rows = [
             (row.aspect, row.human, row.agreement.level, row.agreement.n, row.agreement.coverage,
              _groups(row.agreement), *(_with_ends(row.agreement, name) for name in COEFFICIENTS))
             for row in self.rows
         ]  # fmt: skip
-        tables = [Table(_COLUMNS, rows, tuple(self._notes()), "agreement with people")]
+        notes = tuple(self._notes())
+        tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
+        tables += [table for row in self.labels for table in label_tables(row)]
         if self.raters is not None:
             tables.append(_rater_table(self.raters))
         return tables
@@ -145,6 +187,34 @@ class AgreementTable(Displayed):
                 noted.setdefault(note, {})[row.aspect] = None
         for note, names in noted.items():
             yield Note(f"{', '.join(names)}: {note}")
+
+
+def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
+    """Return the measures of a pairing of labels, and its confusion matrix.
+
+    Args:
+        row: The pairing.
+        by: Who judged.
+    """
+    own = row.agreement
+    lines = [
+        (row.aspect, row.human, _MEASURES[name].format(*own.labels), own.n, own.coverage,
+         own.groups, Interval(one.value, *(one.ci or ())), one.constant)
+        for name, one in own.measures.items()
+    ]  # fmt: skip
+    texts = ["best constant: what a judge that always gives the same label reaches"]
+    if own.note is not None:
+        texts.append(f"{row.aspect}: {own.note}")
+    measures = Table(_LABELS, lines, tuple(map(Note, texts)), "agreement of labels")
+    columns = [
+        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
+    ]
+    counts: list[tuple[Cell, ...]] = [
+        (f"people: {name}", *counted)
+        for name, counted in zip(own.labels, own.confusion, strict=True)
+    ]
+    title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
+    return [measures, Table((Column("people", ""), *columns), counts, title=title)]
 
 
 def _rater_table(rows: Sequence[RaterRow]) -> Table:
@@ -194,6 +264,7 @@ def agreement_table(
     bootstrap: int = 0,
     seed: int = 0,
     raters: bool = False,
+    labels: Mapping[str, LabelScale] | None = None,
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -210,6 +281,8 @@ def agreement_table(
         seed: Seed of the resamples.
         raters: Whether to measure how well raters agree with each other and the score with each of
             them, from the single ratings in `annotators`.
+        labels: What the numbers of scores mean that are labels, by name of the score; by default
+            the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -220,9 +293,12 @@ def agreement_table(
     for level in levels:
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
+    if labels is None:
+        labels = read_labels(scores) if isinstance(scores, str | Path) else {}
     scores = recorded(scores)
     # an example without a text still has an id and ratings, and nothing else is looked at here
-    people = _People(Examples(examples, needs_output=False))
+    declared = labels_of_people(labels, aspect_map)
+    people = _People(Examples(examples, needs_output=False, labels=declared))
     # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
     if not scored_ids & known_ids:
@@ -234,28 +310,75 @@ def agreement_table(
     # before any coefficient is computed, so that a missing field names the example and not a row
     # number
     people.check(levels)
-    rows = [
-        TableRow(
-            aspect=aspect,
-            human=human,
-            agreement=correlate(
-                [scores[aspect].get(id_) for id_ in people.ids],
-                people.ratings(human),
+    rows, of_labels = list[TableRow](), list[LabelRow]()
+    for aspect, human in pairs:
+        judged = [scores[aspect].get(id_) for id_ in people.ids]
+        known = labels.get(aspect)
+        given = people.labels(human, known or YES_NO)
+        if given is not None and (known is not None or _are_labels(judged, YES_NO)):
+            found = label_agreement(
+                [_nearest(value) for value in judged],
+                given,
+                labels=(known or YES_NO).names,
+                ordered=(known or YES_NO).ordered,
                 groups=people.groups,
-                systems=people.systems,
-                level=level,
                 bootstrap=bootstrap,
                 seed=seed,
-            ),
-        )
-        for aspect, human in pairs
-        for level in levels
-    ]
+            )
+            of_labels.append(LabelRow(aspect, human, found))
+        if known is not None and len(known.names) > 2 and not known.ordered:
+            continue  # their numbers have no order that could correlate
+        rows += [
+            TableRow(
+                aspect=aspect,
+                human=human,
+                agreement=correlate(
+                    judged,
+                    people.ratings(human),
+                    groups=people.groups,
+                    systems=people.systems,
+                    level=level,
+                    bootstrap=bootstrap,
+                    seed=seed,
+                ),
+            )
+            for level in levels
+        ]
     return AgreementTable(
         rows=tuple(rows),
         unknown_ids=len(scored_ids - known_ids),
         raters=_rater_rows(scores, people, pairs) if raters else None,
+        labels=tuple(of_labels),
     )
+
+
+def labels_of_people(
+    labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
+) -> dict[str, tuple[str, ...]]:
+    """Return the labels that human ratings may be, by human aspect, for those of scores."""
+    if not labels:
+        return {}
+    mapped: dict[str, list[str]] = {}
+    for score, human in _entries(aspect_map):
+        mapped.setdefault(score, []).append(human)
+    return {
+        human: scale.names
+        for score, scale in labels.items()
+        for human in mapped.get(score, [score])
+    }
+
+
+def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:
+    """Return whether all numbers are those of labels."""
+    numbers = {value for value in values if value is not None}
+    return bool(numbers) and numbers <= set(range(len(labels.names)))
+
+
+def _nearest(value: float | None) -> float | None:
+    """Return the label nearest to a mean of labels; `None` halfway between two."""
+    if value is None or abs(value % 1 - 0.5) < _TIE:
+        return None
+    return float(round(value))
 
 
 def _rater_rows(
@@ -303,6 +426,22 @@ class _People:
     def ratings(self, aspect: str) -> list[float | None]:
         return [human.get(aspect) for human in self._human]
 
+    def labels(self, aspect: str, labels: LabelScale) -> list[float | None] | None:
+        """Return the label that people gave each text, by majority; `None` if some are no labels.
+
+        A tie of raters is none, nor is the middle of categories without an order.
+        """
+        single = [rating for one in self.annotators for rating in one.get(aspect, ())]
+        means = self.ratings(aspect)
+        if not _are_labels(single or means, labels):
+            return None
+        if not single:
+            return means
+        return [
+            _majority(one.get(aspect, ()), mean)
+            for one, mean in zip(self.annotators, means, strict=True)
+        ]
+
     def check(self, levels: Sequence[Level]) -> None:
         """Raise if an example with ratings lacks what a level needs."""
         for level, labels in (("group", self.groups), ("system", self.systems)):
@@ -318,6 +457,14 @@ class _People:
                         f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
                         " has none"
                     )
+
+
+def _majority(ratings: Sequence[float | None], mean: float | None) -> float | None:
+    counts = Counter(rating for rating in ratings if rating is not None)
+    if not counts:
+        return _nearest(mean)
+    (first, most), *others = counts.most_common(2)
+    return None if others and others[0][1] == most else first
 
 
 def pair_names(

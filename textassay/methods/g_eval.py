@@ -63,6 +63,7 @@ class GEval(RatingMethod):
 
     name = "g-eval"
     prompt = "g_eval"
+    labels_prompt = "g_eval_labels"
     room = 16
     Options = GEvalOptions
     options: GEvalOptions

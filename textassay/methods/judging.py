@@ -15,6 +15,7 @@ from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
+from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 
@@ -42,6 +43,8 @@ class PromptMethod(TaskMethod):
     """Role of the model whose profile counts."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
+    labels_prompt: ClassVar[str | None] = None
+    """Prompt file for aspects that have labels in place of a scale; `None` if it judges none."""
 
     options: PromptOptions
     prompt_digest: str
@@ -66,9 +69,26 @@ class PromptMethod(TaskMethod):
         self.options, self.profile = profiles.apply_profile(
             options or self.Options(), self.name, models, task, self.judge
         )
+        self._refuse_labels()
         # before the nodes, which share what it makes
         self.prepare()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
+
+    def _refuse_labels(self) -> None:
+        """Raise if an aspect has labels, and the method or the judge's profile asks for ratings."""
+        labeled = next((aspect.name for aspect in self.aspects if aspect.labels), None)
+        if labeled is None:
+            return
+        if self.labels_prompt is None:
+            raise ConfigurationError(
+                f"aspect {labeled!r} has labels, and {self.name} gives ratings; use llm-score or"
+                " g-eval"
+            )
+        if self.profile.digest:
+            raise ConfigurationError(
+                f"aspect {labeled!r} has labels, and profile {self.profile.name!r} asks for"
+                f" ratings; use {option('profile', 'none')}, or another model"
+            )
 
     def prepare(self) -> None:
         """Check the options and make what the nodes share; by default nothing."""
@@ -198,6 +218,7 @@ class RatingMethod(PromptMethod):
             form=options.form,
             parse_retries=options.parse_retries,
             structured=cls.structured,
+            labels_prompt=None if options.prompt else cls.labels_prompt,
             variant=variant,
         )
 

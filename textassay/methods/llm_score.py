@@ -5,6 +5,8 @@ A judge is asked once, or several times, for a rating.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.runtime.graph.graph import Node
 
@@ -16,6 +18,8 @@ class LLMScore(RatingMethod):
     2. It gives a reason in one sentence and a rating on the aspect's scale, at temperature 0.
     3. With `n` above 1 the mean of that many samples is taken (not in the paper).
 
+    An aspect that has labels in place of a scale is asked for one of them, by its letter.
+
     Deviations: the words of the prompt are ours, since the paper's table 8 is in no public copy we
     know; the rating is asked for with a reason. Models that are known to follow a JSON schema
     answer by one.
@@ -23,6 +27,7 @@ class LLMScore(RatingMethod):
 
     name = "llm-score"
     prompt = "llm_score"
+    labels_prompt: ClassVar[str | None] = "llm_score_labels"
 
     def nodes(self) -> list[Node]:
         """Rate every aspect."""
@@ -40,4 +45,5 @@ class LLMScoreCoT(LLMScore):
 
     name = "llm-score-cot"
     prompt = "llm_score_cot"
+    labels_prompt = None
     room = 1024

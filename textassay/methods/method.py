@@ -90,6 +90,7 @@ class TaskMethod:
             "task": {"name": self._task.name, "digest": self._task.digest},
             "aspects": [
                 {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better}
+                | ({"labels": list(a.labels), "ordered": a.ordered} if a.labels else {})
                 for a in self.aspects
             ],
         }

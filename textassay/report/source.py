@@ -17,6 +17,7 @@ import numpy as np
 
 from textassay.calibration.columns import People
 from textassay.meta.correlation import Floats
+from textassay.meta.score_files import labels_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.messages import Example, Outcome, Scale, Score
@@ -294,8 +295,9 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
     Raises:
         DataError: `data` is given and cannot be read.
     """
+    labels = {name: scale.names for name, scale in labels_of(run.manifest).items()}
     if data is not None:
-        given = data if isinstance(data, Examples) else Examples(data)
+        given = data if isinstance(data, Examples) else Examples(data, labels=labels)
         return DataSource(Path(given.name).name, _by_id(given))
     path, fields = _at(run.manifest, "data", "path"), _at(run.manifest, "spec", "fields") or {}
     if not path:
@@ -309,6 +311,7 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
             fields=fields,
             unit=_at(run.manifest, "spec", "unit"),
             conversation_chars=_at(run.manifest, "spec", "conversation_chars"),
+            labels=labels,
         )
         info = examples.check()
     except DataError:

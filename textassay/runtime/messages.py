@@ -14,7 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from textassay.runtime.chat_formats import read_messages, read_passages
 from textassay.runtime.conversation import (
@@ -25,6 +33,7 @@ from textassay.runtime.conversation import (
     last_answer,
     passages_text,
 )
+from textassay.runtime.labels import in_order
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number; ints are taken, booleans and strings are not."""
@@ -275,13 +284,39 @@ class Aspect(Message):
     definition: str = Field(min_length=1)
     """One or more sentences that tell a judge what to look at."""
     scale: Scale = (1.0, 5.0)
-    """Lowest and highest rating a judge may give."""
+    """Lowest and highest rating a judge may give; the numbers of `labels`, if there are any."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels that a judge gives instead of a rating, with what each means, lowest first; a known
+    pair such as pass and fail may be in any order. A label's number is its position, from 0."""
+    ordered: bool = False
+    """Whether the labels are ordered, as more than two have to be: scores are their numbers."""
     higher_is_better: bool = True
     """Whether a high rating is a good one."""
     parent: str | None = None
     """`id` of the aspect this one is part of; `None` at the root."""
     question: str | None = None
     """A yes/no form of the aspect, if it has one of its own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _scale_of_labels(cls, data: Any) -> Any:
+        labels = data.get("labels") if isinstance(data, Mapping) else None
+        if not isinstance(labels, Mapping) or not labels:
+            return data
+        ends = (0.0, float(len(labels) - 1))
+        if data.get("scale") is not None and tuple(data["scale"]) != ends:
+            raise ValueError("an aspect has a scale or labels, not both")
+        names = list(labels)
+        if len(names) < 2:
+            raise ValueError("an aspect needs at least two labels")
+        if len(names) > 2 and data.get("ordered") is not True:
+            # scores are the labels' numbers, which say nothing of labels without an order
+            raise ValueError("more than two labels must be ordered: lowest first, ordered = true")
+        if len({str(name).strip().casefold() for name in names} - {""}) < len(names):
+            raise ValueError("labels must differ by more than their case, and not be empty")
+        if all(isinstance(name, str) for name in names):
+            labels = {name: labels[name] for name in in_order(names)}
+        return {**data, "labels": labels, "scale": ends}
 
     @model_validator(mode="after")
     def _scale_goes_up(self) -> Self:
@@ -293,6 +328,13 @@ class Aspect(Message):
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_empty_labels(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = serialize(self)
+        if not self.labels:  # aspects with a scale keep the digests that they had
+            del fields["labels"], fields["ordered"]
+        return fields
 
     @cached_property
     def id(self) -> str:

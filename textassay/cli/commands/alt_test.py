@@ -68,7 +68,9 @@ def alt_test(
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     rating_scales = arguments.scales(scale or ())
-    tables = read_columns(scores, read_people(scores, data, given), aspect_map or ())
+    tables = read_columns(
+        scores, read_people(scores, data, given, aspect_map or ()), aspect_map or ()
+    )
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)

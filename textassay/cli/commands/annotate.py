@@ -250,7 +250,7 @@ def agreement_table(ratings: Answers) -> Table:
     ]  # fmt: skip
     columns = (
         Column("aspect", "aspect"), Column("items", "items", "count"),
-        Column("ratings", "ratings", "count"), Column("alpha", "alpha", "number", 2),
+        Column("ratings", "ratings", "count"), Column("alpha", "alpha (ordinal)", "number", 2),
         Column("again", "again", "count"), Column("same", "same", "share"),
     )  # fmt: skip
     return Table(columns, rows)

@@ -122,7 +122,7 @@ def _learn(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    people = read_people(scores, data, given)
+    people = read_people(scores, data, given, aspect_map or ())
     tables = read_columns(scores, people, aspect_map, labels)
     made, reports = [], []
     for table in tables:

@@ -90,7 +90,7 @@ def cascade(
     # before the scores are read, which may take minutes
     check_new_folder(out)
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given)
+    people = read_people(scores, data, given, aspect_map or ())
     tables = read_columns(scores, people, aspect_map or ())
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:

@@ -73,7 +73,7 @@ def estimate(
     allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
-    people = read_people(scores, data, given)
+    people = read_people(scores, data, given, aspect_map or ())
     tables = read_columns(scores, people, aspect_map or (), labels)
     estimates = []
     for columns in tables:

@@ -77,7 +77,9 @@ def label_plan(
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; choose a new file")
     rating_scales = arguments.scales(scale or ())
-    tables = read_columns(scores, read_people(scores, data, given), aspect_map or ())
+    tables = read_columns(
+        scores, read_people(scores, data, given, aspect_map or ()), aspect_map or ()
+    )
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]

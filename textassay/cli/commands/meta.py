@@ -49,10 +49,10 @@ def meta(
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
     from textassay.cli.rated import rated_examples
-    from textassay.meta.score_files import read_judge
+    from textassay.meta.score_files import read_judge, read_labels
     from textassay.meta.table import agreement_table
 
-    examples = rated_examples(scores, data, given, needs_output=False)
+    examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map or ())
     found = agreement_table(
         read_judge(scores),
         examples,
@@ -62,5 +62,6 @@ def meta(
         bootstrap=bootstrap,
         seed=seed,
         raters=raters,
+        labels=read_labels(scores),
     )
     print_tables(found.tables(), found.as_dict(), as_json=as_json)

@@ -9,6 +9,9 @@
     definition = "whether one wants to know how it goes on."
     scale = [1, 5]
 
+An aspect may have labels in place of a scale, lowest first, each with its definition:
+`labels = {fail = "...", pass = "..."}`; `ordered = true` if more than two are ordered.
+
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
 (or that is the output). Files name what they hold; a key that is not known is an error that names
@@ -33,7 +36,8 @@ DEFAULT = "general"
 
 _TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
 _ASPECT_KEYS = (
-    "name", "definition", "scale", "question", "higher_is_better", "steps", "source", "optional",
+    "name", "definition", "scale", "labels", "ordered", "question", "higher_is_better", "steps",
+    "source", "optional",
 )  # fmt: skip
 _NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from
 

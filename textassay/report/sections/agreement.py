@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
-from textassay.meta.score_files import Recorded
-from textassay.meta.table import AgreementTable, TableRow, agreement_table
+from textassay.meta.score_files import Recorded, labels_of
+from textassay.meta.table import AgreementTable, TableRow, agreement_table, label_tables
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example
@@ -87,15 +87,18 @@ def agreements(
     levels = _levels(examples)
     humans = list(dict.fromkeys(human for matched in pairs.values() for human in matched.values()))
     rows: list[_Compared] = []
+    labels: dict[str, list[Table]] = {}
     for run in runs:
         if run.name in pairs:
             columns: Recorded = {score: {} for score in pairs[run.name]}
             recorded = _recorded(run, columns)
             table = agreement_table(
                 recorded, data.examples.values(), levels=levels, aspect_map=pairs[run.name],
-                bootstrap=resamples,
+                bootstrap=resamples, labels=labels_of(run.manifest),
             )  # fmt: skip
             rows += [_Compared(run.name, row) for row in table.rows]
+            for row in table.labels:
+                labels.setdefault(row.human, []).extend(label_tables(row, by=run.name))
     # trivial measures depend on the texts alone: a live page renews its sections without them
     if not data.surface:
         data.surface.update(trivial(examples))
@@ -106,6 +109,7 @@ def agreements(
         )  # fmt: skip
         rows += [_Compared("", row) for row in table.rows]
     by_human = [_aspect(human, levels, rows) for human in humans]
+    by_human = [replace(one, tables=[*one.tables, *labels.get(one.human, ())]) for one in by_human]
     return Agreements(by_human, _verdict(by_human, list(pairs)))
 
 

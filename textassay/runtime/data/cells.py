@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.labels import LabelSets, known_pair, number_of
 
 KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
@@ -16,6 +17,10 @@ KEYED = ("human", "metrics", "annotators", "meta")
 
 LISTED = frozenset({"context", "passages", "messages", "tools", "tools_called"})
 """Fields that may be lists of objects, which flat files hold as text."""
+
+
+_NUMERIC = frozenset({int, float, type(None)})
+_BOOLEAN = ("false", "true")
 
 
 class FieldError(ValueError):
@@ -26,10 +31,72 @@ class FieldError(ValueError):
         super().__init__(problem if field is None else f"field {field!r}: {problem}")
 
 
-def cell_from_text(key: str, name: str, text: str) -> Any:
+class LabelReader:
+    """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
+
+    The values of one name are all of one kind: a 4 beside a yes would be on another scale.
+    """
+
+    def __init__(self, declared: LabelSets | None = None) -> None:
+        """Take the labels of aspects by name."""
+        self._declared = {name: tuple(labels) for name, labels in (declared or {}).items()}
+        self._words = {word.casefold() for labels in self._declared.values() for word in labels}
+        self._pairs: dict[tuple[str, str], tuple[str, str]] = {}
+        self._rated: dict[str, set[str]] = {}
+
+    def are_known(self, text: str) -> bool:
+        """Return whether a text is a label of any aspect."""
+        return known_pair(text) is not None or text.strip().casefold() in self._words
+
+    def numbers(self, field: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a field with labels as numbers; what is no label stays as it is.
+
+        Raises:
+            FieldError: Earlier values of the same name are of another kind.
+        """
+        rated = self._rated.setdefault(field, set())
+        if rated.issuperset(values) and _NUMERIC.issuperset(map(type, values.values())):
+            return values
+        return {
+            name: [self._number(field, name, one) for one in value]
+            if isinstance(value, list | tuple) and field == "annotators"
+            else self._number(field, name, value)
+            for name, value in values.items()
+        }
+
+    def _number(self, field: str, name: str, value: Any) -> Any:
+        where = f"{field}.{name}"
+        if not isinstance(value, str | bool):
+            if type(value) in _NUMERIC and value not in (0, 1, None):
+                self._rated[field].add(name)
+                self._refuse_mixed(field, name, value)
+            return value
+        if isinstance(value, str) and (declared := self._declared.get(name)) is not None:
+            number = number_of(value, declared)
+            if number is not None:
+                return float(number)
+            raise FieldError(where, f"should be one of {', '.join(declared)}, not {value!r}")
+        if (found := known_pair(value)) is None:
+            return value
+        pair, number = found
+        known = self._pairs.setdefault((field, name), pair)
+        if known != pair and _BOOLEAN not in (known, pair):
+            earlier = " or ".join(known)
+            raise FieldError(where, f"is {value!r}, and {earlier} in another row")
+        self._refuse_mixed(field, name, value)
+        return float(number)
+
+    def _refuse_mixed(self, field: str, name: str, value: Any) -> None:
+        pair = self._pairs.get((field, name))
+        if pair is not None and name in self._rated[field]:
+            kinds = f"{' or '.join(pair)} in some rows and a number other than 0 and 1 in others"
+            raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
+
+
+def cell_from_text(key: str, name: str, text: str, labels: LabelReader) -> Any:
     """Return what a cell of a flat table says.
 
-    `None` if it is empty and the field may be missing.
+    `None` if it is empty and the field may be missing; a label is left as it is.
 
     Raises:
         FieldError: It is not what the field holds.
@@ -41,7 +108,7 @@ def cell_from_text(key: str, name: str, text: str) -> Any:
     if not text.strip():
         return None
     if name in ("human.", "metrics."):
-        return _number(key, text)
+        return text if labels.are_known(text) else _number(key, text)
     if name == "references":
         return _listed(text)
     if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, is_shortened
-from textassay.runtime.data.cells import KEYED, FieldError
+from textassay.runtime.data.cells import KEYED, FieldError, LabelReader
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.formats import open_table
 from textassay.runtime.data.json_values import short_repr, to_json_value
@@ -26,6 +26,7 @@ from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
 from textassay.runtime.data.units import UNITS, Unit, in_units
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
 
 OPTIONAL = ("source", "context", "references", "system", "group")
@@ -109,6 +110,7 @@ class Examples:
         needs_output: bool = True,
         unit: Unit | None = None,
         conversation_chars: int | None = None,
+        labels: LabelSets | None = None,
     ) -> None:
         """Open a data set; rows are not looked at yet.
 
@@ -124,6 +126,8 @@ class Examples:
                 or each `call` of a tool.
             conversation_chars: Longest text of a conversation; beyond it tool results are shortened
                 first.
+            labels: Labels that ratings may be, by aspect, lowest first; known pairs such as pass
+                and fail need not be declared.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -139,10 +143,12 @@ class Examples:
             )
         self._table: Table = open_table(source)
         self._fields, self._needs_output = dict(fields or {}), needs_output
+        self._labels = LabelReader(labels)
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
             conversation_chars=self._chars,
+            labels=self._labels,
         )
         self._state: object = None
         self._info: DataInfo | None = None
@@ -170,11 +176,14 @@ class Examples:
         return self._info
 
     def _join_raters(self) -> None:
-        joined = one_row_per_example(self._table, self._fields)
+        joined = one_row_per_example(self._table, self._fields, self._labels)
         if joined is not None:
             self._table = joined
             self._reader = FieldReader(
-                joined.fields, needs_output=self._needs_output, conversation_chars=self._chars
+                joined.fields,
+                needs_output=self._needs_output,
+                conversation_chars=self._chars,
+                labels=self._labels,
             )
         elif RATER in self._fields.values():
             raise DataError(

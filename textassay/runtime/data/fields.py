@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
-from textassay.runtime.data.cells import KEYED, FieldError, cell_from_text, json_cell
+from textassay.runtime.data.cells import KEYED, FieldError, LabelReader, cell_from_text, json_cell
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.data.material import (
@@ -100,6 +100,7 @@ class FieldReader:
         *,
         needs_output: bool = True,
         conversation_chars: int = CONVERSATION_CHARS,
+        labels: LabelReader | None = None,
     ) -> None:
         """Take a field map.
 
@@ -108,6 +109,7 @@ class FieldReader:
                 "human.coherence"}`.
             needs_output: Whether a row must have an output; else it is empty if missing.
             conversation_chars: Longest text of a conversation.
+            labels: Reads labels among ratings; by default those that are known by themselves.
 
         Raises:
             DataError: The map leads to a field that does not exist.
@@ -116,6 +118,7 @@ class FieldReader:
         self.seen: set[str] = set()
         self.not_shown: dict[str, int] = {}
         self._needs_output, self._chars = needs_output, conversation_chars
+        self._labels = labels or LabelReader()
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
@@ -161,7 +164,9 @@ class FieldReader:
             layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
         if text_cells or text_lists:
             row = {
-                key: cell_from_text(key, name, row[key]) if isinstance(row[key], str) else row[key]
+                key: cell_from_text(key, name, value, self._labels)
+                if isinstance(value := row[key], str)
+                else value
                 for key, name in layout.meanings
             }
         fields: dict[str, Any] = dict(zip(layout.names, layout.values(row), strict=True))
@@ -194,7 +199,7 @@ class FieldReader:
             fields.setdefault("output", "")
         elif "output" not in fields and "output" not in layout.names:
             raise _no_output(tuple(row))
-        return _validated(fields, layout)
+        return _validated(fields, layout, self._labels)
 
     def _check_unused(
         self, row: Mapping[str, Any], layout: _Layout, fields: Mapping[str, Any]
@@ -399,20 +404,17 @@ def with_means(example: Example) -> Example:
     return example.model_copy(update={"human": {**example.human, **means}}) if means else example
 
 
-def _validated(fields: dict[str, Any], layout: _Layout) -> Example:
+def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> Example:
     if not _NUMBERS.isdisjoint(map(type, fields.values())):
         for name in ("id", "system", "group"):
             value = fields.get(name)
             # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
             if type(value) is int or (type(value) is float and value.is_integer()):
                 fields[name] = str(int(value))
-    for name in ("human", "metrics"):
+    for name in ("human", "metrics", "annotators"):
         values = fields.get(name)
-        if isinstance(values, dict) and bool in map(type, values.values()):  # yes or no
-            fields[name] = {
-                key: float(value) if isinstance(value, bool) else value
-                for key, value in values.items()
-            }
+        if isinstance(values, dict):
+            fields[name] = labels.numbers(name, values)
     references = fields.get("references")
     if references is not None:
         fields["references"] = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from textassay.runtime.data.aliases import RATERS
+from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.tables import Numbered, Table
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -20,7 +21,9 @@ def rater_of(example: Example) -> str | None:
     return next((str(name) for name in named if name not in (None, "")), None)
 
 
-def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | None:
+def one_row_per_example(
+    table: Table, fields: Mapping[str, str], labels: LabelReader
+) -> ByRater | None:
     """Return the table with a row per text if its rows say who rated, else `None`.
 
     Such a table has a column of `RATERS` (or one that the field map calls `rater`), an `id` that
@@ -44,7 +47,7 @@ def one_row_per_example(table: Table, fields: Mapping[str, str]) -> ByRater | No
         if key in seen:
             # At the first repeat: a table with one row per text and a rater's name needs no
             # joining.
-            return ByRater(table, rater, id_, fields)
+            return ByRater(table, rater, id_, fields, labels)
         seen.add(key)
     return None
 
@@ -58,9 +61,12 @@ class ByRater:
         fields: What is left of the field map for the joined rows.
     """
 
-    def __init__(self, table: Table, rater: str, id_: str, fields: Mapping[str, str]) -> None:
-        """Take the table and the names of the columns for rater and id."""
+    def __init__(
+        self, table: Table, rater: str, id_: str, fields: Mapping[str, str], labels: LabelReader
+    ) -> None:
+        """Take the table, the names of the columns for rater and id, and what knows labels."""
         self._table, self._rater, self._id, self._fields = table, rater, id_, fields
+        self._labels = labels
         self.name = table.name
         self.unit: Literal["line", "row"] = table.unit
         # Ratings were read as numbers here, so joined rows are no longer text only.
@@ -78,7 +84,7 @@ class ByRater:
             DataError: A rater rated a text twice, or a rating is no number.
         """
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
-        ratings: dict[str, dict[str, dict[str, float | None]]] = {}
+        ratings: dict[str, dict[str, dict[str, float | str | None]]] = {}
         raters: dict[str, None] = {}
         for number, row in self._table.rows():
             id_, rater = str(row[self._id]), str(row[self._rater])
@@ -106,10 +112,10 @@ class ByRater:
 
     def _split(
         self, row: Mapping[str, Any], number: int
-    ) -> tuple[dict[str, Any], dict[str, float | None]]:
+    ) -> tuple[dict[str, Any], dict[str, float | str | None]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
-        rated: dict[str, float | None] = {}
+        rated: dict[str, float | str | None] = {}
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:
@@ -121,9 +127,11 @@ class ByRater:
                 texts[key] = value
         return texts, rated
 
-    def _number(self, key: str, value: Any, number: int) -> float | None:
+    def _number(self, key: str, value: Any, number: int) -> float | str | None:
         if value is None or value == "" or value != value:
             return None
+        if isinstance(value, str) and self._labels.are_known(value):
+            return value  # becomes a number with those of the other rows
         try:
             return float(value)
         except (TypeError, ValueError):

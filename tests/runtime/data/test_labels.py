@@ -1,0 +1,87 @@
+"""Labels among ratings: booleans, known pairs of words, and the labels of an aspect."""
+
+import pytest
+
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError
+
+TONE = {"tone": ("rude", "plain", "kind")}
+
+
+def rated(*ratings, **fields):
+    return [
+        {"id": str(at), "output": "x", "human": {"tone": rating}, **fields}
+        for at, rating in enumerate(ratings)
+    ]
+
+
+def numbers(rows, **options):
+    return [example.human.get("tone") for example in Examples(rows, **options)]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "expected"),
+    [
+        ((True, False), [1, 0]),
+        (("pass", " Fail", None), [1, 0, None]),
+        (("yes", False), [1, 0]),
+        ((1, "yes", 0), [1, 1, 0]),
+        (("correct", "Incorrect"), [1, 0]),
+    ],
+)
+def test_booleans_and_known_words_are_read_as_numbers(ratings, expected):
+    assert numbers(rated(*ratings)) == expected
+
+
+def test_labels_of_an_aspect_are_their_positions():
+    assert numbers(rated("Kind", "rude", "plain", 2), labels=TONE) == [2, 0, 1, 2]
+
+
+def test_metrics_and_single_raters_may_be_labels():
+    rows = [
+        {
+            "id": "a",
+            "output": "x",
+            "metrics": {"judge": "pass"},
+            "annotators": {"right": ["yes", "no", None, True]},
+            "annotators.tone.ann": "kind",
+            "annotators.tone.bob": "plain",
+        }
+    ]
+    (example,) = Examples(rows, labels=TONE)
+    assert example.metrics == {"judge": 1}
+    assert example.annotators == {"right": (1, 0, None, 1), "tone": (2, 1)}
+    assert example.human == {"right": pytest.approx(2 / 3), "tone": 1.5}
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "expected"),
+    [
+        ("id,output,human.tone", ["a,x,kind", "b,x,", "c,x,rude"], [2, None, 0]),
+        (
+            "id,output,rater,human.tone",
+            ["a,x,ann,kind", "a,x,bob,plain", "b,x,ann,rude", "b,x,bob,"],
+            [1.5, 0],
+        ),
+    ],
+)
+def test_labels_stand_in_flat_files(tmp_path, header, rows, expected):
+    file = tmp_path / "data.csv"
+    file.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    assert numbers(file, labels=TONE) == expected
+
+
+@pytest.mark.parametrize(
+    ("ratings", "labels", "problem"),
+    [
+        (("pass", "yes"), {}, "row 2, field 'human.tone': is 'yes', and fail or pass in another"),
+        ((4, "yes"), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
+        (("yes", 4), {}, "row 2, field 'human.tone': is no or yes in some rows and a number other"),
+        ((5, True), {}, "row 2, field 'human.tone': is false or true in some rows and a number"),
+        (("kind",), {}, "row 1, field 'human.tone': should be a number, not 'kind'"),
+        (("cold",), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not"),
+    ],
+)
+def test_what_may_be_misread_is_refused(ratings, labels, problem):
+    with pytest.raises(DataError, match=problem):
+        numbers(rated(*ratings), labels=labels)

@@ -1,0 +1,336 @@
+"""How well labels agree with those that people gave: pass or fail, yes or no, categories.
+
+Knows arrays of label numbers and what each row belongs to; nothing of examples or files.
+
+Everything follows from the confusion matrix, whose rows are people's labels and whose columns are
+the judge's. Of two labels the second is the positive one.
+
+An interval holds the middle 95 % of the measure in random weightings of the sources (the Bayesian
+bootstrap). Each cell of the matrix is given half an observation more, as in Jeffreys' prior: a
+judge that made no error among few rows may make one among many, and a bootstrap of rows without
+errors would call it certain. How many rows make one observation is what the errors show: one if
+they fall independently, all of a source if they come together. As few errors show little of that,
+the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
+Coverage is shown by `benchmarks/coverage_labels.py`.
+
+References:
+    Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
+    high agreement" (2008), for AC1. Krippendorff (2011). Gorodkin, "Comparing two K-category
+    assignments by a K-category correlation coefficient" (2004), for MCC. Rubin, "The Bayesian
+    bootstrap" (1981).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from textassay.meta.correlation import Codes, Floats
+from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS, Interval, t_quantile
+from textassay.meta.levels import RowLabels, pair_up
+from textassay.runtime.errors import DataError
+
+MAX_LABELS = 50
+"""Most labels of one aspect."""
+_CELL = 0.5
+"""Observations that each cell of the matrix is given more."""
+_NUMBERS_AT_ONCE = 2_000_000
+_Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One measure of agreement.
+
+    Attributes:
+        value: The measure; `None` if undefined.
+        ci: 95 % interval; `None` if undefined, none was asked for, or there are too few sources.
+        constant: What the best judge that always says the same would reach; `None` if undefined.
+    """
+
+    value: float | None
+    ci: Interval | None = None
+    constant: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAgreement:
+    """Agreement of a judge's labels with people's.
+
+    Attributes:
+        labels: Names of the labels; of two, the second is the positive one.
+        ordered: Whether the labels are ordered, lowest first.
+        n: Rows with both labels.
+        coverage: `n` over rows with a human label; `None` if there is none.
+        groups: Sources that occur; `None` without groups.
+        confusion: Rows by people's label, then by the judge's.
+        measures: By name.
+        note: Why there is no interval; `None` if there is one, or none was asked for.
+    """
+
+    labels: tuple[str, ...]
+    ordered: bool
+    n: int
+    coverage: float | None
+    groups: int | None
+    confusion: tuple[tuple[int, ...], ...]
+    measures: dict[str, Measure]
+    note: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; what is undefined is `None`."""
+        return {
+            "labels": list(self.labels),
+            "ordered": self.ordered,
+            "n": self.n,
+            "coverage": self.coverage,
+            "groups": self.groups,
+            "confusion": [list(row) for row in self.confusion],
+            "measures": {
+                name: {
+                    "value": one.value,
+                    "ci": None if one.ci is None else list(one.ci),
+                    "constant": one.constant,
+                }
+                for name, one in self.measures.items()
+            },
+            "note": self.note,
+        }
+
+
+def label_agreement(
+    judge: ArrayLike | Sequence[float | None],
+    human: ArrayLike | Sequence[float | None],
+    *,
+    labels: Sequence[str] = ("no", "yes"),
+    ordered: bool = False,
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> LabelAgreement:
+    """Return how well a judge's labels agree with people's.
+
+    Args:
+        judge: Number of each row's label, from 0 in the order of `labels`, shape (n,); `None` or
+            NaN if unscored.
+        human: Number of the label that people gave, shape (n,); `None` or NaN if there is none.
+        labels: Names of the labels; of two, the second is the positive one.
+        ordered: Whether the labels are ordered, so that some errors are larger than others.
+        groups: What each row belongs to (its source document), length n; what varies from one data
+            set to another. Without groups it is the rows.
+        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
+        seed: Seed of the weightings.
+
+    Raises:
+        DataError: Lengths differ, or a number is no label's.
+
+    Example:
+        >>> found = label_agreement([1, 1, 0, 0], [1, 0, 0, 0])
+        >>> found.confusion, found.measures["accuracy"].value
+        (((2, 1), (0, 1)), 0.75)
+    """
+    if not 2 <= len(labels) <= MAX_LABELS:
+        raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {len(labels)}")
+    pairs = pair_up(judge, human, groups=groups)
+    for side, values in (("judge's labels", pairs.scores), ("human labels", pairs.human)):
+        wrong = values[~np.isin(values, np.arange(len(labels)))]
+        if len(wrong):
+            raise DataError(
+                f"{side} must be whole numbers from 0 to {len(labels) - 1}, not {wrong[0]:g}"
+            )
+    count = len(labels)
+    cells = (pairs.human * count + pairs.scores).astype(np.intp)
+    sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
+    tables = _tables(cells, sources, count)
+    whole = tables.sum(axis=0).reshape(count, count)
+    found = _measures(whole[None], ordered=ordered)
+    constants = _best_constants(whole, ordered=ordered)
+    spans: dict[str, Interval | None] = {}
+    note = None
+    if bootstrap and len(cells):
+        if len(tables) < MIN_GROUPS:
+            kind = "groups" if pairs.groups is not None else "rows"
+            note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {len(tables)}"
+        else:
+            spans = _intervals(tables, count, found, bootstrap, seed, ordered=ordered)
+    return LabelAgreement(
+        labels=tuple(labels),
+        ordered=ordered,
+        n=len(cells),
+        coverage=pairs.coverage,
+        groups=None if pairs.groups is None else len(tables),
+        confusion=tuple(tuple(map(int, row)) for row in whole),
+        measures={
+            name: Measure(_number(values[0]), spans.get(name), constants[name])
+            for name, values in found.items()
+        },
+        note=note,
+    )
+
+
+def _tables(cells: Codes, sources: Codes, count: int) -> Floats:
+    """Return each source's confusion matrix as a row, shape (sources, count * count)."""
+    width = count * count
+    number = int(sources.max(initial=-1)) + 1
+    flat = np.bincount(sources * width + cells, minlength=number * width)
+    return flat.reshape(number, width).astype(float)
+
+
+def _intervals(
+    tables: Floats,
+    count: int,
+    found: dict[str, Floats],
+    resamples: int,
+    seed: int,
+    *,
+    ordered: bool,
+) -> dict[str, Interval | None]:
+    rng = np.random.default_rng(seed)
+    drawn: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in found}
+    for both in _weighted(tables, count, resamples, rng):
+        for at, matrices in enumerate(both):
+            for name, values in _measures(matrices, ordered=ordered).items():
+                drawn[name][at].append(values)
+    spans: dict[str, Interval | None] = dict.fromkeys(found)
+    tails = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
+    for name, parts in drawn.items():
+        if (value := _number(found[name][0])) is not None:
+            ends = [value]
+            for part in map(np.concatenate, parts):
+                defined = part[~np.isnan(part)]
+                ends += np.percentile(defined, tails).tolist() if len(defined) else ()
+            spans[name] = (min(ends), max(ends))
+    return spans
+
+
+def _weighted(
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator
+) -> Iterable[tuple[Floats, Floats]]:
+    """Yield confusion matrices of random weightings of the sources, shape (some, count, count).
+
+    As they are, and with more in each cell.
+    """
+    number = len(tables)
+    # few sources show less of how sources differ: Student's t in place of the normal distribution
+    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    # a sum of equal gamma variables is one of their shapes' sum, so equal sources are drawn at once
+    distinct, times = np.unique(tables, axis=0, return_counts=True)
+    per_observation = _rows_per_observation(tables, count)
+    step = max(1, _NUMBERS_AT_ONCE // (len(distinct) + count * count))
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        weights = rng.gamma(times / spread, spread, size=(size, len(distinct)))
+        more = rng.gamma(_CELL, per_observation, size=(size, count * count))
+        plain = (weights @ distinct).reshape(size, count, count)
+        yield plain, plain + more.reshape(size, count, count)
+
+
+def _rows_per_observation(tables: Floats, count: int) -> float:
+    """Return how many rows say as much as one independent row would: 1 up to a source's size."""
+    number, rows = len(tables), tables.sum(axis=1)
+    total = float(rows.sum())
+    wrong = rows - tables[:, :: count + 1].sum(axis=1)
+    share = float(wrong.sum()) / total
+    size = total / number
+    if share in (0.0, 1.0):
+        return size
+    clustered = float(np.sum((wrong - share * rows) ** 2)) / total * number / (number - 1)
+    seen = float(np.clip(clustered / (share * (1 - share)), 1.0, size))
+    with_errors = np.count_nonzero(wrong)
+    return (seen * with_errors + size) / (with_errors + 1)
+
+
+def _measures(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
+    """Return the measures of each matrix, NaN if undefined; shape (b,) each, of (b, k, k)."""
+    count = matrices.shape[-1]
+    total = matrices.sum(axis=(1, 2))
+    right = np.trace(matrices, axis1=1, axis2=2)
+    people, judge = matrices.sum(axis=2), matrices.sum(axis=1)
+    hits = np.einsum("bii->bi", matrices)
+    recall, precision = _ratio(hits, people), _ratio(hits, judge)
+    accuracy = _ratio(right, total)
+    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
+    if count == 2:
+        # of two labels the second is the positive one
+        found |= {
+            "tpr": recall[:, 1],
+            "tnr": recall[:, 0],
+            "precision": precision[:, 1],
+            "f1": _ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
+        }
+    else:
+        # a label that neither side used has no F1
+        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
+    found["mcc"] = _mcc(total, right, people, judge)
+    found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
+    if ordered and count > 2:
+        steps = np.subtract.outer(np.arange(count), np.arange(count))
+        found["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
+        found["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
+    both = _ratio(people + judge, 2 * total[:, None])
+    chance = np.sum(both * (1 - both), axis=1) / (count - 1)
+    found["ac1"] = _ratio(accuracy - chance, 1 - chance)
+    found["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
+    if ordered and count > 2:
+        found["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
+    return found
+
+
+def _mcc(total: Floats, right: Floats, people: Floats, judge: Floats) -> Floats:
+    shared = np.sum(people * judge, axis=1)
+    spread = (total**2 - np.sum(people**2, axis=1)) * (total**2 - np.sum(judge**2, axis=1))
+    return _ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
+
+
+def _kappa(
+    matrices: Floats, total: Floats, people: Floats, judge: Floats, distance: NDArray[Any]
+) -> Floats:
+    seen = np.einsum("bij,ij->b", matrices, distance)
+    expected = _ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
+    return 1 - _ratio(seen, expected)
+
+
+def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
+    """Return Krippendorff's alpha of two raters, see `krippendorff_alpha`."""
+    count = matrices.shape[-1]
+    if ordinal:
+        middle = np.cumsum(totals, axis=1) - totals / 2
+        distance = (middle[:, :, None] - middle[:, None, :]) ** 2
+    else:
+        distance = np.broadcast_to(1 - np.eye(count), matrices.shape)
+    seen = 2 * np.sum(matrices * distance, axis=(1, 2))
+    expected = np.einsum("bi,bj,bij->b", totals, totals, distance) / (totals.sum(axis=1) - 1)
+    return 1 - _ratio(seen, expected)
+
+
+def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
+    """Return what the best judge that always gives one label reaches, measure by measure."""
+    people = whole.sum(axis=1)
+    constants = np.zeros((len(whole), *whole.shape))
+    for label in range(len(whole)):
+        constants[label, :, label] = people
+    found = _measures(constants, ordered=ordered)
+    return {
+        name: None if np.isnan(values).all() else float(np.nanmax(values))
+        for name, values in found.items()
+    }
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    above, below = np.broadcast_arrays(above, below)
+    out = np.full(above.shape, np.nan)
+    np.divide(above, below, out=out, where=below != 0)
+    return out
+
+
+def _mean_of_defined(values: Floats) -> Floats:
+    defined = ~np.isnan(values)
+    return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
