@@ -105,6 +105,8 @@ async def test_other_pages_and_names_are_refused(tmp_path):
         status, _ = await post(client, base, token, item, GOOD, Origin="http://evil.example")
         assert status == 403
         assert (await post(client, base, token, item, GOOD, Host="evil.example"))[0] == 403
+        async with client.get(base, headers={"Host": "evil.example"}) as response:
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert (await post(client, base, token, item, GOOD, Origin=base))[0] == 200
         async with client.get(f"{base}/rate/nobody") as response:
             assert response.status == 404
@@ -134,25 +136,71 @@ async def test_behind_a_proxy(tmp_path):
             assert (await post(client, base, token, item, GOOD, **more))[0] == 403
 
 
+ANSWER = (
+    '{"key": "KEY", "repeat": 0, "revision": 1, "ratings": {"tone": 4, "polite": 1}, "seconds": 1}'
+)
+HUGE = "1" + "0" * 400
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "headers"),
     [
-        "[]",
-        "{",
-        '{"key": "x", "repeat": 0, "revision": 1, "ratings": {}, "seconds": 1}',
-        '{"repeat": 0}',
-        "\ud83d",
+        ("[]", {}),
+        ("{", {}),
+        ('{"key": "x", "repeat": 0, "revision": 1, "ratings": {}, "seconds": 1}', {}),
+        ('{"repeat": 0}', {}),
+        ("\ud83d", {}),
+        # a journal with it could not be read again
+        (ANSWER.replace('"seconds": 1', '"seconds": NaN'), {}),
+        (ANSWER.replace('"seconds": 1', '"seconds": "NaN"'), {}),
+        (ANSWER.replace('"seconds": 1', '"seconds": null'), {}),
+        (ANSWER.replace('"tone": 4', f'"tone": {HUGE}'), {}),
+        (ANSWER.replace('"tone": 4', f'"tone": {"[" * 30_000}'), {}),
+        ("[" * 60_000, {}),
+        ('{"a":' * 10_000 + "1" + "}" * 10_000, {}),
+        (ANSWER[:-1] + ', "comment": ' + "[" * 900 + "]" * 900 + "}", {}),
+        ("{}", {"Content-Type": "application/json; charset=utf-99"}),
+        ("{}", {"Content-Type": "application/json; charset=rot13"}),
+        ("no deflate", {"Content-Encoding": "deflate"}),
     ],
+    ids=range(16),
 )
-async def test_what_is_no_answer_is_refused(tmp_path, sent):
+async def test_what_is_no_answer_is_refused(tmp_path, sent, headers):
     """With a status and a reason; nothing is kept."""
     async with serving(tmp_path) as (ratings, base, [token], client):
-        body = sent.encode("utf-8", "surrogatepass")
-        async with client.post(f"{base}/api/{token}/ratings", data=body) as response:
+        key = (await items(client, base, token))[0]["key"]
+        body = sent.replace("KEY", key).encode("utf-8", "surrogatepass")
+        url = f"{base}/api/{token}/ratings"
+        async with client.post(url, data=body, headers=headers) as response:
             assert response.status == 400
             assert (await response.json())["error"]
+            assert response.headers["Cache-Control"] == "no-store"
         assert not ratings.answers
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("seconds", ["-1", "1e400", HUGE], ids=range(3))
+async def test_whatever_a_clock_says_the_journal_can_be_read_again(tmp_path, seconds):
+    """A browser's clock may jump."""
+    async with serving(tmp_path) as (_, base, [token], client):
+        key = (await items(client, base, token))[0]["key"]
+        body = ANSWER.replace("KEY", key).replace('"seconds": 1', f'"seconds": {seconds}')
+        async with client.post(f"{base}/api/{token}/ratings", data=body) as response:
+            assert response.status == 200
+    async with CollectedRatings(study(per_item=1), tmp_path / "j.jsonl") as again:
+        assert [answer.seconds for answer in again.answers.values()] in ([0.0], [86400.0])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("position", ["-1", "1", "x", "9" * 5000], ids=range(4))
+async def test_an_item_that_was_not_seen_is_not_found(tmp_path, position):
+    """Whatever is sent as its position."""
+    async with (
+        serving(tmp_path) as (_, base, [token], client),
+        client.get(f"{base}/api/{token}/history/{position}") as response,
+    ):
+        assert response.status == 404
 
 
 @pytest.mark.asyncio

@@ -34,6 +34,7 @@ from textassay.annotate.ratings import (
 )
 from textassay.listening import answers_to, host_of
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.json_text import decode
 
 LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8
@@ -236,6 +237,7 @@ class AnnotationServer:
     def application(self) -> web.Application:
         """Return the routes, for `web.AppRunner` or a test client."""
         app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/assets/{name}", self._asset)
         app.router.add_get("/rate/{token}", self._page)
@@ -279,11 +281,12 @@ class AnnotationServer:
         if origin is not None and origin.split("://")[-1] != host and origin != self.public:
             return _refusal(403, "only this server's own page may send requests")
         try:
-            response = await handler(request)
+            return await handler(request)
         except web.HTTPException as error:
-            response = _refusal(error.status, error.reason)
+            return _refusal(error.status, error.reason)
+
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(HEADERS)
-        return response
 
     def _public_host(self) -> str | None:
         return None if self.public is None else host_of(self.public)
@@ -323,7 +326,9 @@ class AnnotationServer:
     async def _history(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         position = request.match_info["position"]
-        if not position.isdecimal() or int(position) >= len(rater.visits):
+        # the length bounds what int() has to parse
+        is_number = position.isdecimal() and len(position) <= 15
+        if not is_number or int(position) >= len(rater.visits):
             raise web.HTTPNotFound(reason="there is no such earlier item")
         visit = rater.visits[int(position)]
         answer = self.ratings.answers[visit]
@@ -339,9 +344,8 @@ class AnnotationServer:
     async def _rate(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         try:
-            sent = await request.json()
-            visit, answer = self._read(rater, sent)
-        except (DataError, ValueError, KeyError, TypeError) as error:
+            visit, answer = self._read(rater, decode(await request.read()))
+        except (web.RequestPayloadError, DataError, ValueError, KeyError, TypeError) as error:
             return _refusal(400, f"not an answer: {error}")
         try:
             await self.ratings.record(visit, answer)
@@ -365,20 +369,22 @@ class AnnotationServer:
         visit = Visit(rater.name, key, repeat)
         if repeat and Visit(rater.name, key) not in self.ratings.answers:
             raise DataError("it repeats an item that was not rated before")
-        revision, seconds = sent["revision"], float(sent["seconds"])
+        revision, comment = sent["revision"], sent.get("comment", "")
         if not isinstance(revision, int) or not 1 <= revision <= 1000:
             raise DataError("its revision is not a number from 1 to 1000")
+        if not isinstance(comment, str):
+            raise DataError("its comment is not text")
         known = self.ratings.answers.get(visit)
         return visit, RaterAnswer(
             ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
             revision=revision,
             # measured by the browser, whose clock may jump
-            seconds=min(max(seconds, 0.0), 86400.0),
+            seconds=float(min(max(sent["seconds"], 0), 86400)),
             # the server's count, not the browser's: a page that was open twice would report the
             # same position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.swapped(visit),
-            comment=str(sent.get("comment", ""))[:MAX_COMMENT],
+            comment=comment[:MAX_COMMENT],
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
