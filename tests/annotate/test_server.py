@@ -12,9 +12,10 @@ import aiohttp
 import pytest
 
 from tests.annotate.studies import examples, study
+from tests.waiting import eventually
 from textassay.annotate.ratings import CollectedRatings, agreement, self_agreement
 from textassay.annotate.server import AnnotationServer
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Example
 
 
@@ -238,6 +239,92 @@ def test_a_journal_of_another_study_is_refused(tmp_path):
     path.write_text('{"event":"study","format":1,"study":"0000000000000000"}\n')
     with pytest.raises(DataError, match="another study"):
         CollectedRatings(study(), path)
+
+
+@pytest.mark.asyncio
+async def test_one_process_at_a_time_collects_ratings(tmp_path):
+    """Two would take the same revision of an answer, and each would overwrite the other's file."""
+    path = tmp_path / "j.jsonl"
+    async with CollectedRatings(study(), path):
+        before = path.read_bytes()
+        with pytest.raises(StorageError, match="in use by another process"):
+            CollectedRatings(study(), path)
+        assert path.read_bytes() == before
+    async with CollectedRatings(study(), path):
+        pass
+    path.write_bytes(before.replace(study().digest.encode(), b"0" * 16))
+    for _ in range(2):  # the refused one does not stay locked
+        with pytest.raises(DataError, match="another study"):
+            CollectedRatings(study(), path)
+
+
+@pytest.mark.asyncio
+async def test_the_last_answers_are_in_the_file(tmp_path):
+    """The file is written once a second, and when the server closes."""
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        while offered := await items(client, base, token):
+            assert (await post(client, base, token, offered[0], GOOD))[0] == 200
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(ratings.answers) == 6
+
+
+@pytest.mark.asyncio
+async def test_the_file_is_written_once_that_is_possible_again(tmp_path):
+    """Answers are taken meanwhile, and the study's owner learns of it, once."""
+    out, said = tmp_path / "out.jsonl", []
+    out.mkdir()
+    async with serving(tmp_path, warn=said.append) as (_, base, [token], client):
+        for _ in range(2):
+            first = (await items(client, base, token))[0]
+            assert (await post(client, base, token, first, GOOD))[0] == 200
+            await eventually(lambda: said)
+        [warning] = said
+        assert "out.jsonl cannot be written" in warning
+        assert "j.jsonl has all answers" in warning
+        out.rmdir()
+        await eventually(out.is_file)
+    assert len(out.read_text().splitlines()) == 2
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
+    """It says where the answers are."""
+    (tmp_path / "out.jsonl").mkdir()
+
+    async def rate_one():
+        async with serving(tmp_path) as (_, base, [token], client):
+            first = (await items(client, base, token))[0]
+            assert (await post(client, base, token, first, GOOD))[0] == 200
+
+    with pytest.raises(StorageError, match=r"out.jsonl cannot be written: .*j.jsonl has all"):
+        await rate_one()
+    assert (tmp_path / "j.jsonl").read_text().count('"event":"rating"') == 1
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_was_refused_is_taken_later(tmp_path):
+    """The browser sends it again; what stood in the way may have gone meanwhile."""
+    journal, elsewhere = tmp_path / "j.jsonl", tmp_path / "elsewhere"
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        first = (await items(client, base, token))[0]
+        journal.rename(elsewhere)
+        assert (await post(client, base, token, first, GOOD))[0] == 507
+        assert not ratings.answers
+        elsewhere.rename(journal)
+        assert (await post(client, base, token, first, GOOD))[0] == 200
+    assert journal.read_text().count('"event":"rating"') == 1
+
+
+@pytest.mark.asyncio
+async def test_an_address_that_is_taken_is_an_error(tmp_path):
+    """It names the parameter that gives another."""
+    async with (
+        serving(tmp_path) as (_, base, _, _),
+        CollectedRatings(study(), tmp_path / "other.jsonl") as ratings,
+    ):
+        server = AnnotationServer(ratings, tmp_path / "o.jsonl")
+        with pytest.raises(ConfigurationError, match="give another port="):
+            async with server.serving(int(base.rpartition(":")[2])):
+                raise AssertionError("it was served")
 
 
 SERVE = "from textassay.cli import main; main()"

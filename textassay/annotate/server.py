@@ -33,7 +33,8 @@ from textassay.annotate.ratings import (
     write_ratings,
 )
 from textassay.listening import answers_to, host_of
-from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError, parameter
+from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.json_text import decode
 
 LEASE_SECONDS = 1800.0
@@ -218,6 +219,7 @@ class AnnotationServer:
         public: Address under which raters reach the server if a proxy is in front of it, as
             `https://HOST`.
         assignment: Deals the items; by default with leases of half an hour.
+        warn: Called with a message when the file of ratings cannot be written.
     """
 
     def __init__(
@@ -228,11 +230,12 @@ class AnnotationServer:
         host: str = "127.0.0.1",
         public: str | None = None,
         assignment: Allocation | None = None,
+        warn: Callable[[str], object] = lambda message: None,
     ) -> None:
         self.ratings, self.out, self.host, self.public = ratings, out, host, public
         self.assignment = assignment or Allocation(ratings)
+        self._warn = warn
         self._changed = asyncio.Event()
-        self._closing = False
 
     def application(self) -> web.Application:
         """Return the routes, for `web.AppRunner` or a test client."""
@@ -252,21 +255,27 @@ class AnnotationServer:
         """Serve inside the block; yield the port, which is a free one for `port` 0.
 
         Raises:
-            OSError: The address is taken.
+            ConfigurationError: The address is taken.
+            StorageError: The file of ratings could not be written at the end.
         """
         runner = web.AppRunner(self.application(), access_log=None)
         await runner.setup()
         writing = asyncio.create_task(self._keep_writing())
         try:
-            site = web.TCPSite(runner, self.host, port)
-            await site.start()
+            try:
+                await web.TCPSite(runner, self.host, port).start()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"cannot serve at {self.host}:{port}: {error.strerror or error}; give another "
+                    f"{parameter('port')}"
+                ) from error
             yield runner.addresses[0][1]
         finally:
             # requests end first, then the last answers are written
             await runner.cleanup()
-            self._closing = True
-            self._changed.set()
-            await writing
+            writing.cancel()
+            await asyncio.wait([writing])
+            await self._write()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -402,21 +411,35 @@ class AnnotationServer:
         return {"done": len(rater.visits), "remaining": self.assignment.remaining(rater)}
 
     async def _keep_writing(self) -> None:
-        """Write the file of ratings when answers came, and a last time when the server closes.
+        """Write the file of ratings whenever answers came; until that is possible if it fails.
 
         One task does it all: two writers would take each other's unfinished file away.
         """
-        while not self._closing:
+        is_warned = False
+        while True:
             await self._changed.wait()
             # cleared before the write: an answer that arrives during it sets the event again
             self._changed.clear()
-            await self._write()
-            if not self._closing:
-                await asyncio.sleep(WRITE_SECONDS)
+            try:
+                await self._write()
+                is_warned = False
+            except StorageError as error:
+                self._changed.set()
+                if not is_warned:
+                    self._warn(f"{error}; it is tried again every second")
+                    is_warned = True
+            await asyncio.sleep(WRITE_SECONDS)
 
     async def _write(self) -> None:
         # a snapshot, because the event loop goes on recording while the thread writes
-        await asyncio.to_thread(write_ratings, self.ratings.snapshot(), self.out)
+        answers = self.ratings.snapshot()
+        try:
+            await in_thread(lambda: write_ratings(answers, self.out))
+        except OSError as error:
+            raise StorageError(
+                f"{self.out} cannot be written: {error.strerror or error}; "
+                f"{self.ratings.path} has all answers"
+            ) from error
 
 
 def _refusal(status: int, reason: str) -> web.Response:
