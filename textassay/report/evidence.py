@@ -38,6 +38,10 @@ _UNSEEN = re.compile(
 """Control characters, halves of surrogate pairs, and marks that reverse what stands after them."""
 
 
+_LEVELS = 100
+"""Deepest nesting of evidence that is shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One piece of evidence.
@@ -63,11 +67,11 @@ class Line:
 
 def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, those of a kind together and otherwise in order."""
-    widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in score.evidence
+    evidence = [_cut(piece, _LEVELS) for piece in score.evidence]
+    widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
     lines = [
-        replace(_line(piece, widest), thought=str(piece.get("thought") or ""))
-        for piece in score.evidence
+        replace(_line(piece, widest), thought=str(piece.get("thought") or "")) for piece in evidence
     ]
     order = list(TITLES)
     # stable: lines of a kind keep the order in which the method wrote them
@@ -150,6 +154,15 @@ def _note(piece: Mapping[str, Any]) -> str:
         notes.append(f"{piece['tokens']} tokens")
     notes += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
     return "; ".join(notes)
+
+
+def _cut(value: Any, levels: int) -> Any:
+    """Return a value with what is nested more deeply left out: Python could not write it."""
+    if isinstance(value, Mapping):
+        return {name: _cut(inner, levels - 1) for name, inner in value.items()} if levels else "..."
+    if isinstance(value, list | tuple):
+        return [_cut(inner, levels - 1) for inner in value] if levels else "..."
+    return value
 
 
 def _plain(value: Any) -> str:
