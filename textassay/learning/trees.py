@@ -54,6 +54,7 @@ class Trees:
         self._model = lightgbm.Booster(model_str=text)
         # LightGBM averages a forest's predictions and adds up its contributions
         averaged = any(line.strip() == "average_output" for line in text[:2000].splitlines())
+        self.width: int = self._model.num_feature()
         self._divisor = self._model.num_trees() if averaged else 1
 
     def predict(self, features: Floats) -> Floats:
