@@ -103,8 +103,14 @@ async def test_other_pages_and_names_are_refused(tmp_path):
     """A page elsewhere cannot post, and a foreign name that resolves to us is not answered."""
     async with serving(tmp_path) as (ratings, base, [token], client):
         item = (await items(client, base, token))[0]
-        status, _ = await post(client, base, token, item, GOOD, Origin="http://evil.example")
-        assert status == 403
+        here = base.removeprefix("http://")
+        for origin in (
+            "http://evil.example",
+            "null",
+            f"http://evil.example://{here}",
+            f"chrome-extension://{here}",
+        ):
+            assert (await post(client, base, token, item, GOOD, Origin=origin))[0] == 403
         assert (await post(client, base, token, item, GOOD, Host="evil.example"))[0] == 403
         async with client.get(base, headers={"Host": "evil.example"}) as response:
             assert response.headers["X-Content-Type-Options"] == "nosniff"

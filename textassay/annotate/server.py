@@ -287,7 +287,7 @@ class AnnotationServer:
                 403, "this server does not answer to that host name; it has to be told its own"
             )
         # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
-        if origin is not None and origin.split("://")[-1] != host and origin != self.public:
+        if origin not in (None, f"http://{host}", f"https://{host}", self.public):
             return _refusal(403, "only this server's own page may send requests")
         try:
             return await handler(request)
