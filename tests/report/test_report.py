@@ -173,6 +173,32 @@ def test_evidence_of_any_depth_is_shown(tmp_path, nested):
     assert "..." in textassay("show", folder, "x0").out
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        f'"contribution":1{"0" * 400}',
+        f'"value":1{"0" * 400},"scale":[1,5]',
+        '"value":2,"scale":["a","b"]',
+        '"value":2,"scale":[1]',
+        '"value":2,"scale":5',
+        '"ratings":5',
+        '"ratings":["a"]',
+        '"unlikeliest":[5]',
+        '"unlikeliest":[{"token":1}]',
+        '"probability":{}',
+    ],
+)
+def test_evidence_of_any_form_is_shown(tmp_path, field):
+    """A run from somebody else may have anything under the names that methods use."""
+    data = small_data(tmp_path / "data.jsonl", 1)
+    told = ({"text": "the text of it", "more": 1},)
+    folder = write_run(tmp_path / "run", [score("x0", evidence=told)], data)
+    scores = folder / "scores.jsonl"
+    scores.write_text(scores.read_text("utf-8").replace('"more":1', field), "utf-8")
+    write_report([folder], tmp_path / "page.html", human=data)
+    assert "the text of it" in textassay("show", folder, "x0").out
+
+
 def test_a_scale_without_a_finite_width_is_refused(tmp_path):
     """In a run from somebody else; nothing can be drawn on it."""
     folder = write_run(tmp_path / "run", [score("x0")])

@@ -121,8 +121,8 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
         # bars start in the middle, so that sign and size are seen against the largest contribution
         half = 0.5 * contribution / widest if widest else 0.0
         return Line("contribution", text, f"{contribution:+.3f}", 0.5, 0.5 + half, note)
-    if "ratings" in piece:
-        ratings = ", ".join(f"{value:g}" for value in piece["ratings"])
+    if rated := _numbers(piece.get("ratings")):
+        ratings = ", ".join(f"{value:g}" for value in rated)
         return Line("note", text, note="; ".join(filter(None, [f"ratings {ratings}", note])))
     if "value" in piece:
         return _part(piece, text, note)
@@ -130,10 +130,10 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
 
 
 def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
-    value, scale = _number(piece["value"]), piece.get("scale")
+    value, scale = _number(piece["value"]), _numbers(piece.get("scale"))
     if value is None:
         return Line("part", text, str(piece.get("outcome", "no score")), note=note)
-    if not scale or not scale[0] < scale[1]:
+    if len(scale) != 2 or not scale[0] < scale[1]:
         return Line("part", text, f"{value:.3g}", note=note)
     share = min(max((value - scale[0]) / (scale[1] - scale[0]), 0.0), 1.0)
     figure = f"{value:.3g} of {scale[0]:g} to {scale[1]:g}"
@@ -147,8 +147,8 @@ def _note(piece: Mapping[str, Any]) -> str:
         for name in ("problem", "definition", "explanation")
         if piece.get(name)
     ]
-    if tokens := piece.get("unlikeliest"):
-        alternatives = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
+    if tokens := _tokens(piece.get("unlikeliest")):
+        alternatives = ", ".join(f"{token!r} {logprob:.1f}" for token, logprob in tokens)
         notes.append(f"least likely tokens {alternatives}")
     if piece.get("tokens") is not None:
         notes.append(f"{piece['tokens']} tokens")
@@ -180,7 +180,28 @@ def _is_start(piece: Mapping[str, Any]) -> bool:
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
+    try:
+        return float(value) if is_number else None
+    except OverflowError:
+        return None
+
+
+# a run from somebody else may have anything under the names that methods use
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return a list of numbers, empty if it is none."""
+    numbers = [_number(one) for one in value] if isinstance(value, list) else []
+    return [one for one in numbers if one is not None] if None not in numbers else []
+
+
+def _tokens(value: Any) -> list[tuple[Any, float]]:
+    """Return tokens with their log-probabilities, empty if it is no list of these."""
+    pairs = [
+        (one.get("token"), _number(one.get("logprob"))) if isinstance(one, Mapping) else ("", None)
+        for one in (value if isinstance(value, list) else [])
+    ]
+    return [(token, logprob) for token, logprob in pairs if logprob is not None]
 
 
 def visible(text: str) -> str:
