@@ -12,9 +12,10 @@ import aiohttp
 import pytest
 
 from tests.annotate.studies import examples, study
+from tests.waiting import eventually
 from textassay.annotate.ratings import CollectedRatings, agreement, self_agreement
 from textassay.annotate.server import AnnotationServer
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Example
 
 
@@ -102,9 +103,17 @@ async def test_other_pages_and_names_are_refused(tmp_path):
     """A page elsewhere cannot post, and a foreign name that resolves to us is not answered."""
     async with serving(tmp_path) as (ratings, base, [token], client):
         item = (await items(client, base, token))[0]
-        status, _ = await post(client, base, token, item, GOOD, Origin="http://evil.example")
-        assert status == 403
+        here = base.removeprefix("http://")
+        for origin in (
+            "http://evil.example",
+            "null",
+            f"http://evil.example://{here}",
+            f"chrome-extension://{here}",
+        ):
+            assert (await post(client, base, token, item, GOOD, Origin=origin))[0] == 403
         assert (await post(client, base, token, item, GOOD, Host="evil.example"))[0] == 403
+        async with client.get(base, headers={"Host": "evil.example"}) as response:
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
         assert (await post(client, base, token, item, GOOD, Origin=base))[0] == 200
         async with client.get(f"{base}/rate/nobody") as response:
             assert response.status == 404
@@ -134,25 +143,71 @@ async def test_behind_a_proxy(tmp_path):
             assert (await post(client, base, token, item, GOOD, **more))[0] == 403
 
 
+ANSWER = (
+    '{"key": "KEY", "repeat": 0, "revision": 1, "ratings": {"tone": 4, "polite": 1}, "seconds": 1}'
+)
+HUGE = "1" + "0" * 400
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "sent",
+    ("sent", "headers"),
     [
-        "[]",
-        "{",
-        '{"key": "x", "repeat": 0, "revision": 1, "ratings": {}, "seconds": 1}',
-        '{"repeat": 0}',
-        "\ud83d",
+        ("[]", {}),
+        ("{", {}),
+        ('{"key": "x", "repeat": 0, "revision": 1, "ratings": {}, "seconds": 1}', {}),
+        ('{"repeat": 0}', {}),
+        ("\ud83d", {}),
+        # a journal with it could not be read again
+        (ANSWER.replace('"seconds": 1', '"seconds": NaN'), {}),
+        (ANSWER.replace('"seconds": 1', '"seconds": "NaN"'), {}),
+        (ANSWER.replace('"seconds": 1', '"seconds": null'), {}),
+        (ANSWER.replace('"tone": 4', f'"tone": {HUGE}'), {}),
+        (ANSWER.replace('"tone": 4', f'"tone": {"[" * 30_000}'), {}),
+        ("[" * 60_000, {}),
+        ('{"a":' * 10_000 + "1" + "}" * 10_000, {}),
+        (ANSWER[:-1] + ', "comment": ' + "[" * 900 + "]" * 900 + "}", {}),
+        ("{}", {"Content-Type": "application/json; charset=utf-99"}),
+        ("{}", {"Content-Type": "application/json; charset=rot13"}),
+        ("no deflate", {"Content-Encoding": "deflate"}),
     ],
+    ids=range(16),
 )
-async def test_what_is_no_answer_is_refused(tmp_path, sent):
+async def test_what_is_no_answer_is_refused(tmp_path, sent, headers):
     """With a status and a reason; nothing is kept."""
     async with serving(tmp_path) as (ratings, base, [token], client):
-        body = sent.encode("utf-8", "surrogatepass")
-        async with client.post(f"{base}/api/{token}/ratings", data=body) as response:
+        key = (await items(client, base, token))[0]["key"]
+        body = sent.replace("KEY", key).encode("utf-8", "surrogatepass")
+        url = f"{base}/api/{token}/ratings"
+        async with client.post(url, data=body, headers=headers) as response:
             assert response.status == 400
             assert (await response.json())["error"]
+            assert response.headers["Cache-Control"] == "no-store"
         assert not ratings.answers
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("seconds", ["-1", "1e400", HUGE], ids=range(3))
+async def test_whatever_a_clock_says_the_journal_can_be_read_again(tmp_path, seconds):
+    """A browser's clock may jump."""
+    async with serving(tmp_path) as (_, base, [token], client):
+        key = (await items(client, base, token))[0]["key"]
+        body = ANSWER.replace("KEY", key).replace('"seconds": 1', f'"seconds": {seconds}')
+        async with client.post(f"{base}/api/{token}/ratings", data=body) as response:
+            assert response.status == 200
+    async with CollectedRatings(study(per_item=1), tmp_path / "j.jsonl") as again:
+        assert [answer.seconds for answer in again.answers.values()] in ([0.0], [86400.0])
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("position", ["-1", "1", "x", "9" * 5000], ids=range(4))
+async def test_an_item_that_was_not_seen_is_not_found(tmp_path, position):
+    """Whatever is sent as its position."""
+    async with (
+        serving(tmp_path) as (_, base, [token], client),
+        client.get(f"{base}/api/{token}/history/{position}") as response,
+    ):
+        assert response.status == 404
 
 
 @pytest.mark.asyncio
@@ -190,6 +245,92 @@ def test_a_journal_of_another_study_is_refused(tmp_path):
     path.write_text('{"event":"study","format":1,"study":"0000000000000000"}\n')
     with pytest.raises(DataError, match="another study"):
         CollectedRatings(study(), path)
+
+
+@pytest.mark.asyncio
+async def test_one_process_at_a_time_collects_ratings(tmp_path):
+    """Two would take the same revision of an answer, and each would overwrite the other's file."""
+    path = tmp_path / "j.jsonl"
+    async with CollectedRatings(study(), path):
+        before = path.read_bytes()
+        with pytest.raises(StorageError, match="in use by another process"):
+            CollectedRatings(study(), path)
+        assert path.read_bytes() == before
+    async with CollectedRatings(study(), path):
+        pass
+    path.write_bytes(before.replace(study().digest.encode(), b"0" * 16))
+    for _ in range(2):  # the refused one does not stay locked
+        with pytest.raises(DataError, match="another study"):
+            CollectedRatings(study(), path)
+
+
+@pytest.mark.asyncio
+async def test_the_last_answers_are_in_the_file(tmp_path):
+    """The file is written once a second, and when the server closes."""
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        while offered := await items(client, base, token):
+            assert (await post(client, base, token, offered[0], GOOD))[0] == 200
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(ratings.answers) == 6
+
+
+@pytest.mark.asyncio
+async def test_the_file_is_written_once_that_is_possible_again(tmp_path):
+    """Answers are taken meanwhile, and the study's owner learns of it, once."""
+    out, said = tmp_path / "out.jsonl", []
+    out.mkdir()
+    async with serving(tmp_path, warn=said.append) as (_, base, [token], client):
+        for _ in range(2):
+            first = (await items(client, base, token))[0]
+            assert (await post(client, base, token, first, GOOD))[0] == 200
+            await eventually(lambda: said)
+        [warning] = said
+        assert "out.jsonl cannot be written" in warning
+        assert "j.jsonl has all answers" in warning
+        out.rmdir()
+        await eventually(out.is_file)
+    assert len(out.read_text().splitlines()) == 2
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_cannot_be_written_at_the_end_is_an_error(tmp_path):
+    """It says where the answers are."""
+    (tmp_path / "out.jsonl").mkdir()
+
+    async def rate_one():
+        async with serving(tmp_path) as (_, base, [token], client):
+            first = (await items(client, base, token))[0]
+            assert (await post(client, base, token, first, GOOD))[0] == 200
+
+    with pytest.raises(StorageError, match=r"out.jsonl cannot be written: .*j.jsonl has all"):
+        await rate_one()
+    assert (tmp_path / "j.jsonl").read_text().count('"event":"rating"') == 1
+
+
+@pytest.mark.asyncio
+async def test_an_answer_that_was_refused_is_taken_later(tmp_path):
+    """The browser sends it again; what stood in the way may have gone meanwhile."""
+    journal, elsewhere = tmp_path / "j.jsonl", tmp_path / "elsewhere"
+    async with serving(tmp_path) as (ratings, base, [token], client):
+        first = (await items(client, base, token))[0]
+        journal.rename(elsewhere)
+        assert (await post(client, base, token, first, GOOD))[0] == 507
+        assert not ratings.answers
+        elsewhere.rename(journal)
+        assert (await post(client, base, token, first, GOOD))[0] == 200
+    assert journal.read_text().count('"event":"rating"') == 1
+
+
+@pytest.mark.asyncio
+async def test_an_address_that_is_taken_is_an_error(tmp_path):
+    """It names the parameter that gives another."""
+    async with (
+        serving(tmp_path) as (_, base, _, _),
+        CollectedRatings(study(), tmp_path / "other.jsonl") as ratings,
+    ):
+        server = AnnotationServer(ratings, tmp_path / "o.jsonl")
+        with pytest.raises(ConfigurationError, match="give another port="):
+            async with server.serving(int(base.rpartition(":")[2])):
+                raise AssertionError("it was served")
 
 
 SERVE = "from textassay.cli import main; main()"

@@ -74,6 +74,38 @@ def test_headers_query_and_proxy_are_not_taken_from_a_manifest(
     assert len(verdicts(run)) == 6
 
 
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("limits", "redis://192.0.2.1/0"),
+        ("cache", "redis://192.0.2.1/0"),
+        ("cache", "rediss://evil.example/0"),
+        ("cache", "redis://127.0.0.1.evil.example/0"),
+        ("cache", "redis://:${AWS_SECRET_ACCESS_KEY}@127.0.0.1/0"),
+        ("cache", "FOLDER"),
+    ],
+)
+def test_a_manifest_cannot_say_where_answers_are_kept(data, run, server, tmp_path, name, address):
+    """Whoever has the place can give any answer in the model's name; given again, it is used."""
+    address = address.replace("FOLDER", str(tmp_path / "made"))
+    finished_run(data, run, server)
+    edit(run, **{name: address})
+    refused = textassay("resume", run)
+    assert refused.code == 2
+    assert f"--{name} '{address}'" in refused.err
+    assert not (tmp_path / "made").exists()
+    if "made" in address:
+        assert textassay("resume", run, "--cache", address).code == 0
+
+
+def test_a_run_with_a_cache_that_exists_is_resumed_without_flags(data, run, server, tmp_path):
+    """It was made by whoever made the run here."""
+    finished_run(data, run, server, "--cache", tmp_path / "cache")
+    done = textassay("resume", run)
+    assert done.code == 0, done.err
+    assert len(verdicts(run)) == 6
+
+
 def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(data, run, server, monkeypatch):
     """No variable is named, but litellm looks for its providers' own."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)

@@ -52,6 +52,7 @@ UNSOUND = [
     (SCORED, {"scale": (1.0, math.inf)}, "scale.1: "),
     (SCORED, {"scale": (True, 5.0)}, "scale.0: "),
     (UNSCORED, {"scale": (5.0, 1.0)}, "score: the scale must be ascending"),
+    (UNSCORED, {"scale": (-1e308, 1e308)}, "score: the scale is wider than numbers can express"),
     (UNSCORED, {"scale": ("a", "b")}, "scale.0: "),
     (UNSCORED, {"scale": ()}, "scale.0: "),
     (UNSCORED, {"outcome": "bogus"}, "outcome: "),

@@ -50,6 +50,19 @@ def values(run):
 
 
 @pytest.mark.asyncio
+async def test_any_number_may_be_in_flight():
+    """A limit far above the number of examples costs nothing, also one from a foreign manifest."""
+    run = await evaluate(
+        ROWS,
+        method="llm-score",
+        model=judge(),
+        aspects=["fluency"],
+        settings=Settings(concurrency=10**400),
+    )
+    assert len(run.scores) == 5
+
+
+@pytest.mark.asyncio
 async def test_scores_come_back_typed_and_nothing_is_written(tmp_path, monkeypatch):
     """Without `out` the run lives in memory only; it iterates, sums up and turns into a table."""
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,6 @@
 """What every aggregator promises, and what each family is."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -325,3 +326,38 @@ def test_predictions_never_leave_what_people_said(seed, features, shift, scale):
         Aggregator("ridge", seed=seed).fit(x, y).predict(rng.normal(size=(20, features)) * 10)
     )
     assert ((predicted >= y.min()) & (predicted <= y.max())).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "change"),
+    [
+        ("ridge", ["means"], lambda old: old[:1]),
+        ("ridge", ["inverse_sds"], lambda old: 1.0),
+        ("ridge", ["inverse_sds"], lambda old: "none"),
+        ("ridge", ["bounds"], lambda old: old[:1]),
+        ("ridge", ["features"], lambda old: 5),
+        ("ridge", ["aspects"], lambda old: [5]),
+        ("ridge", ["scales"], lambda old: 5),
+        ("ridge", ["aspects", 0, "predictor", "weights"], lambda old: old[:1]),
+        ("ridge", ["aspects", 0, "predictor", "weights"], lambda old: 10**400),
+        ("ridge", ["aspects", 0, "mean"], lambda old: [1]),
+        ("kernel", ["aspects", 0, "predictor", "weights"], lambda old: old[:1]),
+        ("kernel", ["aspects", 0, "predictor", "rows"], lambda old: [one[:1] for one in old]),
+        ("mlp", ["aspects", 0, "predictor", "bias"], lambda old: old[:1]),
+        ("mlp", ["aspects", 0, "predictor", "inner"], lambda old: old[:1]),
+        ("tree", ["features"], lambda old: [*old, "more"]),
+    ],
+)
+def test_parts_that_do_not_fit_each_other_are_refused(name, path, change):
+    """An aggregator from somebody else has a right digest; a single number for two features was
+    spread over both."""
+    x, y, groups = planted(90, features=3)
+    data = Aggregator(name).fit(x, y, groups=groups, target_names=["a", "b"]).to_dict()
+    at = data
+    for step in path[:-1]:
+        at = at[step]
+    at[path[-1]] = change(at[path[-1]])
+    content = {key: value for key, value in data.items() if key != "digest"}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(DataError, match="is damaged"):
+        Aggregator.from_dict({**content, "digest": hashlib.sha256(text.encode()).hexdigest()})

@@ -13,7 +13,7 @@ from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
 from textassay.report.page import figure
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import read_summary
 
 
@@ -156,6 +156,57 @@ def test_the_tree_and_the_plan_are_shown(tmp_path):
     assert len(plan["steps"]) > 1
     for step in plan["steps"]:
         assert html.escape(step) in page
+
+
+@pytest.mark.parametrize("nested", ['{"a":%s}', "[%s]"])
+def test_evidence_of_any_depth_is_shown(tmp_path, nested):
+    """Evidence of a run from somebody else, as deep as JSON is read, is cut where it is shown."""
+    data = small_data(tmp_path / "data.jsonl", 1)
+    folder = write_run(tmp_path / "run", [score("x0", evidence=({"text": "b", "more": 1},))], data)
+    deep = "1"
+    for _ in range(1000):
+        deep = nested % deep
+    scores = folder / "scores.jsonl"
+    scores.write_text(scores.read_text("utf-8").replace('"more":1', f'"more":{deep}'), "utf-8")
+    write_report([folder], tmp_path / "page.html", human=data)
+    assert "..." in (tmp_path / "page.html").read_text("utf-8")
+    assert "..." in textassay("show", folder, "x0").out
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        f'"contribution":1{"0" * 400}',
+        f'"value":1{"0" * 400},"scale":[1,5]',
+        '"value":2,"scale":["a","b"]',
+        '"value":2,"scale":[1]',
+        '"value":2,"scale":5',
+        '"ratings":5',
+        '"ratings":["a"]',
+        '"unlikeliest":[5]',
+        '"unlikeliest":[{"token":1}]',
+        '"probability":{}',
+    ],
+)
+def test_evidence_of_any_form_is_shown(tmp_path, field):
+    """A run from somebody else may have anything under the names that methods use."""
+    data = small_data(tmp_path / "data.jsonl", 1)
+    told = ({"text": "the text of it", "more": 1},)
+    folder = write_run(tmp_path / "run", [score("x0", evidence=told)], data)
+    scores = folder / "scores.jsonl"
+    scores.write_text(scores.read_text("utf-8").replace('"more":1', field), "utf-8")
+    write_report([folder], tmp_path / "page.html", human=data)
+    assert "the text of it" in textassay("show", folder, "x0").out
+
+
+def test_a_scale_without_a_finite_width_is_refused(tmp_path):
+    """In a run from somebody else; nothing can be drawn on it."""
+    folder = write_run(tmp_path / "run", [score("x0")])
+    scores = folder / "scores.jsonl"
+    text = scores.read_text("utf-8").replace('"scale":[1.0,5.0]', '"scale":[-1e308,1e308]')
+    scores.write_text(text, "utf-8")
+    with pytest.raises(DataError, match="wider than numbers can express"):
+        write_report([folder], tmp_path / "page.html")
 
 
 def test_a_thought_is_folded_and_escaped(tmp_path):

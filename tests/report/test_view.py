@@ -155,11 +155,22 @@ def test_answers_are_guarded(run):
         assert status == 200
         assert "default-src &#39;none&#39;" in page
         assert "connect-src &#39;self&#39;" in page
-        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
-        assert headers["Cache-Control"] == "no-store"
-        assert (get(f"{address}detail?example=99"))[0] == 404
-        assert (get(f"{address}detail?example=x"))[0] == 400
-        assert (get(f"{address}scores?cursor=-1"))[0] == 400
+        answers = [(200, headers)]
+        for path, expected in (
+            ("detail?example=99", 404),
+            ("detail?example=x", 400),
+            ("scores?cursor=-1", 400),
+            ("nowhere", 404),
+        ):
+            status, headers, _ = get(f"{address}{path}")
+            assert status == expected
+            answers.append((status, headers))
+        status, headers, _ = get(address, headers={"Host": "evil.example"})
+        answers.append((status, headers))
+        for status, headers in answers:
+            assert headers["Cross-Origin-Resource-Policy"] == "same-origin", status
+            assert headers["Cache-Control"] == "no-store", status
+            assert headers["X-Content-Type-Options"] == "nosniff", status
 
 
 def test_no_path_leads_out_of_the_folder(run, tmp_path):

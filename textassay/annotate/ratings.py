@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import filelock
+
 from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.errors import DataError, StorageError
@@ -127,7 +129,7 @@ class CollectedRatings(AsyncResource):
 
     Raises:
         DataError: The journal belongs to another study, or a line of it is unusable.
-        StorageError: It cannot be read or written.
+        StorageError: It cannot be read or written, or another process collects ratings in it.
     """
 
     def __init__(self, study: Study, path: str | Path) -> None:
@@ -135,15 +137,27 @@ class CollectedRatings(AsyncResource):
         self.raters: dict[str, Rater] = {}
         self.answers: dict[Visit, RaterAnswer] = {}
         self.revisions: dict[Visit, int] = {}
-        self._fresh = not self.path.exists() or self.path.stat().st_size == 0
-        if not self._fresh:
-            self._load()
+        self._lock = filelock.FileLock(
+            self.path.with_name(f".{self.path.name}.lock"), thread_local=False
+        )
         try:
-            # synced with every line: a rater's work cannot be asked for again as a model's answer
-            # can
-            self._journal = Journal(self.path, sync_seconds=0)
+            self._lock.acquire(blocking=False)
+        except filelock.Timeout as error:
+            raise StorageError(
+                f"{self.path} is in use by another process; end that one, or write to another file"
+            ) from error
         except OSError as error:
             raise StorageError(f"{self.path} cannot be written: {error}") from error
+        try:
+            self._fresh = not self.path.exists() or self.path.stat().st_size == 0
+            if not self._fresh:
+                self._load()
+            # synced with every line: a rater's work cannot be asked for again as a model's answer
+            # can
+            self._journal = Journal(self.path, sync_seconds=0, retries=True)
+        except BaseException:
+            self._lock.release()
+            raise
 
     async def __aenter__(self) -> Self:
         """Write the study's line to a new journal, and return the ratings."""
@@ -154,7 +168,10 @@ class CollectedRatings(AsyncResource):
 
     async def aclose(self) -> None:
         """Close the journal."""
-        await self._journal.aclose()
+        try:
+            await self._journal.aclose()
+        finally:
+            self._lock.release()
 
     async def add_rater(self) -> tuple[Rater, str]:
         """Add a rater; return it with the token for its personal link, which is kept nowhere."""

@@ -33,7 +33,9 @@ from textassay.annotate.ratings import (
     write_ratings,
 )
 from textassay.listening import answers_to, host_of
-from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError, parameter
+from textassay.runtime.storage.group_commit import in_thread
+from textassay.runtime.storage.json_text import decode
 
 LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8
@@ -217,6 +219,7 @@ class AnnotationServer:
         public: Address under which raters reach the server if a proxy is in front of it, as
             `https://HOST`.
         assignment: Deals the items; by default with leases of half an hour.
+        warn: Called with a message when the file of ratings cannot be written.
     """
 
     def __init__(
@@ -227,15 +230,17 @@ class AnnotationServer:
         host: str = "127.0.0.1",
         public: str | None = None,
         assignment: Allocation | None = None,
+        warn: Callable[[str], object] = lambda message: None,
     ) -> None:
         self.ratings, self.out, self.host, self.public = ratings, out, host, public
         self.assignment = assignment or Allocation(ratings)
+        self._warn = warn
         self._changed = asyncio.Event()
-        self._closing = False
 
     def application(self) -> web.Application:
         """Return the routes, for `web.AppRunner` or a test client."""
         app = web.Application(middlewares=[self._guard], client_max_size=MAX_BODY)
+        app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/assets/{name}", self._asset)
         app.router.add_get("/rate/{token}", self._page)
@@ -250,21 +255,27 @@ class AnnotationServer:
         """Serve inside the block; yield the port, which is a free one for `port` 0.
 
         Raises:
-            OSError: The address is taken.
+            ConfigurationError: The address is taken.
+            StorageError: The file of ratings could not be written at the end.
         """
         runner = web.AppRunner(self.application(), access_log=None)
         await runner.setup()
         writing = asyncio.create_task(self._keep_writing())
         try:
-            site = web.TCPSite(runner, self.host, port)
-            await site.start()
+            try:
+                await web.TCPSite(runner, self.host, port).start()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"cannot serve at {self.host}:{port}: {error.strerror or error}; give another "
+                    f"{parameter('port')}"
+                ) from error
             yield runner.addresses[0][1]
         finally:
             # requests end first, then the last answers are written
             await runner.cleanup()
-            self._closing = True
-            self._changed.set()
-            await writing
+            writing.cancel()
+            await asyncio.wait([writing])
+            await self._write()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -276,14 +287,15 @@ class AnnotationServer:
                 403, "this server does not answer to that host name; it has to be told its own"
             )
         # behind a proxy the browser's page is at the public address, whatever Host the proxy sends
-        if origin is not None and origin.split("://")[-1] != host and origin != self.public:
+        if origin not in (None, f"http://{host}", f"https://{host}", self.public):
             return _refusal(403, "only this server's own page may send requests")
         try:
-            response = await handler(request)
+            return await handler(request)
         except web.HTTPException as error:
-            response = _refusal(error.status, error.reason)
+            return _refusal(error.status, error.reason)
+
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(HEADERS)
-        return response
 
     def _public_host(self) -> str | None:
         return None if self.public is None else host_of(self.public)
@@ -323,7 +335,9 @@ class AnnotationServer:
     async def _history(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         position = request.match_info["position"]
-        if not position.isdecimal() or int(position) >= len(rater.visits):
+        # the length bounds what int() has to parse
+        is_number = position.isdecimal() and len(position) <= 15
+        if not is_number or int(position) >= len(rater.visits):
             raise web.HTTPNotFound(reason="there is no such earlier item")
         visit = rater.visits[int(position)]
         answer = self.ratings.answers[visit]
@@ -339,9 +353,8 @@ class AnnotationServer:
     async def _rate(self, request: web.Request) -> web.StreamResponse:
         rater = self._rater(request)
         try:
-            sent = await request.json()
-            visit, answer = self._read(rater, sent)
-        except (DataError, ValueError, KeyError, TypeError) as error:
+            visit, answer = self._read(rater, decode(await request.read()))
+        except (web.RequestPayloadError, DataError, ValueError, KeyError, TypeError) as error:
             return _refusal(400, f"not an answer: {error}")
         try:
             await self.ratings.record(visit, answer)
@@ -365,20 +378,22 @@ class AnnotationServer:
         visit = Visit(rater.name, key, repeat)
         if repeat and Visit(rater.name, key) not in self.ratings.answers:
             raise DataError("it repeats an item that was not rated before")
-        revision, seconds = sent["revision"], float(sent["seconds"])
+        revision, comment = sent["revision"], sent.get("comment", "")
         if not isinstance(revision, int) or not 1 <= revision <= 1000:
             raise DataError("its revision is not a number from 1 to 1000")
+        if not isinstance(comment, str):
+            raise DataError("its comment is not text")
         known = self.ratings.answers.get(visit)
         return visit, RaterAnswer(
             ratings=self._as_shown(visit, self.ratings.study.check(sent["ratings"])),
             revision=revision,
             # measured by the browser, whose clock may jump
-            seconds=min(max(seconds, 0.0), 86400.0),
+            seconds=float(min(max(sent["seconds"], 0), 86400)),
             # the server's count, not the browser's: a page that was open twice would report the
             # same position twice
             position=len(rater.visits) if known is None else known.position,
             swapped=self.assignment.swapped(visit),
-            comment=str(sent.get("comment", ""))[:MAX_COMMENT],
+            comment=comment[:MAX_COMMENT],
         )
 
     def _as_shown(self, visit: Visit, ratings: dict[str, float | None]) -> dict[str, float | None]:
@@ -396,21 +411,35 @@ class AnnotationServer:
         return {"done": len(rater.visits), "remaining": self.assignment.remaining(rater)}
 
     async def _keep_writing(self) -> None:
-        """Write the file of ratings when answers came, and a last time when the server closes.
+        """Write the file of ratings whenever answers came; until that is possible if it fails.
 
         One task does it all: two writers would take each other's unfinished file away.
         """
-        while not self._closing:
+        is_warned = False
+        while True:
             await self._changed.wait()
             # cleared before the write: an answer that arrives during it sets the event again
             self._changed.clear()
-            await self._write()
-            if not self._closing:
-                await asyncio.sleep(WRITE_SECONDS)
+            try:
+                await self._write()
+                is_warned = False
+            except StorageError as error:
+                self._changed.set()
+                if not is_warned:
+                    self._warn(f"{error}; it is tried again every second")
+                    is_warned = True
+            await asyncio.sleep(WRITE_SECONDS)
 
     async def _write(self) -> None:
         # a snapshot, because the event loop goes on recording while the thread writes
-        await asyncio.to_thread(write_ratings, self.ratings.snapshot(), self.out)
+        answers = self.ratings.snapshot()
+        try:
+            await in_thread(lambda: write_ratings(answers, self.out))
+        except OSError as error:
+            raise StorageError(
+                f"{self.out} cannot be written: {error.strerror or error}; "
+                f"{self.ratings.path} has all answers"
+            ) from error
 
 
 def _refusal(status: int, reason: str) -> web.Response:

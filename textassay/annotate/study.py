@@ -80,7 +80,7 @@ class Question:
             return False
         if self.kind == "number":
             return self.values[0] <= value <= self.values[-1]
-        return float(value) in self.values
+        return value in self.values
 
 
 class Study:

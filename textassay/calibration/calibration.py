@@ -18,8 +18,16 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import Columns, one_signature
-from textassay.calibration.conformal import Grid, ScoreRanges, fit_cells, grid_of
-from textassay.calibration.maps import LearnedMap, Map, Scales, learn_map, read_map
+from textassay.calibration.conformal import MAX_DENOMINATOR, Grid, ScoreRanges, fit_cells, grid_of
+from textassay.calibration.maps import (
+    LearnedMap,
+    Map,
+    Scales,
+    check_map,
+    is_rising,
+    learn_map,
+    read_map,
+)
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
@@ -137,7 +145,7 @@ def read_aspect(content: dict[str, Any]) -> AspectCalibration:
     try:
         cells, grid, scale = content["intervals"], content["grid"], content["scale"]
         judge = scale["judge"]
-        return AspectCalibration(
+        made = AspectCalibration(
             aspect=content["aspect"],
             human=content["human"],
             kind=content["kind"],
@@ -159,8 +167,32 @@ def read_aspect(content: dict[str, Any]) -> AspectCalibration:
             groups=content["groups"],
             signature=content["signature"],
         )
+        _check(made)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError(f"a calibration is damaged: {error!r}") from error
+    return made
+
+
+def _check(made: AspectCalibration) -> None:
+    """Raise ValueError unless what was read could have been learned.
+
+    The folder may come from somebody else, and its digest is no proof of anything.
+    """
+    low, high = made.scales.raters
+    scales = [made.scales.raters, *([made.scales.judge] if made.scales.judge else [])]
+    if not all(is_rising(np.array(scale, float)) for scale in scales):
+        raise ValueError("a scale is not ascending")
+    check_map(made.map, made.scales.raters)
+    cells, grid = made.cells, made.grid
+    lengths = {len(cells.edges) + 1, len(cells.below), len(cells.above), len(cells.rows)}
+    if len(lengths) > 1 or not is_rising(cells.edges):
+        raise ValueError("its intervals do not fit their ranges of scores")
+    if not ((cells.below >= 0).all() and (cells.above >= 0).all()):
+        raise ValueError("an interval has a negative width")
+    if not (low <= grid.low <= grid.high <= high and 0 <= grid.steps <= MAX_DENOMINATOR):
+        raise ValueError("its grid of ratings is not on the raters' scale")
+    if not (0 < made.coverage < 1 and made.range[0] <= made.range[1]):
+        raise ValueError("its coverage is not a share, or its range is empty")
 
 
 def calibrate(

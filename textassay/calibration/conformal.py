@@ -22,7 +22,7 @@ from textassay.meta.correlation import Codes, Floats
 MIN_CELL = 30
 """Rated rows from which a range of the judge's scores has a quantile of its own."""
 _MAX_CELLS = 20
-_MAX_DENOMINATOR = 12
+MAX_DENOMINATOR = 12
 _ROUNDING = 1e-9
 # how far `_shortest` may fall short of the coverage on a grid
 _TOLERANCE = 0.03
@@ -91,7 +91,7 @@ def grid_of(ratings: Floats, bounds: tuple[float, float]) -> Grid:
 
     The finest grid tried is twelfths of a point.
     """
-    for steps in range(1, _MAX_DENOMINATOR + 1):
+    for steps in range(1, MAX_DENOMINATOR + 1):
         at = (ratings - bounds[0]) * steps
         if np.allclose(at, np.round(at), rtol=0, atol=1e-6):
             return Grid(*bounds, steps)

@@ -15,6 +15,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -438,6 +439,36 @@ def read_map(content: Mapping[str, Any]) -> Map:
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"a calibration map is damaged: {error}") from error
     raise DataError(f"there is no calibration map of the kind {kind!r}")
+
+
+def check_map(made: Map, raters: tuple[float, float]) -> None:
+    """Raise ValueError unless a map that was read could have been learned from ratings.
+
+    Args:
+        made: From `read_map`.
+        raters: Lowest and highest rating.
+    """
+    levels, is_sound = np.array([math.nan]), False
+    if isinstance(made, Isotonic):
+        levels, steps = made.ratings, np.diff(made.ratings)
+        is_monotone = bool((steps >= 0).all() or (steps <= 0).all())
+        is_sound = is_rising(made.scores) and len(levels) == len(made.scores) and is_monotone
+    elif isinstance(made, ClippedLine):
+        levels = np.array([made.low, made.high])
+        is_sound = made.low <= made.high and math.isfinite(made.slope + made.intercept)
+    elif isinstance(made, Ordinal):
+        levels, steps = made.grid, np.diff(made.thresholds)
+        is_sound = is_rising(levels) and len(made.thresholds) == len(levels) - 1
+        is_sound = is_sound and bool((steps >= 0).all()) and math.isfinite(made.slope)
+    # means of ratings may be off by rounding
+    is_within = bool(((levels >= raters[0] - 1e-9) & (levels <= raters[1] + 1e-9)).all())
+    if not (is_sound and is_within):
+        raise ValueError("its map was not learned from ratings on the raters' scale")
+
+
+def is_rising(values: Floats) -> bool:
+    """Return whether values, shape (n,), are finite and strictly increasing."""
+    return values.ndim == 1 and bool(np.isfinite(values).all() and (np.diff(values) > 0).all())
 
 
 def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[str, ...]:

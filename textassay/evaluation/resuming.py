@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -26,10 +27,13 @@ from textassay.runtime.settings import (
     Settings,
     is_redis,
 )
+from textassay.runtime.storage.cache_folder import is_cache_folder
 from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
 
 _OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1", None)
+"""Hosts of a Redis here; a socket has none."""
 _ENDPOINT = frozenset(EndpointSettings.model_fields)
 
 
@@ -97,7 +101,7 @@ def settings_to_resume(
         # what is given for a role replaces what is given for all, as in a run itself
         here = {**given, **given_roles.get(role, {})}
         _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
-    _check_redis(folder, recorded, given)
+    _check_places(folder, recorded, given)
     kept = {role: _without_secrets(own) for role, own in roles.items()}
     for role in kept:
         if "api_base" in given:  # the address that was given now is meant for all
@@ -144,15 +148,25 @@ def _check_endpoint(
         )
 
 
-def _check_redis(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse to send a password to a Redis that only the manifest names."""
+def _check_places(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse a place for answers or limits, elsewhere or with a password, that is recorded only.
+
+    Whoever has the Redis can give any answer in the model's name. A cache folder is made nowhere
+    because a manifest says so.
+    """
     for name in ("limits", "cache"):
         address = recorded.get(name)
         replaced = given.get(name) is not None or (name == "cache" and given.get("no_cache"))
-        if is_redis(address) and "${" in address and not replaced:
+        if address is None or replaced:
+            continue
+        if not is_redis(address):
+            is_trusted = name == "limits" or is_cache_folder(Path(address))
+        else:
+            is_trusted = "${" not in address and urlsplit(address).hostname in _THIS_MACHINE
+        if not is_trusted:
             raise ConfigurationError(
-                f"{folder} names a Redis and the variable of its password, and a run folder may"
-                " come from anyone, so neither is read from it. If you trust it, give it again:"
+                f"{folder} names {address!r}, and a run folder may come from anyone, so it is not"
+                " read from it. If you trust it, give it again:"
                 f" textassay resume {folder} --{name} '{address}'"
             )
 

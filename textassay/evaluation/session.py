@@ -316,18 +316,17 @@ async def bind(
 def _workers(
     settings: Settings, models: Iterable[ConnectedModel], total: int, *, batched: bool
 ) -> int:
-    """Return how many examples are in work at once; all of them if a model is asked in batches."""
-    if batched:
-        # a batch is sent once all its requests are there, so few workers would make many small
-        # batches
-        return max(1, min(total, MAX_WAITING))
-    return workers_of(settings, models)
+    """Return how many examples are in work at once; any number if a model is asked in batches."""
+    # a batch is sent once all its requests are there, so few workers would make many small batches
+    most = MAX_WAITING if batched else workers_of(settings, models)
+    return max(1, min(total, most))
 
 
 def workers_of(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     """Return how many examples are in work at once if models are asked one by one."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
-    return max(1, int(in_flight * SPARE_WORKERS))
+    # bounded, since a limit may be a billion, for "any number" or in a foreign manifest
+    return max(1, int(min(in_flight, MAX_WAITING) * SPARE_WORKERS))
 
 
 async def _open_folder(out: Path, resume: bool, stack: AsyncExitStack) -> RunFolder:

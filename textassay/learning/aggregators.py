@@ -334,7 +334,8 @@ class Aggregator:
         """Build from `to_dict`.
 
         Raises:
-            DataError: Of a newer format, or changed since it was written.
+            DataError: Of a newer format, changed since it was written, or with parts that do not
+                fit each other.
         """
         version = data.get("format")
         if not isinstance(version, int) or version > FORMAT:
@@ -350,6 +351,14 @@ class Aggregator:
                 "the aggregator was edited or damaged since it was written (its digest differs);"
                 " fit again"
             )
+        # what others write may be anything, and its digest right
+        try:
+            return cls._restored(content)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise DataError(f"the aggregator is damaged: {error!r}; fit again") from error
+
+    @classmethod
+    def _restored(cls, content: Mapping[str, Any]) -> Aggregator:
         scales = {
             name: (float(low), float(high)) for name, (low, high) in content["scales"].items()
         }
@@ -357,13 +366,16 @@ class Aggregator:
         made.features_ = tuple(content["features"])
         made.targets_ = tuple(aspect["name"] for aspect in content["aspects"])
         made.leaks_ = [(feature, target) for feature, target in content["leaks"]]
+        width = len(made.features_)
         made._standardizer = Standardizer.from_dict(content)
+        if made._standardizer.shapes != {(width,)}:
+            raise ValueError(f"means, deviations or bounds are not those of {width} features")
         made.new_systems = bool(content.get("new_systems", False))
         known = content.get("systems")
         made._systems = None if known is None else SystemMeans.from_dict(known)
         about = content.get("sources")
         made._sources = None if about is None else SourceMeans.from_dict(about)
-        made._aspects = [LearnedAspect.from_dict(aspect) for aspect in content["aspects"]]
+        made._aspects = [LearnedAspect.from_dict(aspect, width) for aspect in content["aspects"]]
         return made
 
     def _learn_means(self, pool: Pool, *, systems: bool, sources: bool) -> None:
@@ -454,6 +466,11 @@ class Standardizer:
     def beyond(self, x: Floats) -> Mask:
         """Return which values lie outside of the bounds of a feature that takes part."""
         return np.asarray(((x < self.low) | (x > self.high)) & (self.inverse_sds > 0), bool)
+
+    @property
+    def shapes(self) -> set[tuple[int, ...]]:
+        """Shapes of its arrays."""
+        return {one.shape for one in (self.means, self.inverse_sds, self.low, self.high)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; a feature without bounds has `null`."""

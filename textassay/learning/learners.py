@@ -261,19 +261,53 @@ class LearnedAspect:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> LearnedAspect:
-        """Build from `to_dict`."""
+    def from_dict(cls, data: Mapping[str, Any], width: int) -> LearnedAspect:
+        """Build from `to_dict`, for rows of so many features."""
         low, high = data["limits"]
         pooled, centered = data.get("pooled"), data.get("centered")
-        return cls(
+        made = cls(
             predictor_from(data["predictor"]),
-            data["mean"],
-            data["sd"],
+            float(data["mean"]),
+            float(data["sd"]),
             (low, high),
             data["notes"],
             None if pooled is None else predictor_from(pooled),
             None if centered is None else predictor_from(centered),
         )
+        # rows with means have further blocks of features
+        for predictor, blocks in (
+            (made.predictor, 1),
+            (made.pooled, 2),
+            (made.centered, 2 + (made.pooled is not None)),
+        ):
+            if predictor is not None:
+                _check_shape(predictor, blocks * width)
+        return made
+
+
+def _check_shape(predictor: Predictor, width: int) -> None:
+    """Raise ValueError unless a predictor takes rows of so many features.
+
+    NumPy would spread a single weight over all of them without a word.
+    """
+    if isinstance(predictor, Blend):
+        if predictor.weights and len(predictor.weights) != len(predictor.members):
+            raise ValueError("a blend has other weights than members")
+        for member in predictor.members:
+            _check_shape(member, width)
+        return
+    is_sound = True
+    if isinstance(predictor, Linear):
+        is_sound = predictor.weights.shape == (width,)
+    elif isinstance(predictor, Trees):
+        is_sound = predictor.width == width
+    elif isinstance(predictor, KernelSum):
+        is_sound = predictor.rows.shape == (*predictor.weights.shape, width)
+    elif isinstance(predictor, Mlp):
+        units = predictor.outer.shape
+        is_sound = predictor.inner.shape == (*units, width) and predictor.bias.shape == units
+    if not is_sound:
+        raise ValueError(f"a predictor does not take rows of {width} features")
 
 
 def predictor_from(data: Mapping[str, Any]) -> Predictor:

@@ -13,6 +13,7 @@ exact Shapley values come from one place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,7 @@ class Trees:
         self._model = lightgbm.Booster(model_str=text)
         # LightGBM averages a forest's predictions and adds up its contributions
         averaged = any(line.strip() == "average_output" for line in text[:2000].splitlines())
+        self.width: int = self._model.num_feature()
         self._divisor = self._model.num_trees() if averaged else 1
 
     def predict(self, features: Floats) -> Floats:
@@ -73,8 +75,103 @@ class Trees:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
-        """Build from `to_dict`."""
+        """Build from `to_dict`.
+
+        Raises:
+            DataError: The text is not one of trees that this module writes.
+        """
+        # an evaluator may come from somebody else, and LightGBM trusts the text: it reads outside
+        # of arrays, follows cycles and ends the process
+        try:
+            _check_text(data["lightgbm"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the evaluator's trees are damaged: {error}; fit again") from error
         return cls(data["lightgbm"])
+
+
+_INTEGER = re.compile(r"-?[0-9]{1,9}")
+_FLOAT = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?(e[-+]?[0-9]{1,3})?")
+_DEEPEST = 1000
+"""Splits on a way to a leaf; LightGBM explains predictions by recursion."""
+_FIXED = {"version": "v4", "num_class": "1", "num_tree_per_iteration": "1", "label_index": "0"}
+
+
+def _check_text(text: str) -> None:
+    """Raise ValueError unless a text in LightGBM's format is safe to be read by LightGBM.
+
+    Each of its trees has all its fields, of the right lengths; children form a tree; features are
+    among those that the head names.
+    """
+    if not text.isascii() or "\r" in text or "\0" in text:
+        raise ValueError("characters that LightGBM does not write")
+    body, end, rest = text.partition("\nend of trees\n")
+    head, *trees = re.split(r"^(?=Tree=)", body + "\n", flags=re.MULTILINE)
+    if not end or re.search(r"^Tree=", rest, flags=re.MULTILINE):
+        raise ValueError("no end of trees")
+    first, *lines = head.split("\n")
+    known = _fields([line for line in lines if line not in ("", "average_output")])
+    if first != "tree" or {name: known.get(name) for name in _FIXED} != _FIXED:
+        raise ValueError("not trees of one output")
+    width = int(_numbers(known, "max_feature_idx", 1, _INTEGER)[0]) + 1
+    for name in ("feature_names", "feature_infos"):
+        if len(known.get(name, "").split(" ")) != width:
+            raise ValueError(f"{name} does not list {width} features")
+    # LightGBM finds the trees by their sizes if they are there
+    sizes = known.get("tree_sizes")
+    if sizes is not None and sizes != " ".join(str(len(tree)) for tree in trees):
+        raise ValueError("tree_sizes are not those of the trees")
+    for number, tree in enumerate(trees):
+        _check_tree(number, tree, width)
+
+
+def _check_tree(number: int, text: str, width: int) -> None:
+    fields = _fields(text.rstrip("\n").split("\n"))
+    leaves = int(_numbers(fields, "num_leaves", 1, _INTEGER)[0])
+    expected = {"Tree": str(number), "num_cat": "0", "is_linear": "0"}
+    if {name: fields.get(name) for name in expected} != expected or leaves < 1:
+        raise ValueError(f"tree {number} is of another kind")
+    _numbers(fields, "leaf_value", leaves, _FLOAT)
+    if leaves == 1:  # LightGBM reads no further
+        return
+    for name in ("leaf_weight", "leaf_count"):
+        _numbers(fields, name, leaves, _FLOAT)
+    for name in ("split_gain", "threshold", "internal_value", "internal_weight", "internal_count"):
+        _numbers(fields, name, leaves - 1, _FLOAT)
+    split, kinds, left, right = (
+        [int(text) for text in _numbers(fields, name, leaves - 1, _INTEGER)]
+        for name in ("split_feature", "decision_type", "left_child", "right_child")
+    )
+    if not all(0 <= feature < width for feature in split):
+        raise ValueError(f"tree {number} splits at a feature that does not exist")
+    # the lowest bit says that a split is one of categories, which lie elsewhere in the text
+    if not all(kind in range(0, 12, 2) for kind in kinds):
+        raise ValueError(f"tree {number} has splits of another kind")
+    # splits are numbered from 0 in the order in which they were made, leaves -1, -2, ...
+    if sorted([*left, *right]) != [*range(-leaves, 0), *range(1, leaves - 1)]:
+        raise ValueError(f"tree {number} does not reach each of its nodes once")
+    depth = [1] * (leaves - 1)
+    for node, children in enumerate(zip(left, right, strict=True)):
+        for child in children:
+            if 0 <= child <= node:
+                raise ValueError(f"tree {number} has a split before the one that leads to it")
+            if child > 0:
+                depth[child] = depth[node] + 1
+    if max(depth) > _DEEPEST:
+        raise ValueError(f"tree {number} is too deep")
+
+
+def _fields(lines: Sequence[str]) -> dict[str, str]:
+    fields = dict(line.split("=", 1) for line in lines)
+    if len(fields) != len(lines):
+        raise ValueError("a field is there twice")
+    return fields
+
+
+def _numbers(fields: Mapping[str, str], name: str, count: int, kind: re.Pattern[str]) -> list[str]:
+    numbers = fields[name].split(" ")
+    if len(numbers) != count or not all(map(kind.fullmatch, numbers)):
+        raise ValueError(f"{name} has no list of {count} numbers")
+    return numbers
 
 
 def fit_tree(training: Training) -> Learned:

@@ -38,6 +38,10 @@ _UNSEEN = re.compile(
 """Control characters, halves of surrogate pairs, and marks that reverse what stands after them."""
 
 
+_LEVELS = 100
+"""Deepest nesting of evidence that is shown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One piece of evidence.
@@ -63,11 +67,11 @@ class Line:
 
 def evidence_lines(score: Score) -> list[Line]:
     """Return a score's evidence as lines, those of a kind together and otherwise in order."""
-    widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in score.evidence
+    evidence = [_cut(piece, _LEVELS) for piece in score.evidence]
+    widest = max((abs(_number(piece.get("contribution")) or 0.0) for piece in evidence
                   if not _is_start(piece)), default=0.0)  # fmt: skip
     lines = [
-        replace(_line(piece, widest), thought=str(piece.get("thought") or ""))
-        for piece in score.evidence
+        replace(_line(piece, widest), thought=str(piece.get("thought") or "")) for piece in evidence
     ]
     order = list(TITLES)
     # stable: lines of a kind keep the order in which the method wrote them
@@ -117,8 +121,8 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
         # bars start in the middle, so that sign and size are seen against the largest contribution
         half = 0.5 * contribution / widest if widest else 0.0
         return Line("contribution", text, f"{contribution:+.3f}", 0.5, 0.5 + half, note)
-    if "ratings" in piece:
-        ratings = ", ".join(f"{value:g}" for value in piece["ratings"])
+    if rated := _numbers(piece.get("ratings")):
+        ratings = ", ".join(f"{value:g}" for value in rated)
         return Line("note", text, note="; ".join(filter(None, [f"ratings {ratings}", note])))
     if "value" in piece:
         return _part(piece, text, note)
@@ -126,10 +130,10 @@ def _line(piece: Mapping[str, Any], widest: float) -> Line:
 
 
 def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
-    value, scale = _number(piece["value"]), piece.get("scale")
+    value, scale = _number(piece["value"]), _numbers(piece.get("scale"))
     if value is None:
         return Line("part", text, str(piece.get("outcome", "no score")), note=note)
-    if not scale or not scale[0] < scale[1]:
+    if len(scale) != 2 or not scale[0] < scale[1]:
         return Line("part", text, f"{value:.3g}", note=note)
     share = min(max((value - scale[0]) / (scale[1] - scale[0]), 0.0), 1.0)
     figure = f"{value:.3g} of {scale[0]:g} to {scale[1]:g}"
@@ -143,13 +147,22 @@ def _note(piece: Mapping[str, Any]) -> str:
         for name in ("problem", "definition", "explanation")
         if piece.get(name)
     ]
-    if tokens := piece.get("unlikeliest"):
-        alternatives = ", ".join(f"{each['token']!r} {each['logprob']:.1f}" for each in tokens)
+    if tokens := _tokens(piece.get("unlikeliest")):
+        alternatives = ", ".join(f"{token!r} {logprob:.1f}" for token, logprob in tokens)
         notes.append(f"least likely tokens {alternatives}")
     if piece.get("tokens") is not None:
         notes.append(f"{piece['tokens']} tokens")
     notes += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
     return "; ".join(notes)
+
+
+def _cut(value: Any, levels: int) -> Any:
+    """Return a value with what is nested more deeply left out: Python could not write it."""
+    if isinstance(value, Mapping):
+        return {name: _cut(inner, levels - 1) for name, inner in value.items()} if levels else "..."
+    if isinstance(value, list | tuple):
+        return [_cut(inner, levels - 1) for inner in value] if levels else "..."
+    return value
 
 
 def _plain(value: Any) -> str:
@@ -167,7 +180,28 @@ def _is_start(piece: Mapping[str, Any]) -> bool:
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else None
+    try:
+        return float(value) if is_number else None
+    except OverflowError:
+        return None
+
+
+# a run from somebody else may have anything under the names that methods use
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return a list of numbers, empty if it is none."""
+    numbers = [_number(one) for one in value] if isinstance(value, list) else []
+    return [one for one in numbers if one is not None] if None not in numbers else []
+
+
+def _tokens(value: Any) -> list[tuple[Any, float]]:
+    """Return tokens with their log-probabilities, empty if it is no list of these."""
+    pairs = [
+        (one.get("token"), _number(one.get("logprob"))) if isinstance(one, Mapping) else ("", None)
+        for one in (value if isinstance(value, list) else [])
+    ]
+    return [(token, logprob) for token, logprob in pairs if logprob is not None]
 
 
 def visible(text: str) -> str:

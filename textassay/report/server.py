@@ -216,6 +216,7 @@ class Viewer:
     def app(self) -> web.Application:
         """Return the aiohttp application with its routes."""
         app = web.Application(middlewares=[self._guarded])
+        app.on_response_prepare.append(self._add_headers)
         app.router.add_get("/", self._front)
         app.router.add_get("/run", self._page)
         for what in ("scores", "sections", "detail", "whole"):
@@ -302,16 +303,17 @@ class Viewer:
         if not answers_to(request.host, self.host):
             raise web.HTTPForbidden(text="this server answers for its own address only")
         try:
-            response = await handler(request)
+            return await handler(request)
         except TextassayError as error:
             # the page shows the text, so the viewer stays open while a run folder is being
             # repaired
             raise web.HTTPInternalServerError(text=str(error)) from error
+
+    async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers["X-Content-Type-Options"] = "nosniff"
         # a page elsewhere cannot embed what is served here, whatever its own policy says
         response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
         response.headers["Cache-Control"] = "no-store"
-        return response
 
 
 async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]) -> None:

@@ -9,6 +9,7 @@ Requests to and responses from a model stand in `model.py`.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -325,6 +326,8 @@ class Aspect(Message):
             raise ValueError(
                 f"aspect {self.name!r}: the scale must be ascending, not from {low:g} to {high:g}"
             )
+        if math.isinf(high - low):
+            raise ValueError(f"aspect {self.name!r}: the scale is wider than numbers can express")
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
         return self
@@ -535,6 +538,8 @@ class Score(Message):
             low, high = scale
             if not low < high:
                 raise ValueError(f"the scale must be ascending, not from {low:g} to {high:g}")
+            if math.isinf(high - low):
+                raise ValueError("the scale is wider than numbers can express")
             if value is not None and not low <= value <= high:
                 raise ValueError(f"value {value!r} is off its scale {low:g} to {high:g}")
         return self

@@ -49,6 +49,26 @@ async def test_files_are_not_uploaded_to_where_a_server_leads(tmp_path: Path) ->
     assert not asked
 
 
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_answer_without_an_end_is_refused(tmp_path: Path, status: int) -> None:
+    """To an upload or in place of results; it would take all memory."""
+    (tmp_path / "requests").write_bytes(b"the prompts")
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        answer = web.StreamResponse(status=status)
+        await answer.prepare(request)
+        while True:
+            await answer.write(b" " * 1000)
+
+    async with listening(endless) as address, opened(address) as http:
+        with pytest.raises(AnswerTooLong, match="more than 1000 bytes"):
+            await http.upload("/files", tmp_path / "requests", {"purpose": "batch"})
+        with pytest.raises(AnswerTooLong, match="more than 1000 bytes"):
+            async for _ in http.lines("/results"):
+                pass
+
+
 async def test_results_in_a_storage_elsewhere_are_fetched_without_the_key() -> None:
     """As providers have them that lead to a signed address."""
     asked: list[web.Request] = []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
+import zlib
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.cli.harness import textassay
 from tests.runtime.data.exports import EXPORTS
 from textassay.calibration import read_judged
 from textassay.runtime.data import Examples
+from textassay.runtime.data.formats import MAX_LINE
 from textassay.runtime.data.results import read_results
 from textassay.runtime.errors import DataError, UnknownName
 
@@ -207,3 +210,93 @@ def test_a_file_of_another_format_says_so(tmp_path):
         read_results("ragas", file)
     with pytest.raises(DataError, match="cannot be read"):
         read_results("inspect", tmp_path / "none.json")
+
+
+def sample(id_="a", output="b", **more):
+    """A row of lm-eval."""
+    return {**LM_EVAL[0], "doc_id": id_, "filtered_resps": [output], **more}
+
+
+def archive(path, content, size=1):
+    """Write an Inspect log as a zip file of equal samples."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written:
+        written.writestr("header.json", json.dumps({**INSPECT, "samples": None}))
+        for at in range(size):
+            written.writestr(f"samples/{at}.json", content)
+    return path
+
+
+def damaged(path, old, new):
+    """Replace bytes of an Inspect log."""
+    content = archive(path, "{}").read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new))
+
+
+ENTRY = b"PK\x01\x02\x14\x03\x14\x00"
+EMPTY = zlib.compress(b"{}", wbits=-15)
+DEEP = "[" * 100_000 + "]" * 100_000
+NESTED = json.loads("[" * 900 + "]" * 900)
+
+
+@pytest.mark.parametrize(
+    ("form", "write_file", "reason"),
+    [
+        ("lm-eval", lambda path: path.write_text(DEEP), "not a result file"),
+        ("promptfoo", lambda path: path.write_text(DEEP), "not a result file"),
+        ("inspect", lambda path: archive(path, DEEP), "not a result file"),
+        (
+            "deepeval",
+            lambda path: write(path, {"testCases": [{"name": "x", "input": NESTED}]}),
+            "no results|not a result file",
+        ),
+        ("inspect", lambda path: damaged(path, ENTRY + b"\0", ENTRY + b"\1"), "encrypted"),
+        ("inspect", lambda path: damaged(path, b"\0\0\x08\0", b"\0\0\x61\0"), "compression"),
+        ("inspect", lambda path: damaged(path, EMPTY, b"\xff\xff\xff\xff"), "zlib.error|: error"),
+        ("inspect", lambda path: archive(path, b" " * (MAX_LINE + 1)), "a sample of more than"),
+        ("inspect", lambda path: archive(path, b" " * 2**24, size=65), "far more than a log holds"),
+        ("inspect", lambda path: os.mkfifo(path), "not a regular file"),
+    ],
+    ids=range(10),
+)
+def test_damaged_and_hostile_files_are_refused(tmp_path, form, write_file, reason):
+    """With the file and what is wrong, whatever the parsers raise."""
+    path = tmp_path / "log.json"
+    write_file(path)
+    with pytest.raises(DataError, match=rf"log.json: .*({reason})"):
+        read_results(form, path)
+
+
+def test_texts_with_line_separators_of_other_kinds_are_whole(tmp_path):
+    """JSON may hold them as they are."""
+    text = "one\u2028two\u0085three"
+    path = tmp_path / "samples.jsonl"
+    rows = [json.dumps(sample("a", text), ensure_ascii=False), json.dumps(sample("b"))]
+    for start in ("", "\ufeff"):
+        path.write_text(start + "\r\n".join(rows), encoding="utf-8")
+        outputs = [row["output"] for row in read_results("lm-eval", path).rows]
+        assert outputs == [text, "b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_of_other_encodings_are_read(tmp_path, encoding):
+    """As JSON says how to tell them."""
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(INSPECT), encoding=encoding)
+    assert len(read_results("inspect", path).rows) == 2
+
+
+def test_a_score_that_is_no_number_of_ours_is_none(tmp_path):
+    """Beside the others of its text."""
+    rows = [sample(metrics=["exact_match", "f1"], exact_match=10**400, f1=0.5)]
+    path = write(tmp_path / "samples.jsonl", rows, lines=True)
+    [row] = read_results("lm-eval", path).rows
+    assert row["metrics"] == {"f1": 0.5}
+
+
+def test_ids_are_numbered_around_those_that_exist(tmp_path):
+    """The number must not make it equal to another."""
+    rows = [sample("a"), sample("a"), sample("a~2"), sample("a")]
+    path = write(tmp_path / "samples.jsonl", rows, lines=True)
+    ids = [row["id"] for row in read_results("lm-eval", path).rows]
+    assert ids == ["a", "a~3", "a~2", "a~4"]

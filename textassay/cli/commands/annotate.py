@@ -147,24 +147,24 @@ async def _serve(annotation: Annotation) -> int:
     )
     async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
         server = AnnotationServer(
-            ratings, annotation.out, host=annotation.host, public=annotation.public
+            ratings, annotation.out, host=annotation.host, public=annotation.public, warn=_warn
         )
         try:
             async with server.serving(annotation.port) as port:
                 address = annotation.public or link(annotation.host, port)
                 await _show_links(ratings, annotation, address)
                 if warning := exposure(annotation.host, annotation.public):
-                    say(f"warning: {warning}")
+                    _warn(warning)
                 await _watch(ratings)
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot serve at {annotation.host}:{annotation.port}: {error.strerror or error}; "
-                "give another --port"
-            ) from error
-        # also after Ctrl-C, which is how a study usually ends
-        finally:
+        # Ctrl-C, which is how a study usually ends
+        except asyncio.CancelledError:
             say(f"{len(ratings.answers)} answers are in {annotation.out}")
+            raise
     return 0
+
+
+def _warn(message: str) -> None:
+    say(f"warning: {message}")
 
 
 def public_address(url: str) -> str:

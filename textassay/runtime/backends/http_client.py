@@ -122,7 +122,7 @@ class HttpClient:
             allow_redirects=False,
         )
         try:
-            raw = await self._read(response.headers, response.content)
+            raw = await self.read(response.headers, response.content)
         except BaseException:
             response.close()  # the rest is not read, so the connection cannot be used again
             raise
@@ -155,7 +155,7 @@ class HttpClient:
             message, content = await protocol.read()
             while 100 <= message.code < 200 and message.code != 101:  # "early hints" and the like
                 message, content = await protocol.read()
-            raw = await self._read(message.headers, content)
+            raw = await self.read(message.headers, content)
             # A server may answer before it has read everything, and then read no further: the next
             # request must not follow.
             if transport.get_write_buffer_size():
@@ -175,7 +175,12 @@ class HttpClient:
         connection.release()  # closes it if the server does not keep it open
         return HTTPAnswer(message.code, message.headers, raw)
 
-    async def _read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
+    async def read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
+        """Return a body.
+
+        Raises:
+            AnswerTooLong: It is longer than `max_bytes`, as sent or unpacked.
+        """
         length, longest = headers.get(hdrs.CONTENT_LENGTH), self._endpoint.max_bytes
         if length is not None and int(length) > longest:
             raise self._too_long()

@@ -80,7 +80,7 @@ class BatchHttp:
                     # following one would carry key and prompts to an address that nobody chose
                     allow_redirects=False,
                 ) as answer:
-                    raw = await answer.read()
+                    raw = await self._http.read(answer.headers, answer.content)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise self._failed(error) from error
         if not 200 <= answer.status < 300:
@@ -95,7 +95,8 @@ class BatchHttp:
                 if answer.status in GONE:
                     raise ResultsGone(f"{self.base} has deleted the results ({path})")
                 if not 200 <= answer.status < 300:
-                    raise self._refused(answer.status, answer.headers, await answer.read())
+                    raw = await self._http.read(answer.headers, answer.content)
+                    raise self._refused(answer.status, answer.headers, raw)
                 async for piece in answer.content.iter_any():
                     # Pieces end where the network cut them; what follows the last line break is the
                     # start of a line.

@@ -49,9 +49,11 @@ def finite_number(value: Any) -> float | None:
             value = float(value)
         except ValueError:
             return None
-    if not isinstance(value, int | float) or not math.isfinite(value):
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
         return None
-    return float(value)
+    return number if math.isfinite(number) else None
 
 
 def scores_in(values: Mapping[str, Any]) -> dict[str, float]:

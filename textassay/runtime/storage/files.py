@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.json_text import decode, encode
 
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 # Opening a named pipe waits for its other end, unless it is opened without blocking.
@@ -209,10 +209,10 @@ def read_sealed(path: Path, *, format: int, kind: str, missing: str, repair: str
             it was written.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = decode(path.read_bytes())
     except FileNotFoundError:
         raise ConfigurationError(missing) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{path} contains no {kind}")
@@ -221,7 +221,12 @@ def read_sealed(path: Path, *, format: int, kind: str, missing: str, repair: str
         raise ConfigurationError(
             f"{path} has format {version!r}; this version of textassay reads format {format}"
         )
-    if content.pop("digest", None) != digest_of(content):
+    digest = content.pop("digest", None)
+    try:
+        is_intact = digest == digest_of(content)
+    except (ValueError, RecursionError) as error:  # 1e400, or nested too deeply
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
+    if not is_intact:
         raise ConfigurationError(
             f"{path} was edited or damaged since it was written (its digest differs); {repair},"
             " or restore the file"

@@ -127,11 +127,17 @@ class GroupCommit(Generic[T]):
     turn: notified of every value, it would wake in the middle of the turn, fight the loop for the
     interpreter and write a batch of one. A batch is collected for `LINGER_SECONDS` only while
     values come in quick turns, so that neither a lone task nor many that all wait are slowed down.
-    After a failure nothing more is written: the waiting and all later `put` raise `StorageError`.
+    After a failure nothing more is written: the waiting and all later `put` raise `StorageError`,
+    unless later ones may try again.
     """
 
     def __init__(
-        self, writer: BatchWriter[T], *, name: str, idle_seconds: float | None = None
+        self,
+        writer: BatchWriter[T],
+        *,
+        name: str,
+        idle_seconds: float | None = None,
+        retries: bool = False,
     ) -> None:
         """Start the thread and wait until the writer is open.
 
@@ -139,11 +145,13 @@ class GroupCommit(Generic[T]):
             writer: What writes.
             name: Names the thread and, in errors, what cannot be written.
             idle_seconds: Quiet time after which the writer's `idle` is called; never if `None`.
+            retries: Whether a batch is written although an earlier one failed.
 
         Raises:
             Exception: Whatever the writer's `open` raised.
         """
         self._writer, self._name, self._idle_seconds = writer, name, idle_seconds
+        self._retries = retries
         self._queue: deque[_Waiting[T]] = deque()
         self._notified: set[asyncio.AbstractEventLoop] = set()
         # Any thread may put into a `SimpleQueue` without a lock of ours, and its `get` releases the
@@ -168,7 +176,7 @@ class GroupCommit(Generic[T]):
         Raises:
             StorageError: The value was not written.
         """
-        if self._failure is not None and not self._closed:
+        if self._failure is not None and not self._closed and not self._retries:
             self._failure_reported = True
             raise StorageError(str(self._failure)) from self._failure
         waiting = _Waiting(value)
@@ -269,6 +277,8 @@ class GroupCommit(Generic[T]):
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
             full = len(batch) == MAX_BATCH
             if batch:
+                if self._retries:
+                    self._failure = None
                 self._attempt(partial(self._writer.write, [waiting.value for waiting in batch]))
                 self._resolve(batch)
 

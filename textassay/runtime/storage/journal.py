@@ -30,13 +30,17 @@ _BLOCK = 1 << 16
 class Journal(AsyncResource):
     """A file of JSON lines that this process alone appends to."""
 
-    def __init__(self, path: str | Path, *, sync_seconds: float = SYNC_SECONDS) -> None:
+    def __init__(
+        self, path: str | Path, *, sync_seconds: float = SYNC_SECONDS, retries: bool = False
+    ) -> None:
         """Open or create the file, without a torn last line.
 
         Args:
             path: The file; its folder exists.
             sync_seconds: Longest time that rows are in the kernel only; 0 forces every batch to
                 the disk before its `append` returns.
+            retries: Whether rows may be appended again after some were refused, by people who do
+                not mean to stop because a disk was full for a while.
 
         Raises:
             StorageError: It cannot be written to.
@@ -46,6 +50,7 @@ class Journal(AsyncResource):
             _LineWriter(self.path, sync_seconds),
             name=f"the journal {self.path}",
             idle_seconds=SYNC_SECONDS,
+            retries=retries,
         )
 
     async def append(self, *rows: bytes) -> None:
@@ -164,6 +169,7 @@ class _LineWriter:
         self._size = 0
         self._unsynced = False
         self._synced_at = time.monotonic()
+        self._left: OSError | None = None
 
     def open(self) -> None:
         try:
@@ -177,6 +183,8 @@ class _LineWriter:
             raise self._refused(error) from error
 
     def write(self, batch: Sequence[bytes]) -> None:
+        if self._left is not None:
+            raise self._refused(self._left)
         rest = memoryview(b"".join(batch))
         written = 0
         try:
@@ -227,6 +235,8 @@ class _LineWriter:
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError as error:
+            # what is written next would follow rows that nobody was told of
+            self._left = reason
             reason.add_note(f"and rows of a failed batch are left at the end of the file: {error}")
 
     def _refused(self, error: OSError) -> StorageError:
