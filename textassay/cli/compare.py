@@ -13,6 +13,7 @@ from textassay.calibration.compare_runs import (
     comparison_tables,
     gate,
 )
+from textassay.calibration.correction import weight_named
 from textassay.cli.console import print_tables, say
 from textassay.cli.decisions import check_confidence
 from textassay.cli.exits import INCONCLUSIVE
@@ -29,14 +30,18 @@ def show(
     aspects: Sequence[str] | None,
     fail_below: float | None,
     confidence: float,
+    weight: str,
     seed: int,
     as_json: bool,
 ) -> int:
     """Print the differences and return the exit status."""
     check_confidence(confidence)
+    over = weight_named(weight)
     people = None if data is None else People(data)
     a, b = read_judged(run_a), read_judged(run_b)
-    rows = compare_runs(a, b, people, aspects=aspects, confidence=confidence, seed=seed)
+    rows = compare_runs(
+        a, b, people, aspects=aspects, confidence=confidence, seed=seed, weight=over
+    )
     names = [row.aspect for row in rows]
     agreement = [] if people is None else agreement_difference(a, b, people, names, seed=seed)
     document = {"rows": [row.as_dict() for row in rows], "agreement": agreement}

@@ -9,6 +9,7 @@ from typing import Any
 from textassay.calibration.calibration import Calibration
 from textassay.calibration.calibration import load as load_calibration
 from textassay.calibration.columns import Columns, People, one_signature, scales_of
+from textassay.calibration.correction import weight_named
 from textassay.calibration.estimate import estimate_means
 from textassay.calibration.maps import Map
 from textassay.cli.calibrate import sources_of
@@ -32,6 +33,7 @@ def show(
     confidence: float,
     scales: Mapping[str, tuple[float, float]],
     labels: str,
+    weight: str,
     seed: int,
     as_json: bool,
     given: Mapping[str, Any],
@@ -39,6 +41,7 @@ def show(
     """Print the estimates."""
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
+    over = weight_named(weight)
     check_confidence(confidence)
     allowed = allow_change(given)
     read = None if calibration is None else load_calibration(calibration)
@@ -62,6 +65,7 @@ def show(
                 calibration=learned,
                 method=method,
                 seed=seed,
+                weight=over,
             )
         )
     document = {

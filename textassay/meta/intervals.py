@@ -108,7 +108,7 @@ def intervals_at(
     return _over_rows(pairs, point, resamples, seed, confidence)
 
 
-def t_quantile(df: int, confidence: float) -> float:
+def t_quantile(df: float, confidence: float) -> float:
     """Return the two-sided quantile of Student's t."""
     from scipy.special import stdtrit  # heavy, so on first use
 

@@ -10,7 +10,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.flags import AsJson
 from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import Confidence, Seed
+from textassay.cli.shared_flags import Confidence, Seed, Weight
 
 
 @command(
@@ -41,6 +41,7 @@ def compare(
         ),
     ] = None,
     confidence: Confidence = 0.95,
+    weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> int:
@@ -54,6 +55,7 @@ def compare(
         aspects=arguments.typed_names(aspects),
         fail_below=fail_below,
         confidence=confidence,
+        weight=weight,
         seed=seed,
         as_json=as_json,
     )

@@ -19,6 +19,7 @@ from textassay.cli.shared_flags import (
     ScaleOf,
     Scores,
     Seed,
+    Weight,
 )
 
 
@@ -48,6 +49,7 @@ def estimate(
     confidence: Confidence = 0.95,
     scale: ScaleOf = None,
     labels: Labels = "random",
+    weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
     set_: AllowChange = None,
@@ -64,6 +66,7 @@ def estimate(
         confidence=confidence,
         scales=arguments.scales(scale or ()),
         labels=labels,
+        weight=weight,
         seed=seed,
         as_json=as_json,
         given={"set": set_},
