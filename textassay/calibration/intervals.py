@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.intervals import t_quantile
+from textassay.meta.intervals import effective_number, t_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,7 @@ class Linearized:
         """Degrees of freedom: Kish's effective number of sources less one, at least 1."""
         number = float(self.clusters)
         if self.shares is not None:
-            kish = float(self.shares.sum()) ** 2 / float(self.shares @ self.shares)
-            # rounded, so that equal shares count exactly as their number
-            number = min(number, round(kish, 9))
+            number = min(number, effective_number(self.shares))
         return max(1.0, number - 1)
 
     def estimate(self, confidence: float) -> Estimate:
