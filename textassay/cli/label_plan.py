@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from textassay.calibration.columns import one_signature, scales_of
-from textassay.calibration.label_plan import next_rows, plan_labels
+from textassay.calibration.label_plan import LOOKING, next_rows, plan_labels
 from textassay.cli.console import print_tables, say
-from textassay.cli.decisions import check_confidence, read_columns
+from textassay.cli.decisions import CHOSEN, check_confidence, read_columns
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
 
@@ -24,6 +24,7 @@ def show(
     aspect_map: Sequence[str],
     confidence: float,
     scales: Mapping[str, tuple[float, float]],
+    labels: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -35,7 +36,12 @@ def show(
     # weighed
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; choose a new file")
-    tables, _ = read_columns(scores, data, aspect_map)
+    if labels == CHOSEN:
+        raise ConfigurationError(
+            "rows chosen by hand have no probability of having been drawn, so no plan can go on "
+            "from them; --labels takes random or the file of an earlier plan"
+        )
+    tables, _ = read_columns(scores, data, aspect_map, labels)
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, scales)) for columns in tables]
@@ -62,5 +68,7 @@ def show(
             raise StorageError(f"{out} cannot be written: {error}") from error
         say(
             f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
-            f" textassay estimate SCORES DATA --labels {out}"
+            f" textassay estimate SCORES DATA --labels {out}; a further label-plan takes --labels {out}"
+            " as well"
         )
+        say(LOOKING)

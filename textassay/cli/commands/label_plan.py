@@ -10,7 +10,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.flags import AsJson
 from textassay.cli.registry import DECIDING, command
-from textassay.cli.shared_flags import AspectMap, Confidence, Data, ScaleOf, Scores, Seed
+from textassay.cli.shared_flags import AspectMap, Confidence, Data, Labels, ScaleOf, Scores, Seed
 
 
 @command(
@@ -44,6 +44,7 @@ def label_plan(
     aspect_map: AspectMap = None,
     confidence: Confidence = 0.95,
     scale: ScaleOf = None,
+    labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -59,6 +60,7 @@ def label_plan(
         aspect_map=aspect_map or (),
         confidence=confidence,
         scales=arguments.scales(scale or ()),
+        labels=labels,
         seed=seed,
         as_json=as_json,
     )
