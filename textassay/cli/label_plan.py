@@ -68,7 +68,6 @@ def show(
             raise StorageError(f"{out} cannot be written: {error}") from error
         say(
             f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
-            f" textassay estimate SCORES DATA --labels {out}; a further label-plan takes --labels {out}"
-            " as well"
+            f" textassay estimate SCORES DATA --labels {out} (as a further label-plan)"
         )
         say(LOOKING)
