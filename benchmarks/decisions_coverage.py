@@ -181,7 +181,7 @@ def rankings(draws: int, sources: int, systems: int) -> Tally:
 def sizes(rng: np.random.Generator, sources: int, heaviest: int) -> Codes:
     """Draw how many texts each source has: most have one, few have up to `heaviest`."""
     drawn = 1 + np.floor(rng.pareto(1.0, sources))
-    return np.minimum(drawn, heaviest).astype(np.intp)
+    return np.asarray(np.minimum(drawn, heaviest), np.intp)
 
 
 def uneven(
@@ -302,7 +302,7 @@ def print_uneven(draws: int) -> None:
             {"heaviest": 40, "falls": 0.4}, {"heaviest": 40, "weight": "texts"},
             {"heaviest": 40, "falls": 0.4, "weight": "texts"},
         ):  # fmt: skip
-            both = estimates_of_uneven(draws, rated, **design)  # type: ignore[arg-type]
+            both = estimates_of_uneven(draws, rated, **design)
             told = "  ".join(
                 f"{name} {one.coverage:.1%} of {one.draws}"
                 for name, one in both.items()

@@ -101,7 +101,7 @@ def paired_difference(
     difference = mean(delta)
     sizes = np.bincount(groups, minlength=count)
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
-    parts = np.bincount(groups, weights=delta, minlength=count)[sizes > 0]
+    parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
     flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     return PairedDifference(
         n=len(delta),

@@ -296,7 +296,7 @@ def _errors(
     unequal = False
     df = count - 1.0
     if level == "dataset" and units[0].groups is not None:
-        sizes = np.bincount(units[0].groups)
+        sizes = np.bincount(units[0].groups).astype(float)
         unequal = len(np.unique(sizes)) > 1
         df = max(1.0, effective_number(sizes) - 1)
     # resamples that miss the few large groups vary too little; among more groups than resamples
