@@ -1,8 +1,9 @@
 """How often 95 % intervals of `estimate`, `compare`, `calibrate` and `rank` hold the truth.
 
 Simulated: sources with several texts, ratings on 1 to 5 that are skewed and alike within a source,
-a judge that errs by source. Real: SummEval under GPT-4o, 20 of 100 sources rated, where the truth
-is the mean over all of them.
+a judge that errs by source; sources of very unequal size, and ratings that are mostly the top
+grade, where intervals with a warning are counted apart. Real: SummEval under GPT-4o, 20 of 100
+sources rated, where the truth is the mean over all of them.
 
     python -m benchmarks.decisions_coverage [--draws 1000] [--data FOLDER]
 """
@@ -18,13 +19,17 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
+from scipy.stats import norm
 
+from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import paired_difference
 from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.correction import correct_mean, rogan_gladen
-from textassay.calibration.intervals import Linearized, mean_over_groups
+from textassay.calibration.correction import Weight, correct_mean, rogan_gladen
+from textassay.calibration.estimate import estimate_means
+from textassay.calibration.intervals import Estimate, Linearized, holm, mean_over_groups
 from textassay.calibration.maps import Scales, learn_map
 from textassay.calibration.ranking import Comparisons, fit_strengths
+from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.errors import DataError
 
@@ -44,9 +49,9 @@ class Tally:
     held: int = 0
     widths: float = 0.0
 
-    def add(self, found: Linearized, truth: float) -> None:
+    def add(self, found: Linearized | Estimate, truth: float) -> None:
         """Count one 95 % interval."""
-        told = found.estimate(0.95)
+        told = found.estimate(0.95) if isinstance(found, Linearized) else found
         assert told.low is not None
         assert told.high is not None
         self.draws += 1
@@ -173,6 +178,144 @@ def rankings(draws: int, sources: int, systems: int) -> Tally:
     return found
 
 
+def sizes(rng: np.random.Generator, sources: int, heaviest: int) -> Codes:
+    """Draw how many texts each source has: most have one, few have up to `heaviest`."""
+    drawn = 1 + np.floor(rng.pareto(1.0, sources))
+    return np.asarray(np.minimum(drawn, heaviest), np.intp)
+
+
+def uneven(
+    rng: np.random.Generator, per_source: Codes, top: float, falls: float
+) -> tuple[Floats, Floats, Codes]:
+    """Draw scores, ratings of which a share of about `top` is 5, and sources.
+
+    `falls` is how much worse the texts of larger sources are.
+    """
+    at = np.repeat(np.arange(len(per_source)), per_source)
+    n, errors = len(at), 0.4 * rng.normal(size=len(per_source))[at]
+    quality = 0.7 * rng.normal(size=len(per_source))[at] + 0.7 * rng.normal(size=n)
+    quality -= falls * np.log(per_source)[at]
+    felt = quality + rng.normal(0, 0.5, n)
+    limit = float(norm.ppf(1 - top)) * math.sqrt(2 * 0.7**2 + 0.5**2)
+    ratings = np.where(felt > limit, 5.0, np.clip(np.ceil(5 + (felt - limit) / 0.6) - 1, 1, 4))
+    scores = 5 - 2 * (1 - top) + 0.8 * quality + errors + rng.normal(0, 0.8, n)
+    return np.clip(np.round(scores), 1, 5), ratings, at
+
+
+def estimates_of_uneven(
+    draws: int,
+    rated: int,
+    *,
+    heaviest: int | None = None,
+    top: float = 0.3,
+    falls: float = 0.0,
+    weight: Weight = "sources",
+    whole: bool = True,
+) -> dict[str, Tally]:
+    """Return coverage of the corrected interval with and without a warning.
+
+    A quarter of the sources is rated as a whole, or as many rows are drawn from all of them. Equal
+    sources have five texts.
+    """
+
+    def per_source(rng: np.random.Generator, count: int) -> Codes:
+        return np.full(count, 5) if heaviest is None else sizes(rng, count, heaviest)
+
+    rng = np.random.default_rng(99)
+    _, y, groups = uneven(rng, per_source(rng, 100_000), top, falls)
+    truth = float(y.mean()) if weight == "texts" else mean_over_groups(y, groups, 100_000).value
+    found = {"without": Tally(), "with a warning": Tally()}
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        many = per_source(rng, 4 * rated)
+        x, y, groups = uneven(rng, many, top, falls)
+        count = int(many[:rated].sum())
+        drawn = groups < rated
+        if not whole:
+            drawn = np.isin(np.arange(len(y)), rng.choice(len(y), count, replace=False))
+        columns = Columns(
+            "a", "a", list(map(str, range(len(y)))), x, np.where(drawn, y, np.nan),
+            np.empty((len(y), 0)), groups, True, [None] * len(y), np.zeros(len(y)), None,
+            SCALE.judge, (), {}, 0, 0,
+        )  # fmt: skip
+        try:
+            row = estimate_means(columns, scales=SCALE, seed=draw, weight=weight).rows[0]
+        except DataError:  # equal ratings throughout
+            continue
+        if row.corrected.low is not None:
+            found["with a warning" if row.warnings else "without"].add(row.corrected, truth)
+    return found
+
+
+def equal_systems(draws: int, sources: int, heaviest: int, systems: int = 5) -> tuple[Tally, float]:
+    """Return coverage of a difference of strengths, and the share of draws with any p below .05.
+
+    No system is better than another; sources have up to `heaviest` rounds of comparisons.
+    """
+    first, second = np.triu_indices(systems, 1)
+    found, alarms = Tally(), 0
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        rounds = np.repeat(np.arange(sources), sizes(rng, sources, heaviest))
+        own = 0.8 * rng.normal(size=(sources, systems))[rounds]
+        chance = expit(own[:, first] - own[:, second])
+        values = (rng.random(chance.shape) < chance).astype(float)
+        values[rng.random(chance.shape) < 0.2] = 0.5
+        table = Comparisons(
+            np.tile(first, len(rounds)), np.tile(second, len(rounds)), values.ravel(),
+            np.repeat(rounds, len(first)), systems,
+        )  # fmt: skip
+        fitted = fit_strengths(table)
+        if fitted is None:
+            continue
+        deltas = [fitted[a].minus(fitted[b]) for a, b in zip(first, second, strict=True)]
+        found.add(deltas[0], 0.0)
+        adjusted = [p for p in holm([delta.p_value() for delta in deltas]) if p is not None]
+        alarms += min(adjusted) < 0.05
+    return found, alarms / found.draws
+
+
+def equal_judges(draws: int, sources: int, heaviest: int) -> float:
+    """Return how often two judges who agree with people alike are told apart by Pearson's r."""
+    alarms = 0
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        at = np.repeat(np.arange(sources), sizes(rng, sources, heaviest))
+        quality = 0.7 * rng.normal(size=sources)[at] + 0.7 * rng.normal(size=len(at))
+        a, b = (
+            0.8 * quality + 0.6 * rng.normal(size=sources)[at] + 0.8 * rng.normal(size=len(at))
+            for _ in range(2)
+        )
+        ratings = quality + 0.4 * rng.normal(size=len(at))
+        found = compare_agreement(a, b, ratings, groups=at.tolist(), bootstrap=200, seed=draw)
+        alarms += found.pearson.p is not None and found.pearson.p < 0.05
+    return alarms / draws
+
+
+def print_uneven(draws: int) -> None:
+    """Print what unequal sources and mostly equal ratings do."""
+    print("estimate: sources of unequal size, ratings that are mostly 5: without, with a warning")
+    for rated in (20, 40, 100):
+        for design in (
+            {}, {"top": 0.7}, {"top": 0.9}, {"heaviest": 40}, {"heaviest": 40, "top": 0.9},
+            {"heaviest": 40, "whole": False}, {"heaviest": 40, "top": 0.9, "whole": False},
+            {"heaviest": 40, "falls": 0.4}, {"heaviest": 40, "weight": "texts"},
+            {"heaviest": 40, "falls": 0.4, "weight": "texts"},
+        ):  # fmt: skip
+            both = estimates_of_uneven(draws, rated, **design)
+            told = "  ".join(
+                f"{name} {one.coverage:.1%} of {one.draws}"
+                for name, one in both.items()
+                if one.draws
+            )
+            print(f"  {rated} sources, {design or 'equal'}: {told}")
+    print("rank, sources of 1 to 15 rounds: coverage, family-wise false alarms; agreement: alarms")
+    for sources in (8, 12, 20, 40, 100):
+        tally, alarms = equal_systems(draws, sources, 15)
+        judges = equal_judges(draws, sources, 40)
+        print(f"  {sources} sources: {tally.coverage:.1%}, {alarms:.1%}; {judges:.1%}")
+
+
 def shares(
     draws: int, labels: int, sensitivity: float, specificity: float, *, texts: int = 1
 ) -> Tally:
@@ -264,6 +407,7 @@ def main() -> None:
     for sources, systems in ((15, 2), (15, 4), (25, 4), (60, 6), (200, 3)):
         one = rankings(options.draws, sources, systems)
         print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
+    print_uneven(options.draws)
     print("yes/no estimate: coverage (half-width)")
     for labels, texts in ((40, 1), (160, 8)):
         for sensitivity, specificity in ((0.99, 0.99), (0.99, 0.95), (0.9, 0.85)):

@@ -31,7 +31,7 @@ def draw(seed: int) -> tuple[bool, int]:
         {"id": f"r{i}", "output": "x", "group": f"g{i}", "human": {"coherence": float(value)}}
         for i, value in enumerate(human)
     ]
-    people = read_table(Examples(rows), Selection(aspects=None, by_row=False))
+    people = read_table(Examples(rows), Selection(aspects=None))
     root = Aspect(name="coherence", definition="d", scale=(1, 5))
     criteria = [
         Aspect(name=f"C{k}", definition="d", scale=(1, 5), parent="coherence")

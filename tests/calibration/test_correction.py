@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.calibration.correction import correct_mean, power_tuned, rogan_gladen
+from textassay.runtime.errors import UnknownName
 
 ROWS = np.arange(60)
 SCORES = 1 + (ROWS * 7 % 11) * 0.4
@@ -157,3 +158,43 @@ def test_sources_may_be_rated_in_part():
         shown = correct_mean(scores, rated, groups).corrected.estimate(0.95)
         held += shown.low <= 0 <= shown.high
     assert 0.92 <= held / 200 <= 0.985
+
+
+UNEVEN = np.repeat(np.arange(8), [1, 1, 2, 3, 5, 8, 16, 24])
+
+
+def test_a_mean_over_texts_counts_each_text():
+    """With sources of unequal size it is another number than the mean over sources."""
+    by_text = correct_mean(SCORES, RATINGS, UNEVEN, weight="texts")
+    assert by_text.corrected.value == pytest.approx(RATINGS.mean())
+    by_source = correct_mean(SCORES, RATINGS, UNEVEN)
+    means = [RATINGS[source == UNEVEN].mean() for source in range(8)]
+    assert by_source.corrected.value == pytest.approx(np.mean(means))
+    assert abs(by_text.corrected.value - by_source.corrected.value) > 0.01
+
+
+@pytest.mark.parametrize("rated", [RATINGS, np.where(ROWS < 20, RATINGS, np.nan)])
+def test_sources_of_equal_size_have_one_mean(rated):
+    """Over sources or over texts, with the same interval and weight of the judge."""
+    sources, texts = (
+        correct_mean(SCORES, rated, ROWS // 4, weight=weight) for weight in ("sources", "texts")
+    )
+    assert texts.weight == pytest.approx(sources.weight)
+    ends = texts.corrected.estimate(0.95).as_dict()
+    assert ends == pytest.approx(sources.corrected.estimate(0.95).as_dict())
+
+
+def test_the_variance_is_that_of_leaving_each_source_out():
+    """The jackknife, computed with its definition; t on Kish's number of sources less one."""
+    found = correct_mean(SCORES, RATINGS, UNEVEN, weight="texts").corrected
+    without = np.array([RATINGS[source != UNEVEN].mean() for source in range(8)])
+    assert found.variance == pytest.approx(7 / 8 * ((without - RATINGS.mean()) ** 2).sum())
+    sizes = np.bincount(UNEVEN)
+    assert found.df == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum() - 1)
+    interval = found.estimate(0.95)
+    assert interval.half_width > 3 * found.variance**0.5
+
+
+def test_an_unknown_weight_is_refused():
+    with pytest.raises(UnknownName, match="unknown weight 'rows'; known: sources, texts"):
+        correct_mean(SCORES, RATED, ROWS, weight="rows")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from textassay.calibration import Columns, Scales, estimate_means, plan_labels
+from textassay.calibration import Columns, Scales, estimate_means, next_rows, plan_labels
 
 SCALES = Scales((1.0, 5.0), (1.0, 5.0))
 
@@ -83,3 +83,29 @@ def test_more_ratings_never_widen_the_forecast():
     assert more == sorted(more)
     assert more[0] == 0 < more[-1]
     assert plans[0].half_width > plans[0].with_all
+
+
+def test_a_second_plan_keeps_the_probabilities_of_the_first():
+    """After four draws, rated rows stand for as many rows as there are, of either kind."""
+    stand_for = []
+    for seed in range(20):
+        columns = world(100, seed=seed)
+        # the judge tells nothing about texts below 3, so more of them are drawn
+        chance = np.random.default_rng(seed).integers(1, 6, len(columns.ids))
+        columns = replace(
+            columns, ratings=np.where(columns.scores < 3, chance, np.round(columns.scores))
+        )
+        plan = rated_in_part(columns, 0.1, seed)
+        for round_ in range(4):
+            rows = {row["id"]: row for row in next_rows(plan, 40, scales=SCALES, seed=round_)}
+            known = np.array([id_ in rows for id_ in columns.ids])
+            drawn = [rows[id_]["sampling_probability"] if id_ in rows else np.nan
+                     for id_ in columns.ids]  # fmt: skip
+            plan = replace(
+                columns,
+                ratings=np.where(known, columns.ratings, np.nan),
+                probabilities=np.array(drawn),
+            )
+        parts = (columns.scores < 3, columns.scores >= 3)
+        stand_for.append([np.nansum(1 / plan.probabilities[part]) / part.sum() for part in parts])
+    assert np.mean(stand_for, axis=0) == pytest.approx([1, 1], abs=0.03)

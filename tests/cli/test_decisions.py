@@ -101,6 +101,41 @@ def test_a_table_says_what_it_assumes(world):
     assert "drawn by chance" in done.err
 
 
+def test_what_a_mean_is_over_can_be_chosen(world):
+    """Sources or texts, in the document and in the line; two numbers where sizes are unequal."""
+    # ten sources have three texts, the others one
+    kept = [row for row in world["rows"] if row["system"] == "a" or len(row["id"]) == 3]
+    data = lines(world["dir"] / "uneven.jsonl", kept)
+    for command in (("estimate", world["scores"]), ("compare", world["scores"], world["scores"])):
+        found = {}
+        for weight in ("sources", "texts"):
+            done = textassay(*command, data, "--weight", weight, "--json")
+            assert done.code == 0, done.err
+            row = json.loads(done.out)["rows"][0]
+            assert row["over"] == weight
+            assert any(f"over {weight}" in note for note in json.loads(done.out)["notes"])
+            found[weight] = row["labels_only"]["value"] if "labels_only" in row else row["a"]
+        assert found["sources"] != found["texts"]
+        done = textassay(*command, data, "--weight", "rows")
+        assert (done.code, "unknown weight 'rows'" in done.err) == (2, True)
+
+
+def test_mostly_equal_ratings_are_warned_of(world):
+    """In the row, and as a note; all rows together first, and the systems in one sentence."""
+    for at, row in enumerate(world["rows"]):
+        if "annotators" in row:
+            row["annotators"] = {"tone": [5, 5, 5 if at % 10 else 3]}
+    data = lines(world["dir"] / "top.jsonl", world["rows"])
+    done = textassay("estimate", world["scores"], data, "--by", "system", "--json")
+    document = json.loads(done.out)
+    [warning] = document["rows"][0]["warnings"]
+    assert "89% of the ratings are 5" in warning
+    assert f"tone: {warning}" in document["notes"]
+    assert sum("too few sources for the intervals of a, b, c" in n for n in document["notes"]) == 1
+    plain = json.loads(textassay("estimate", world["scores"], world["data"], "--json").out)
+    assert plain["rows"][0]["warnings"] == []
+
+
 def test_labels_chosen_by_hand_have_no_interval(world):
     """Said with --labels chosen: values and no intervals."""
     done = textassay("estimate", world["scores"], world["data"], "--labels", "chosen", "--json")
@@ -265,6 +300,24 @@ def test_label_plan_draws_and_its_probabilities_are_used(world):
     done = textassay("estimate", world["scores"], world["data"], "--labels", out)
     assert done.code == 0, done.err
     assert "with the probabilities in the data" in done.err
+    # a further plan goes on from it once the ratings are there
+    ratings = {row["id"]: row for row in world["rows"]}
+    for one in new:
+        ratings[one["id"]]["human"] = {"tone": 3}
+    data, further = lines(world["dir"] / "more.jsonl", ratings.values()), world["dir"] / "2.jsonl"
+    flags = ("--half-width", 0.1, "--next", 10, "-o", further, "--labels")
+    done = textassay("label-plan", world["scores"], data, *flags, "chosen")
+    assert done.code == 2
+    assert "no probability of having been drawn" in " ".join(done.err.split())
+    done = textassay("label-plan", world["scores"], data, *flags, out)
+    assert done.code == 0, done.err
+    assert "after every batch" in " ".join(done.err.split())
+    later = {
+        row["id"]: row["sampling_probability"]
+        for row in map(json.loads, further.read_text().splitlines())
+    }
+    assert len(later) == 75
+    assert all(later[one["id"]] >= one["sampling_probability"] for one in new)
 
 
 def changed(world, name, **fields):

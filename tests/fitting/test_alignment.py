@@ -332,7 +332,7 @@ def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last, without):
          "human": {"coherence": float(np.clip(3 + good[at], 1, 5)), "consistency": 5.0 - low[at]}}
         for at in range(30)
     ]  # fmt: skip
-    people = read_table(Examples(rows), Selection(aspects=None, by_row=False))
+    people = read_table(Examples(rows), Selection(aspects=None))
     noise = rng.normal(size=30)
     table = people.with_features(
         {

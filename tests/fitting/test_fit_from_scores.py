@@ -180,7 +180,10 @@ def test_the_split_keeps_sources_together_and_follows_the_seed(data, tmp_path):
     assert same["held_out"] == again["held_out"]
     assert same["held_out"] != seeded["held_out"]
     assert by_row["split"]["by"] == "row"
-    assert by_row["split"]["train"] == {"rows": 30, "groups": 30}
+    assert by_row["split"]["train"]["rows"] == 30
+    # rows of all 20 sources are on both sides, and what is said of them is over those 20
+    assert 10 < by_row["split"]["train"]["groups"] <= 20
+    assert by_row["held_out"]["aspects"]["clarity"]["groups"] == 20
 
 
 def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds_is_kept(

@@ -124,7 +124,7 @@ def test_a_criterion_that_differs_on_one_text_alone_is_weeded(human):
         {"id": id_, "output": "x", "group": id_, "human": {"coherence": rating}}
         for id_, rating in zip(ids, human, strict=True)
     ]
-    people = read_table(Examples(rows), Selection(aspects=None, by_row=False))
+    people = read_table(Examples(rows), Selection(aspects=None))
     root = Aspect(name="coherence", definition="d", scale=(1, 5))
     criterion = Aspect(name="tone", definition="d", scale=(1, 5), parent="coherence")
     ratings = {root.id: dict.fromkeys(ids, 5.0), criterion.id: dict.fromkeys(ids, 5.0)}

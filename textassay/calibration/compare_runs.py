@@ -14,12 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.calibration.columns import Judged, People, RatingScale
+from textassay.calibration.correction import MEANS_OVER, Weight, weight_named
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
     mean_over_groups,
+    weighted_mean,
 )
 from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
@@ -56,9 +58,9 @@ class PairedDifference:
     Attributes:
         n: Rows with both scores.
         groups: Sources among them.
-        a: Mean of the first over sources.
-        b: Mean of the second over sources.
-        difference: Mean of the sources' mean differences.
+        a: Mean of the first, over sources or rows.
+        b: Mean of the second, likewise.
+        difference: Mean of the sources' mean differences, or of the rows' differences.
         p: Two-sided p-value of the sign-flip test; `None` with fewer than two sources.
         wins: Rows where the first is higher.
         ties: Rows where both are equal.
@@ -76,7 +78,9 @@ class PairedDifference:
     losses: int
 
 
-def paired_difference(a: Floats, b: Floats, groups: Codes, *, seed: int = 0) -> PairedDifference:
+def paired_difference(
+    a: Floats, b: Floats, groups: Codes, *, seed: int = 0, weight: Weight = "sources"
+) -> PairedDifference:
     """Compare two scores of each row.
 
     Args:
@@ -84,19 +88,28 @@ def paired_difference(a: Floats, b: Floats, groups: Codes, *, seed: int = 0) -> 
         b: Shape (n,), no NaN.
         groups: Code of each row's source, shape (n,).
         seed: Seed of the random flips.
+        weight: Whether each source counts the same, or each row.
     """
     count = int(groups.max()) + 1
     delta = a - b
-    difference = mean_over_groups(delta, groups, count)
+
+    def mean(values: Floats) -> Linearized:
+        if weight_named(weight) == "texts":
+            return weighted_mean(values, groups, np.ones(len(values)), count)
+        return mean_over_groups(values, groups, count)
+
+    difference = mean(delta)
     sizes = np.bincount(groups, minlength=count)
-    means = np.bincount(groups, weights=delta, minlength=count)[sizes > 0] / sizes[sizes > 0]
+    # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
+    parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
+    flipped = parts if weight == "texts" else parts / sizes[sizes > 0]
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
-        a=mean_over_groups(a, groups, count).value,
-        b=mean_over_groups(b, groups, count).value,
+        a=mean(a).value,
+        b=mean(b).value,
         difference=difference,
-        p=sign_flip_p(means, seed=seed) if difference.clusters > 1 else None,
+        p=sign_flip_p(flipped, seed=seed) if difference.clusters > 1 else None,
         wins=int((delta > 0).sum()),
         ties=int((delta == 0).sum()),
         losses=int((delta < 0).sum()),
@@ -148,7 +161,7 @@ class CompareRow:
         aspect: What was judged.
         n: Texts that both runs scored.
         groups: Sources among them.
-        a: Mean of the first run over sources.
+        a: Mean of the first run, over sources or texts as `over` says.
         b: Mean of the second.
         difference: With its interval.
         p: Of the sign-flip test over sources; `None` with fewer than two.
@@ -160,6 +173,7 @@ class CompareRow:
         unscored: Texts of both runs that one or both left unscored.
         signatures: Signature of the first and of the second run's scores.
         scales: Scale of the first and of the second run's scores; `None` if not recorded.
+        over: What the means are over, `sources` or `texts`.
     """
 
     aspect: str
@@ -176,6 +190,7 @@ class CompareRow:
     unscored: int
     signatures: tuple[str, str]
     scales: tuple[RatingScale | None, RatingScale | None]
+    over: Weight = "sources"
 
     @property
     def same_scale(self) -> bool:
@@ -192,6 +207,7 @@ class CompareRow:
             "low": ends.low,
             "high": ends.high,
             "unscored": self.unscored,
+            "over": self.over,
         }
 
 
@@ -203,6 +219,7 @@ def compare_runs(
     aspects: Iterable[str] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
+    weight: Weight = "sources",
 ) -> list[CompareRow]:
     """Compare two runs by aspect.
 
@@ -213,6 +230,8 @@ def compare_runs(
         aspects: What to compare; all that both runs judged if left out.
         confidence: Confidence of the intervals.
         seed: Seed of the sign flips.
+        weight: What the means are over: `sources`, each counting the same however many texts it
+            has, or `texts`.
 
     Raises:
         UnknownName: An aspect is not in both runs.
@@ -230,7 +249,7 @@ def compare_runs(
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)
     sources = None if people is None else dict(zip(people.ids, people.groups, strict=True))
-    rows = [_row(name, a[name], b[name], sources, confidence, seed) for name in names]
+    rows = [_row(name, a[name], b[name], sources, confidence, seed, weight) for name in names]
     # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -294,7 +313,9 @@ def comparison_tables(
          row.ties, row.losses)
         for row in rows
     ]  # fmt: skip
-    notes = [*_notes_on_sources(people), *(note for row in rows for note in _notes(row))]
+    over = dict.fromkeys(MEANS_OVER[row.over] for row in rows)
+    notes = [Note(line) for line in over]
+    notes += [*_notes_on_sources(people), *(note for row in rows for note in _notes(row))]
     unrated = [] if people is None else [r.aspect for r in rows if r.aspect not in people.aspects]
     if unrated:
         names = ", ".join(unrated)
@@ -377,6 +398,7 @@ def _row(
     sources: Mapping[str, str | None] | None,
     confidence: float,
     seed: int,
+    weight: Weight,
 ) -> CompareRow:
     _refuse_several_judges(aspect, a, b)
     shared = [id_ for id_ in a.values if id_ in b.values]
@@ -394,7 +416,11 @@ def _row(
         raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
     codes = group_codes(None if sources is None else sources.get(id_) for id_, *_ in pairs)
     difference = paired_difference(
-        np.array([x for _, x, _ in pairs]), np.array([y for *_, y in pairs]), codes, seed=seed
+        np.array([x for _, x, _ in pairs]),
+        np.array([y for *_, y in pairs]),
+        codes,
+        seed=seed,
+        weight=weight,
     )
     row = CompareRow(
         aspect=aspect,
@@ -411,6 +437,7 @@ def _row(
         unscored=len(shared) - len(pairs),
         signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
         scales=(a.scale, b.scale),
+        over=weight,
     )
     if row.same_scale:
         return row

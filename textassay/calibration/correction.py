@@ -4,8 +4,9 @@ Knows arrays. The mean of the judge's scores over all rows is moved by the judge
 rated rows; a tuned weight between 0 and 1 sets how much the judge contributes. At weight 0 the
 estimate is that of the ratings alone, so a poor judge does little harm.
 
-Each source has the same weight, shared among its rows. A rated row stands for 1 / (its probability
-of being drawn) rows. Sources may be rated in part. Variances are sums of squares over sources.
+The mean is over sources, each with the same weight, shared among its rows; or over texts, each row
+with the same weight. A rated row stands for 1 / (its probability of being drawn) rows. Sources may
+be rated in part. Either way variances are over sources.
 
 `rated_range` shows where there are enough ratings to say how a judge errs. Two things are refused:
 scores outside the range of the rated ones, and scores that pile up at an end of it where there are
@@ -20,17 +21,21 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from textassay.calibration.intervals import (
-    Estimate,
-    Linearized,
-    mean_over_groups,
-)
+from textassay.calibration.intervals import Estimate, Linearized, weighted_mean
 from textassay.meta.correlation import Codes, Floats
+from textassay.runtime.errors import UnknownName
 
+Weight = Literal["sources", "texts"]
+"""What counts the same in a mean: each source, however many texts it has, or each text."""
+MEANS_OVER: dict[Weight, str] = {
+    "sources": "means: over sources, each counts the same, however many texts it has",
+    "texts": "means: over texts, each counts the same",
+}
 _MIN_YOUDEN = 0.1
 """Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
 MAX_SHARE_OUT_OF_RANGE = 0.05
@@ -68,8 +73,9 @@ def correct_mean(
     *,
     probabilities: Floats | None = None,
     count: int | None = None,
+    weight: Weight = "sources",
 ) -> Corrected:
-    """Return the mean rating over all rows.
+    """Return the mean rating over all sources, or over all rows.
 
     Args:
         scores: Judge's scores on the raters' scale, shape (n,), no NaN. A map that was learned from
@@ -79,21 +85,25 @@ def correct_mean(
         probabilities: Probability with which each row was drawn for rating, shape (n,); `None` if
             all rows had the same.
         count: Number of sources in the table; the largest code plus one if left out.
+        weight: Whether each source counts the same, or each row.
     """
     count = int(groups.max()) + 1 if count is None else count
     rated = ~np.isnan(ratings)
+    share = row_weights(groups, weight)
     # inverse-probability weights within a source: an unlikely row speaks for more rows like it
-    share = 1.0 / np.bincount(groups, minlength=count)[groups]
     drawn = share if probabilities is None else share / probabilities
-    y, at, weight = ratings[rated], groups[rated], drawn[rated]
-    judge = mean_over_groups(scores, groups, count)
-    labels = _weighted_mean(y, at, weight, count)
+    y, at, of_rated = ratings[rated], groups[rated], drawn[rated]
+    judge = weighted_mean(scores, groups, share, count)
+    labels = weighted_mean(y, at, of_rated, count)
     # what unrated rows add to the judge's mean: 0 if every row is rated, and then nothing is left
     # to correct
-    on_rated = _weighted_mean(scores[rated], at, weight, count)
+    on_rated = weighted_mean(scores[rated], at, of_rated, count)
     gap = judge.minus(on_rated)
     left = 1.0 - float(share[rated].sum() / share.sum())
-    weight_of_judge = _tuned(scores, ratings, groups, labels, gap, probabilities, left)
+    # whole sources rated with equal probability are the paper's independent points
+    equal = probabilities is None and (weight == "sources" or of_one_size(groups))
+    points = _whole_groups(scores, ratings, groups) if equal else None
+    weight_of_judge = _tuned(points, labels, gap, left)
     # PPI++ compares rated with unrated rows, but `gap` compares rated with all rows, which is
     # smaller by the unrated share
     full = weight_of_judge / left if left > 0 else 0.0
@@ -101,9 +111,29 @@ def correct_mean(
         labels.value + full * gap.value,
         labels.influence + full * gap.influence,
         labels.clusters,
+        shares=labels.shares,
     )
     worth = labels.variance / corrected.variance if corrected.variance > 0 else None
     return Corrected(judge, labels, corrected, weight_of_judge, worth)
+
+
+def weight_named(name: str) -> Weight:
+    """Return what a mean is over.
+
+    Raises:
+        UnknownName: It is neither `sources` nor `texts`.
+    """
+    for weight in MEANS_OVER:
+        if name == weight:
+            return weight
+    raise UnknownName("weight", name, list(MEANS_OVER))
+
+
+def row_weights(groups: Codes, weight: Weight) -> Floats:
+    """Return the weight of each row: 1, or its part of its source's weight of 1, shape (n,)."""
+    if weight_named(weight) == "texts":
+        return np.ones(len(groups))
+    return np.asarray(1.0 / np.bincount(groups)[groups])
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
@@ -125,25 +155,24 @@ def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
 
 
 def _tuned(
-    scores: Floats,
-    ratings: Floats,
-    groups: Codes,
-    labels: Linearized,
-    gap: Linearized,
-    probabilities: Floats | None,
-    left: float,
+    points: tuple[Floats, Floats, Floats] | None, labels: Linearized, gap: Linearized, left: float
 ) -> float:
     """Return the weight of the least variance, as PPI++ counts it."""
     if left <= 0:
         return 0.0
-    # whole sources rated with equal probability are the paper's independent points, and its closed
-    # form applies; otherwise the weight minimizes the linearized variance over sources directly
-    points = None if probabilities is not None else _whole_groups(scores, ratings, groups)
+    # independent points have the paper's closed form; otherwise the weight minimizes the linearized
+    # variance over sources directly
     if points is not None:
         return power_tuned(*points)
     square = float(gap.influence @ gap.influence)
     best = -float(labels.influence @ gap.influence) / square if square > 0 else 0.0
     return float(np.clip(best * left, 0.0, 1.0))
+
+
+def of_one_size(groups: Codes) -> bool:
+    """Return whether all sources have as many rows."""
+    sizes = np.bincount(groups)
+    return len(np.unique(sizes[sizes > 0])) == 1
 
 
 def _whole_groups(
@@ -168,13 +197,6 @@ def _whole_groups(
     return None
 
 
-def _weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
-    total = float(weights.sum())
-    center = float(weights @ values) / total
-    influence = np.bincount(groups, weights=weights * (values - center), minlength=count) / total
-    return Linearized(center, influence, len(np.unique(groups)))
-
-
 @dataclass(frozen=True, slots=True)
 class Prevalence:
     """The share of yes, corrected for a yes/no judge's mistakes.
@@ -195,9 +217,15 @@ class Prevalence:
 
 
 def rogan_gladen(
-    scores: Floats, ratings: Floats, groups: Codes, *, confidence: float = 0.95
+    scores: Floats,
+    ratings: Floats,
+    groups: Codes,
+    *,
+    confidence: float = 0.95,
+    count: int | None = None,
+    weight: Weight = "sources",
 ) -> Prevalence | None:
-    """Return the mean over sources of the share of yes, from a judge that says yes or no.
+    """Return the share of yes, as a mean over sources or rows, from a judge that says yes or no.
 
     Both samples are in the variance: all rows, which give the judge's share of yes, and the rated
     ones, which give its sensitivity and specificity.
@@ -207,25 +235,30 @@ def rogan_gladen(
         ratings: 0 or 1, NaN if unrated, shape (n,).
         groups: Code of each row's source, shape (n,).
         confidence: Confidence of `youden`.
+        count: Number of sources in the table; the largest code plus one if left out.
+        weight: Whether each source counts the same, or each row.
 
     Returns:
         `None` if people gave only one of the answers, or the judge separates them no better than
         by chance to the last digit.
     """
-    rated, count = ~np.isnan(ratings), int(groups.max()) + 1
+    rated = ~np.isnan(ratings)
+    count = int(groups.max()) + 1 if count is None else count
     yes, no = rated & (ratings == 1), rated & (ratings == 0)
     if not (yes.any() and no.any()):
         return None
-    # each source has the same weight, shared among its rows, as in the other estimates of a mean
-    share_of = 1.0 / np.bincount(groups, minlength=count)[groups]
-    positive = _weighted_mean(scores, groups, share_of, count)
-    sensitivity = _weighted_mean(scores[yes], groups[yes], share_of[yes], count)
-    specificity = _weighted_mean(1 - scores[no], groups[no], share_of[no], count)
-    clusters = len(np.unique(groups[rated]))
+    share_of = row_weights(groups, weight)
+    positive = weighted_mean(scores, groups, share_of, count)
+    sensitivity = _rate(scores[yes], groups[yes], share_of[yes], count)
+    specificity = _rate(1 - scores[no], groups[no], share_of[no], count)
+    # of its ratings a source may have few yes or no, but what it weighs in the result is their sum
+    by_source = weighted_mean(ratings[rated], groups[rated], share_of[rated], count)
+    clusters, shares = by_source.clusters, by_source.shares
     youden = Linearized(
         sensitivity.value + specificity.value - 1,
         sensitivity.influence + specificity.influence,
         clusters,
+        shares=shares,
     )
     # the estimate divides by it: a judge that cannot tell yes from no says nothing about
     # prevalence
@@ -241,13 +274,17 @@ def rogan_gladen(
     ) ** 2 * _unseen(specificity)
     spread = youden.estimate(confidence)
     return Prevalence(
-        share=Linearized(share, influence, clusters, unseen),
+        share=Linearized(share, influence, clusters, unseen, shares),
         sensitivity=sensitivity.value,
         specificity=specificity.value,
         youden=spread,
         # a denominator whose interval touches 0 makes a ratio without finite moments
         usable=spread.low is not None and spread.low > _MIN_YOUDEN,
     )
+
+
+def _rate(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+    return replace(weighted_mean(values, groups, weights, count), shares=None)
 
 
 def _unseen(rate: Linearized) -> float:

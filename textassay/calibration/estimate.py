@@ -2,14 +2,16 @@
 
 Judge only, labels only, and corrected.
 
-Knows columns. The corrected estimate takes the judge's cross-fitted calibrated scores and moves
-their mean by the error on the rated rows (see `correction`).
+Knows columns. A mean is over sources, each counting the same however many texts it has, or over
+texts; with sources of unequal size these are two numbers. The corrected estimate takes the judge's
+cross-fitted calibrated scores and moves their mean by the error on the rated rows (see
+`correction`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -17,19 +19,29 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import MAX_UNSCORED, Columns, assumptions
-from textassay.calibration.correction import Corrected, correct_mean, rated_range, rogan_gladen
+from textassay.calibration.correction import (
+    MEANS_OVER,
+    Corrected,
+    Weight,
+    correct_mean,
+    of_one_size,
+    rated_range,
+    rogan_gladen,
+    row_weights,
+)
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
-    mean_over_groups,
     paired_ranks,
     rank_range,
+    weighted_mean,
 )
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable
 from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
+from textassay.meta.intervals import effective_number
 from textassay.table import Column, Flag, Note, Table
 
 _MEANS = (
@@ -48,10 +60,20 @@ _DIFFERENCES = (
 _ESTIMATES = ("judge_only", "labels_only", "corrected")
 _PLAIN = (
     "aspect", "human", "system", "n", "groups", "rated", "rated_groups", "worth", "method",
-    "unscored", "outside", "sparse", "refused",
+    "unscored", "outside", "sparse", "refused", "over",
 )  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
+MIN_OTHER = 16
+"""Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
+mostly equal ratings holds less than 93 % in simulations."""
+MOSTLY = 0.55
+"""Share of the commonest rating above which ratings are mostly equal."""
+MIN_OF_TEXTS = 60
+"""Rated sources of unequal size below which a mean over texts is warned of: where ratings go with
+the size of a source, 95 % intervals hold 91 to 93 % there in simulations."""
+_UNEQUAL = 0.75
+"""Share of the number of sources below which Kish's number speaks of unequal sizes."""
 _ALPHA = 0.05
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -79,6 +101,8 @@ class EstimateRow:
         outside: Share of the scores outside the range that has ratings.
         sparse: Share of the scores with fewer than 8 ratings at or beyond them, on either side.
         refused: Why there is no corrected value; `None` if there is.
+        over: What the means are over, `sources` or `texts`.
+        warnings: Why the intervals cannot be trusted; empty if nothing speaks against them.
         rank: Best and worst rank among the systems that the tests leave open; `None` if not ranked.
     """
 
@@ -99,6 +123,8 @@ class EstimateRow:
     outside: float
     sparse: float
     refused: str | None = None
+    over: Weight = "sources"
+    warnings: tuple[str, ...] = ()
     rank: tuple[int, int] | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -109,6 +135,7 @@ class EstimateRow:
             **plain,
             **ends,
             "lambda": self.weight,
+            "warnings": list(self.warnings),
             "rank": None if self.rank is None else list(self.rank),
         }
 
@@ -155,6 +182,7 @@ class Estimates(Displayed):
         assumes: Assumptions of the intervals.
         map: Kind of the map behind the calibrated scores.
         confidence: Confidence of the intervals.
+        over: What the means are over, `sources` or `texts`.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -162,6 +190,7 @@ class Estimates(Displayed):
     assumes: tuple[str, ...]
     map: str
     confidence: float
+    over: Weight = "sources"
 
     def tables(self) -> list[Table]:
         """Return the means, and the differences of systems if there are any."""
@@ -173,8 +202,10 @@ class Estimates(Displayed):
         ]  # fmt: skip
         notes = (
             Note(f"intervals: {self.confidence:.0%}, over sources"),
+            Note(MEANS_OVER[self.over]),
             *(Note(f"assumed: {assumption}") for assumption in self.assumes),
             *(note for row in self.rows for note in _notes(row)),
+            *_warned(self.rows),
         )
         tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
         if self.differences:
@@ -214,6 +245,19 @@ def _notes(row: EstimateRow) -> Iterator[Note]:
         )
 
 
+def _warned(rows: Sequence[EstimateRow]) -> Iterator[Note]:
+    """Yield the warnings of all rows together, and one for all systems that have any."""
+    for row in rows:
+        if row.system is None:
+            yield from (Note(f"{row.aspect}: {text}", warning=True) for text in row.warnings)
+    if systems := [row.system for row in rows if row.system is not None and row.warnings]:
+        yield Note(
+            f"{rows[0].aspect}: too few sources for the intervals of {', '.join(systems)}, which "
+            "are too narrow; `warnings` of their rows in JSON say why",
+            warning=True,
+        )
+
+
 def estimate_means(
     columns: Columns,
     *,
@@ -224,6 +268,7 @@ def estimate_means(
     calibration: Map | None = None,
     method: str = "auto",
     seed: int = 0,
+    weight: Weight = "sources",
 ) -> Estimates:
     """Estimate what people would say on average.
 
@@ -236,13 +281,14 @@ def estimate_means(
         calibration: A map learned from other ratings; `None` learns one here, cross-fitted.
         method: How to learn it.
         seed: Seed of the folds.
+        weight: What the means are over: `sources`, each counting the same however many texts it
+            has, or `texts`.
 
     Raises:
         DataError: Nothing can be learned from the ratings, as `learn_map` says.
     """
-    work = _Work(columns, scales, confidence, chosen, calibration, method, seed)
-    everything = np.ones(len(work.y), bool)
-    rows = [work.row(None, everything)[0]]
+    work = _Work(columns, scales, confidence, chosen, calibration, method, seed, weight)
+    rows = [work.row(None, work.of_all)[0]]
     differences: list[SystemDifference] = []
     if by_system:
         estimates = {name: work.row(name, work.of(name)) for name in work.names}
@@ -251,7 +297,7 @@ def estimate_means(
         )
         rows += _ranked([row for row, _ in estimates.values()], differences)
     notes = assumptions(columns, chosen=chosen)
-    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence)
+    return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
 
 class _Work:
@@ -266,8 +312,10 @@ class _Work:
         calibration: Map | None,
         method: str,
         seed: int,
+        weight: Weight,
     ) -> None:
         self.all, self.scales, self.confidence, self.chosen = columns, scales, confidence, chosen
+        self.over: Weight = weight
         self.columns = scored = columns.only(columns.scored)
         self.y, self.groups = scored.ratings, scored.groups
         self.count = int(columns.groups.max()) + 1
@@ -285,8 +333,9 @@ class _Work:
         drawn = scored.probabilities
         self.range = rated_range(x, None if drawn is None else drawn[rated])
         self.names = sorted({name for name in scored.systems if name is not None})
+        self.of_all: Mask = np.ones(len(self.y), bool)
         self._systems = np.array([name or "" for name in scored.systems], object)
-        self._residual = _mean_residual(self.f[rated], y, at, self.count)
+        self._residual = self._mean(y - self.f[rated], at)
 
     def of(self, system: str) -> Mask:
         """Return which scored rows a system made."""
@@ -318,7 +367,7 @@ class _Work:
         labels = (
             corrected.labels_only
             if corrected is not None
-            else _plain_mean(y[rated], groups[rated], drawn, self.count)
+            else self._labels(y[rated], groups[rated], drawn)
         )
         return EstimateRow(
             aspect=scored.score,
@@ -338,6 +387,11 @@ class _Work:
             outside=outside,
             sparse=sparse,
             refused=refused,
+            over=self.over,
+            # Rogan and Gladen's variance has a floor of its own
+            warnings=()
+            if self.chosen or method == "rogan-gladen"
+            else tuple(self._warnings(inside, corrected)),
         ), (None if refused else point)
 
     def differences(self, points: dict[str, Linearized]) -> list[SystemDifference]:
@@ -362,8 +416,8 @@ class _Work:
         Scores count on sources that both systems have, ratings on those where both are rated.
         """
         # a source's plain mean over its rated rows is biased if rows were drawn with unequal
-        # probability
-        if self.columns.probabilities is not None:
+        # probability, and a mean over texts is one over sources only if all have as many
+        if self.columns.probabilities is not None or not self._sources_count_the_same(a, b):
             return None
         sides = [self._by_source(self.of(name)) for name in (a, b)]
         f, y = sides[0][0] - sides[1][0], sides[0][1] - sides[1][1]
@@ -371,6 +425,11 @@ class _Work:
         if (~np.isnan(y)).sum() < MIN_OWN:
             return None
         return correct_mean(f[here], y[here], here, count=self.count).corrected
+
+    def _sources_count_the_same(self, *systems: str) -> bool:
+        return self.over == "sources" or all(
+            of_one_size(self.groups[self.of(name)]) for name in systems
+        )
 
     def _by_source(self, inside: Mask) -> tuple[Floats, Floats]:
         """Return each source's mean calibrated score and mean rating, NaN if it has none."""
@@ -387,17 +446,56 @@ class _Work:
             self.groups[inside],
             probabilities=None if drawn is None else drawn[inside],
             count=self.count,
+            weight=self.over,
         )
+
+    def _mean(self, values: Floats, groups: Codes) -> Linearized:
+        return weighted_mean(values, groups, row_weights(groups, self.over), self.count)
+
+    def _labels(self, y: Floats, groups: Codes, probabilities: Floats | None) -> Linearized | None:
+        if not len(y):
+            return None
+        drawn = row_weights(groups, self.over)
+        drawn = drawn if probabilities is None else drawn / probabilities
+        return weighted_mean(y, groups, drawn, self.count)
+
+    def _warnings(self, inside: Mask, corrected: Corrected | None) -> Iterator[str]:
+        """Yield why intervals from these ratings would be too narrow."""
+        if corrected is None:  # borrowed: the error is that of all ratings
+            inside, corrected = self.of_all, self._corrected(self.of_all)
+        labels, rated = corrected.labels_only, inside & ~np.isnan(self.y)
+        y, groups = self.y[rated], self.groups[rated]
+        if labels.shares is None:
+            return
+        # not Kish's number itself: it is large in those very draws that lack the large sources
+        unequal = effective_number(labels.shares) < _UNEQUAL * labels.clusters
+        if self.over == "texts" and unequal and labels.clusters < MIN_OF_TEXTS:
+            yield (
+                f"{labels.clusters} rated sources of very unequal size (at least {MIN_OF_TEXTS} are"
+                " needed): the intervals are too narrow if large sources are rated unlike small"
+                " ones; rate more sources"
+            )
+        grades, counts = np.unique(y, return_counts=True)
+        commonest, share = float(grades[counts.argmax()]), float(counts.max()) / len(y)
+        others = np.unique(groups[y != commonest])
+        worth = effective_number(labels.shares[others])
+        if share > MOSTLY and worth < MIN_OTHER:
+            yield (
+                f"{share:.0%} of the ratings are {commonest:g}, and sources with another one weigh "
+                f"as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the "
+                f"intervals are too narrow, and too near {commonest:g}; rate more sources"
+            )
 
     def _borrowed(self, inside: Mask) -> Linearized:
         """Return the calibrated mean, moved by the error on the rated rows of all systems."""
-        judge = mean_over_groups(self.f[inside], self.groups[inside], self.count)
+        judge = self._mean(self.f[inside], self.groups[inside])
         return Linearized(
             judge.value + self._residual.value,
             judge.influence + self._residual.influence,
             # the smaller count, that is the wider interval: rated sources are nearly always the
             # fewer
             min(judge.clusters, self._residual.clusters),
+            shares=self._residual.shares,
         )
 
     def _yes_no(self, inside: Mask) -> Linearized | None:
@@ -405,21 +503,22 @@ class _Work:
         given = y[~np.isnan(y)]
         if self.columns.probabilities is not None or not (_binary(scores) and _binary(given)):
             return None
-        prevalence = rogan_gladen(scores, y, self.groups[inside], confidence=self.confidence)
-        if prevalence is None or not prevalence.usable:
-            return None
-        influence = np.zeros(self.count)
-        influence[: len(prevalence.share.influence)] = prevalence.share.influence
-        share = prevalence.share
-        return Linearized(share.value, influence, share.clusters, share.unseen)
+        prevalence = rogan_gladen(
+            scores,
+            y,
+            self.groups[inside],
+            confidence=self.confidence,
+            count=self.count,
+            weight=self.over,
+        )
+        return prevalence.share if prevalence is not None and prevalence.usable else None
 
     def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
         slope = self.scales.slope
         if slope is None or self.scales.judge is None:
             return NO_ESTIMATE
         on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
-        estimate = mean_over_groups(on_scale, groups, self.count)
-        return estimate.estimate(self.confidence).clipped(*self.scales.raters)
+        return self._mean(on_scale, groups).estimate(self.confidence).clipped(*self.scales.raters)
 
     def _estimate(self, linearized: Linearized | None) -> Estimate:
         if linearized is None:
@@ -465,20 +564,6 @@ def _ranked(rows: list[EstimateRow], differences: list[SystemDifference]) -> lis
         return rows
     rank_of = {row.system: rank for row, rank in zip(ranked, ranks, strict=True)}
     return [replace(row, rank=rank_of.get(row.system)) for row in rows]
-
-
-def _mean_residual(f: Floats, y: Floats, groups: Codes, count: int) -> Linearized:
-    return mean_over_groups(y - f, groups, count)
-
-
-def _plain_mean(
-    y: Floats, groups: Any, probabilities: Floats | None, count: int
-) -> Linearized | None:
-    if not len(y):
-        return None
-    return correct_mean(
-        np.zeros(len(y)), y, groups, probabilities=probabilities, count=count
-    ).labels_only
 
 
 def _worth(labels: Linearized, corrected: Linearized) -> float | None:

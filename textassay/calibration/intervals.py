@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.intervals import t_quantile
+from textassay.meta.intervals import effective_number, t_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +62,43 @@ class Linearized:
         clusters: Number of independent sources behind it: those with ratings, if it uses any.
         unseen: Variance of what the sources do not show, such as errors too rare to be among the
             rated rows.
+        shares: Share of each source in the estimate, shape (sources,), 0 for sources that are not
+            among the clusters; `None` if all clusters have the same.
     """
 
     value: float
     influence: Floats
     clusters: int
     unseen: float = 0.0
+    shares: Floats | None = None
 
     @property
     def variance(self) -> float:
-        """Squared standard error, with the correction for few sources; NaN below two."""
+        """Squared standard error by the jackknife over sources; NaN below two sources."""
         if self.clusters < 2:
             return math.nan
-        # influences are deviations from a center estimated from the same sources, so the plain sum
-        # of squares is too small by (G - 1) / G
-        spread = float(self.influence @ self.influence) * self.clusters / (self.clusters - 1)
-        return spread + self.unseen
+        # without a source of share h the estimate would be off by its influence / (1 - h): a source
+        # with much weight pulls the estimate towards itself, so its own deviation looks too small
+        equal = 1 / self.clusters
+        left_out = equal if self.shares is None else np.where(self.shares, self.shares, equal)
+        changes = self.influence / (1 - left_out)
+        return float(changes @ changes) * (1 - equal) + self.unseen
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom: Kish's effective number of sources less one, at least 1."""
+        number = float(self.clusters)
+        if self.shares is not None:
+            number = min(number, effective_number(self.shares))
+        return max(1.0, number - 1)
 
     def estimate(self, confidence: float) -> Estimate:
-        """Return the value with its t-interval on `clusters - 1` degrees of freedom."""
+        """Return the value with its t-interval; no interval below two sources."""
         if self.clusters < 2:
             return Estimate(self.value)
         # Student's t rather than a normal quantile: rated sources are often fewer than thirty, and
         # 1.96 would give intervals that hold far less than promised
-        half = t_quantile(self.clusters - 1, confidence) * math.sqrt(self.variance)
+        half = t_quantile(self.df, confidence) * math.sqrt(self.variance)
         return Estimate(self.value, self.value - half, self.value + half)
 
     def minus(self, other: Linearized) -> Linearized:
@@ -95,7 +108,13 @@ class Linearized:
             self.influence - other.influence,
             min(self.clusters, other.clusters),
             self.unseen + other.unseen,
+            self._larger_shares(other),
         )
+
+    def _larger_shares(self, other: Linearized) -> Floats | None:
+        if self.shares is None or other.shares is None:
+            return other.shares if self.shares is None else self.shares
+        return np.maximum(self.shares, other.shares)
 
     def p_value(self) -> float | None:
         """Return the two-sided p-value of the value being 0; `None` if undefined.
@@ -107,7 +126,7 @@ class Linearized:
         if self.variance == 0:
             return 1.0 if self.value == 0 else None
         t = abs(self.value) / math.sqrt(self.variance)
-        return min(1.0, 2 * float(stdtr(self.clusters - 1, -t)))
+        return min(1.0, 2 * float(stdtr(self.df, -t)))
 
 
 def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
@@ -127,6 +146,22 @@ def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
     influence = np.zeros(count)
     influence[present] = (means - center) / len(means)
     return Linearized(center, influence, len(means))
+
+
+def weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
+    """Return the weighted mean of rows as a ratio of two sums over sources.
+
+    Args:
+        values: Shape (n,), no NaN.
+        groups: Code of each row's source, shape (n,).
+        weights: Weight of each row, above 0, shape (n,); all 1 for the mean over rows.
+        count: Number of sources of the table; the length of the influence.
+    """
+    shares = np.bincount(groups, weights=weights, minlength=count)
+    total = float(shares.sum())
+    center = float(weights @ values) / total
+    influence = np.bincount(groups, weights=weights * (values - center), minlength=count) / total
+    return Linearized(center, influence, int((shares > 0).sum()), shares=shares / total)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

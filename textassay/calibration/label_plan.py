@@ -26,6 +26,12 @@ _STRATA = 5
 _MAX_RATIO = 3.0
 """How much more probable one stratum may be than another: weights that differ more cost more than
 they bring."""
+LOOKING = (
+    "decide by the interval after the last of the ratings that were planned: one that is looked at "
+    "after every batch, until it says what one hopes for, misses far more often than it promises"
+)
+"""What to know of looking at an estimate again and again."""
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _COLUMNS = (
     Column("score", "score"), Column("rated", "rated", "count"),
     Column("sources", "sources", "count"), Column("half_width", "half-width now", "number"),
@@ -266,8 +272,8 @@ def next_rows(
 
     Returns:
         Objects with `id`, `score`, `stratum`, `sampling_probability` and `rated`; the probability
-        is that of having been drawn by now, under the assumption that what is rated so far was
-        drawn by chance.
+        is that of having been drawn by now, in this draw or an earlier one: what is rated so far
+        was drawn with the probabilities of the columns, or all with the same if they have none.
 
     Raises:
         ConfigurationError: `count` is not between 1 and the number of unrated rows.
@@ -281,7 +287,7 @@ def next_rows(
     strata = _strata(scored.scores)
     errors = _errors(scored, rated, strata, scales, seed)
     rng = np.random.default_rng(seed)
-    before = _probability_so_far(scored, rated)
+    before = _probability_so_far(scored, rated, strata)
     shares = _allocation(strata[~rated], errors, count)
     chosen, later = np.zeros(len(rated), bool), np.zeros(len(rated))
     for stratum, share in enumerate(shares):
@@ -325,10 +331,20 @@ def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: in
     return np.asarray(np.maximum(spread, float(spread.max()) / _MAX_RATIO))
 
 
-def _probability_so_far(scored: Columns, rated: Any) -> Floats:
-    if scored.probabilities is not None and not np.isnan(scored.probabilities).any():
-        return scored.probabilities
-    return np.full(len(rated), float(rated.mean()))
+def _probability_so_far(scored: Columns, rated: Mask, strata: Codes) -> Floats:
+    """Return the probability with which each row was drawn so far, shape (n,)."""
+    if scored.probabilities is None:
+        return np.full(len(rated), float(rated.mean()))
+    known = ~np.isnan(scored.probabilities)
+    before = np.where(known, scored.probabilities, float(rated.mean()))
+    # a plan lists drawn rows alone, but all rows of a stratum had the same chance; the harmonic
+    # mean is theirs if chances still differ, because each drawn row stands for 1 / p rows
+    for stratum in np.unique(strata):
+        drawn = known & rated & (strata == stratum)
+        if drawn.any():
+            mean = drawn.sum() / (1 / before[drawn]).sum()
+            before[(strata == stratum) & ~known] = mean
+    return before
 
 
 def _allocation(strata: Codes, spread: Floats, count: int) -> list[int]:

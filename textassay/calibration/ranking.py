@@ -3,9 +3,10 @@
 Reads recorded comparisons (which text was chosen, and whether the order decided) and the data that
 say who made each text.
 
-A system of strength a beats one of strength b with probability logistic(a - b); half of a tie
-counts for each side. Strengths are those of the highest likelihood, moved to a mean of 0. Their
-errors are summed over sources (a sandwich), so comparisons of one source may be alike.
+Every comparison counts the same, in strengths and in win rates. A system of strength a beats one of
+strength b with probability logistic(a - b); half of a tie counts for each side. Strengths are those
+of the highest likelihood, moved to a mean of 0. Their errors are summed over sources (a sandwich),
+so comparisons of one source may be alike.
 
 References:
     Bradley and Terry, "Rank analysis of incomplete block designs" (1952); Ford, "Solution of a
@@ -31,9 +32,9 @@ from textassay.calibration.intervals import (
     Estimate,
     Linearized,
     holm,
-    mean_over_groups,
     paired_ranks,
     rank_range,
+    weighted_mean,
 )
 from textassay.display import Displayed
 from textassay.learning.splits import group_codes
@@ -450,11 +451,11 @@ class Comparisons:
     systems: int
 
     def win_rate(self, system: int) -> Linearized:
-        """Return the share of its comparisons that a system wins, ties as half, over sources."""
+        """Return the share of its comparisons that a system wins, ties as half."""
         ahead, behind = self.first == system, self.second == system
         values = np.concatenate([self.values[ahead], 1 - self.values[behind]])
         groups = np.concatenate([self.groups[ahead], self.groups[behind]])
-        return mean_over_groups(values, groups, int(self.groups.max()) + 1)
+        return weighted_mean(values, groups, np.ones(len(values)), int(self.groups.max()) + 1)
 
     def connected(self) -> Codes:
         """Return the component of each system; systems compared, even via others, share one."""
@@ -499,9 +500,10 @@ def fit_strengths(comparisons: Comparisons) -> tuple[Linearized, ...] | None:
             break
     _, inverse = _newton_parts(counts, strengths)
     influence = inverse @ _slopes(comparisons, strengths)
-    clusters = len(np.unique(comparisons.groups))
+    compared = np.bincount(comparisons.groups)
+    clusters, shares = int((compared > 0).sum()), compared / compared.sum()
     return tuple(
-        Linearized(float(strength), influence[at], clusters)
+        Linearized(float(strength), influence[at], clusters, shares=shares)
         for at, strength in enumerate(strengths)
     )
 

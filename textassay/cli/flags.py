@@ -97,6 +97,16 @@ AllowChange = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
+Weight = Annotated[
+    str,
+    typer.Option(
+        metavar="sources|texts",
+        help=(
+            "What counts the same in a mean: sources, however many texts each has, or texts. "
+            "Intervals are over sources either way."
+        ),
+    ),
+]
 Labels = Annotated[
     str,
     typer.Option(

@@ -281,7 +281,7 @@ class Alignment:
         self.examples = rated_examples(request.data, request.learning, request.limit)
         self.people = read_table(
             Examples(self.examples),
-            Selection(aspects=request.learning.aspects, by_row=request.learning.by_row),
+            Selection(aspects=request.learning.aspects),
         )
         self.fitter = Fitter(
             rating_scales(self.people, request.learning.scales),

@@ -230,7 +230,8 @@ class Learning:
         depth: `basic`, or `full` with curves and ablations.
         aspects: Human aspects; `None` for all that people rated.
         scales: Scale by human aspect; if absent, the whole numbers around the ratings.
-        by_row: Whether to split row by row, which puts rows of one source on both sides.
+        by_row: Whether to split row by row, which puts rows of one source on both sides. Folds and
+            intervals are by source all the same.
         threads: Threads that training may use.
         repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
             default 3 for data and 1 for criteria.
@@ -278,10 +279,13 @@ def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
         ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
         DataError: There are fewer than two groups.
     """
-    train = split_rows(table.groups, learning.train_fraction, seed=learning.seed)
+    # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
+    # tests keep them together
+    units = np.arange(len(table.ids)) if learning.by_row else table.groups
+    train = split_rows(units, learning.train_fraction, seed=learning.seed)
     if learning.test_fraction is None:
         return train, ~train
-    return train, hold_out(table.groups, learning.test_fraction, train, seed=learning.seed)
+    return train, hold_out(units, learning.test_fraction, train, seed=learning.seed)
 
 
 def importance_over_folds(

@@ -180,7 +180,7 @@ def provenance(table: FeatureTable, parts: Parts, info: DataInfo, learning: Lear
             "left_out": table.left_out,
         },
         "split": {
-            "by": table.grouped_by,
+            "by": "row" if learning.by_row else table.grouped_by,
             "seed": learning.seed,
             "train_fraction": learning.train_fraction,
             **({} if learning.test_fraction is None else {"test_fraction": learning.test_fraction}),

@@ -41,7 +41,7 @@ class FeatureTable:
         human: Ratings, shape (n, aspects); NaN if a row has none.
         aspects: Names of the human aspects.
         groups: Code of each row's source, shape (n,).
-        grouped_by: What rows are kept together by: `group`, `source`, or `row`.
+        grouped_by: What makes rows those of one source: `group`, `source`, or `row` if nothing.
         annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for
             gaps.
         left_out: Rated rows without any feature.
@@ -153,13 +153,11 @@ class Selection:
         patterns: Names or globs of recorded metrics.
         scores: Value by feature and id, from files.
         aspects: Human aspects; `None` for all that the data have.
-        by_row: Whether rows are split one by one rather than by source.
     """
 
     patterns: tuple[str, ...] = ()
     scores: Recorded | None = None
     aspects: tuple[str, ...] | None = None
-    by_row: bool = False
 
 
 def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...]:
@@ -200,7 +198,7 @@ def read_table(data: Examples, selection: Selection) -> FeatureTable:
     rows = _Rows(names, aspects, scores)
     for example in data:
         rows.add(example)
-    return rows.table(info, by_row=selection.by_row)
+    return rows.table(info)
 
 
 class _Rows:
@@ -246,7 +244,7 @@ class _Rows:
             self._by.add("group" if example.group is not None else "source")
         return label
 
-    def table(self, info: DataInfo, *, by_row: bool) -> FeatureTable:
+    def table(self, info: DataInfo) -> FeatureTable:
         scored = {id_ for values in self._scores.values() for id_ in values}
         if self._scores and not scored & self._known:
             raise DataError(
@@ -269,8 +267,8 @@ class _Rows:
             names=self._names,
             human=np.array(self._human, float),
             aspects=self._aspects,
-            groups=np.arange(len(self._ids)) if by_row else group_codes(self._groups),
-            grouped_by="row" if by_row or not self._by else " or ".join(sorted(self._by)),
+            groups=group_codes(self._groups),
+            grouped_by=" or ".join(sorted(self._by)) or "row",
             annotators={
                 name: _padded([row.get(name, ()) for row in self._annotators])
                 for name in self._annotated

@@ -32,11 +32,14 @@ from textassay.meta.intervals import (
     MIN_SYSTEMS,
     Interval,
     Intervals,
+    effective_number,
     intervals_at,
+    jackknife_error,
     number_of_groups,
     resampled,
     standard_error,
     t_quantile,
+    without_each_group,
 )
 from textassay.meta.levels import (
     Level,
@@ -196,8 +199,8 @@ class Difference:
         b: Coefficient of the second; `None` if undefined.
         difference: `a - b`; `None` if either is undefined.
         ci: 95 % interval of the difference; `None` if undefined, or below 5 groups (10 systems).
-        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1); `None` if
-            that is.
+        p: Two-sided p-value that goes with the interval, at least 2 / (resamples + 1) if that rests
+            on resamples; `None` if that is.
         williams: Williams' test; `None` for rank coefficients, at group level, if several rows
             share a group, and if it is undefined.
     """
@@ -250,7 +253,8 @@ def compare(
             draws rows.
         systems: Who made each row, length n; needed at system level.
         level: `dataset`, `group` or `system`.
-        bootstrap: Number of resamples, at least 1.
+        bootstrap: Number of resamples, at least 1. Up to as many groups of unequal size are left
+            out one by one instead (the jackknife), as resamples would vary too little.
         seed: Seed of the resamples; both sides see the same ones.
 
     Raises:
@@ -267,22 +271,14 @@ def compare(
     # at system level a point is a system: what varies from one set of systems to another
     units = [_system_means_as_rows(p) if level == "system" else p for p in (first, second)]
     unit_level: Level = "dataset" if level == "system" else level
-    # the same seed draws the same groups on both sides, so what a resample does to both cancels in
-    # the difference of the two
-    draws = [resampled(p, unit_level, resamples=bootstrap, seed=seed) for p in units]
-    count = number_of_groups(units[0])
-    enough = count >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
+    errors, df, least_p = _errors(units, unit_level, bootstrap, seed)
+    enough = number_of_groups(units[0]) >= (MIN_SYSTEMS if level == "system" else MIN_GROUPS)
     differences: dict[Coefficient, Difference] = {}
     for name in COEFFICIENTS:
+        a_value, b_value = (getattr(point, name) for point in points)
+        error = errors[name] if enough else None
         test = _compute_williams(first, second, level) if name == "pearson" else None
-        values = [getattr(point, name) for point in points]
-        differences[name] = difference_between(
-            values[0],
-            values[1],
-            draws[0][name] - draws[1][name] if enough else np.array([np.nan]),
-            count,
-            test,
-        )
+        differences[name] = _difference(a_value, b_value, error, df, least_p=least_p, test=test)
     return Comparison(
         level=level,
         n=len(first.scores),
@@ -290,6 +286,30 @@ def compare(
         spearman=differences["spearman"],
         kendall=differences["kendall"],
     )
+
+
+def _errors(
+    units: Sequence[Pairs], level: Level, resamples: int, seed: int
+) -> tuple[dict[Coefficient, float | None], float, float]:
+    """Return standard errors of the differences, their degrees of freedom and the least p-value."""
+    count = number_of_groups(units[0])
+    unequal = False
+    df = count - 1.0
+    if level == "dataset" and units[0].groups is not None:
+        sizes = np.bincount(units[0].groups).astype(float)
+        unequal = len(np.unique(sizes)) > 1
+        df = max(1.0, effective_number(sizes) - 1)
+    # resamples that miss the few large groups vary too little; among more groups than resamples
+    # none carries that much
+    if unequal and count <= resamples:
+        a, b = (without_each_group(pairs) for pairs in units)
+        return {n: jackknife_error(_without_rounding(a[n] - b[n])) for n in COEFFICIENTS}, df, 0.0
+    # the same seed draws the same groups on both sides, so what a resample does to both cancels in
+    # the difference of the two
+    a, b = (resampled(pairs, level, resamples=resamples, seed=seed) for pairs in units)
+    errors = {n: standard_error(_without_rounding(a[n] - b[n]), count) for n in COEFFICIENTS}
+    # so many resamples cannot show less
+    return errors, df, 2 / (resamples + 1)
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> WilliamsTest | None:
@@ -359,29 +379,44 @@ def difference_between(
         groups: Number of groups that were resampled.
         test: Williams' test, if it applies.
     """
+    drawn = _without_rounding(drawn)
+    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
+    # so many resamples cannot show less
+    return _difference(a, b, error, groups - 1, least_p=2 / (len(drawn) + 1), test=test)
+
+
+def _without_rounding(differences: Floats) -> Floats:
+    return np.where(np.abs(differences) < _ROUNDING, 0.0, differences)
+
+
+def _difference(
+    a: float | None,
+    b: float | None,
+    error: float | None,
+    df: float,
+    *,
+    least_p: float,
+    test: WilliamsTest | None,
+) -> Difference:
     if a is None or b is None:
         return Difference(a=a, b=b, difference=None, ci=None, p=None)
     # scores that differ by a factor alone agree equally well, but for the last bits
     difference = 0.0 if abs(a - b) < _ROUNDING else a - b
-    drawn = np.where(np.abs(drawn) < _ROUNDING, 0.0, drawn)
-    error = standard_error(drawn, groups) if groups >= MIN_GROUPS else None
-    # no spread over resamples although the two differ: the resamples cannot show how certain that
-    # is
+    # no spread over groups although the two differ: they cannot show how certain that is
     if error is None or (error == 0 and difference != 0):
         return Difference(a=a, b=b, difference=difference, ci=None, p=None, williams=test)
-    half = t_quantile(groups - 1, CONFIDENCE) * error
+    half = t_quantile(df, CONFIDENCE) * error
     return Difference(
         a=a,
         b=b,
         difference=difference,
         ci=(difference - half, difference + half),
-        # so many resamples cannot show less
-        p=max(2 / (len(drawn) + 1), _two_sided(difference / error, groups - 1)) if error else 1.0,
+        p=max(least_p, _two_sided(difference / error, df)) if error else 1.0,
         williams=test,
     )
 
 
-def _two_sided(t: float, df: int) -> float:
+def _two_sided(t: float, df: float) -> float:
     from scipy.special import stdtr  # heavy, so on first use
 
     return min(1.0, 2 * float(stdtr(df, -abs(t))))

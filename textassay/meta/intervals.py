@@ -4,7 +4,9 @@ Knows paired rows and levels; nothing of examples or files. Coverage is shown by
 `benchmarks/coverage.py`.
 
 - `dataset`: the standard error over resampled groups on Fisher's z scale, with Student's t on
-  groups less one. Percentiles of the resamples alone are too narrow with few groups.
+  groups less one. Percentiles of the resamples alone are too narrow with few groups. The difference
+  of two judges over groups of unequal size has the jackknife's error over groups instead, and t on
+  their effective number: resamples that miss the few large groups vary too little.
 - `group`: Student's t over the coefficients of the groups, which are independent of each other.
 - `system`: systems are the points, however many rows each has, so the interval is that of
   as many points (Fisher's z). Resampling documents says nothing of other systems, and adds its
@@ -108,11 +110,18 @@ def intervals_at(
     return _over_rows(pairs, point, resamples, seed, confidence)
 
 
-def t_quantile(df: int, confidence: float) -> float:
+def t_quantile(df: float, confidence: float) -> float:
     """Return the two-sided quantile of Student's t."""
     from scipy.special import stdtrit  # heavy, so on first use
 
     return float(stdtrit(df, (1 + confidence) / 2))
+
+
+def effective_number(weights: Floats) -> float:
+    """Return Kish's number of equal weights that would be worth as much; 0 if all are 0."""
+    square = float(weights @ weights)
+    # rounded, so that equal weights count exactly as their number
+    return round(float(weights.sum()) ** 2 / square, 9) if square else 0.0
 
 
 def number_of_groups(pairs: Pairs) -> int:
@@ -176,6 +185,14 @@ def coefficient_interval(
     # groups are what is sampled, so they, not rows, give the degrees of freedom
     half = t_quantile(groups - 1, confidence) * error
     return math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
+
+
+def jackknife_error(left_out: Floats) -> float | None:
+    """Return the standard error behind the values without each group; `None` if one is NaN."""
+    if np.isnan(left_out).any():
+        return None
+    changes = left_out - left_out.mean()
+    return math.sqrt(float(changes @ changes) * (1 - 1 / len(changes)))
 
 
 def standard_error(drawn: Floats, groups: int) -> float | None:
@@ -335,6 +352,22 @@ def _resample_dataset(
             "spearman": cells.spearman(sample),
             "kendall": cells.kendall(sample),
         }
+
+
+def without_each_group(pairs: Pairs) -> dict[Coefficient, Floats]:
+    """Return each coefficient without the rows of each group, shape (groups,); NaN if undefined."""
+    groups = pairs.groups if pairs.groups is not None else np.arange(len(pairs.scores))
+    cells, count = Cells(pairs.scores, pairs.human), number_of_groups(pairs)
+    step = max(16, _CHUNK // max(len(groups), 1))
+    values: dict[Coefficient, list[Floats]] = {name: [] for name in COEFFICIENTS}
+    for start in range(0, count, step):
+        # one column per group that is left out: its rows count 0 times, all others once
+        out = np.arange(start, min(start + step, count))
+        sample = cells.weighted((groups[:, None] != out).astype(float))
+        values["pearson"].append(cells.pearson(sample))
+        values["spearman"].append(cells.spearman(sample))
+        values["kendall"].append(cells.kendall(sample))
+    return {name: np.concatenate(parts) for name, parts in values.items()}
 
 
 def _resample_groups(

@@ -78,7 +78,8 @@ def annotate(
     Raters see no scores, no system names and no answers of other raters.
 
     The page reports an answer as saved once it is on disk. Stop with Ctrl-C; run the same command
-    again to continue.
+    again to continue. Decide how many ratings to collect before you look at an estimate: one that
+    is looked at after every batch misses more often than its interval says.
     """
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
     annotation = Annotation(

@@ -11,7 +11,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed
+from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed, Weight
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -45,6 +45,7 @@ def compare(
         ),
     ] = None,
     confidence: Confidence = 0.95,
+    weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
     given: Annotated[Given, MAPPED],
@@ -57,13 +58,15 @@ def compare(
         comparison_tables,
         gate,
     )
+    from textassay.calibration.correction import weight_named
     from textassay.cli.rated import read_people
 
+    over = weight_named(weight)
     arguments.check_confidence(confidence)
     people = None if data is None else read_people(run_a, data, given)
     a, b = read_judged(run_a), read_judged(run_b)
     chosen = arguments.typed_names(aspects)
-    rows = compare_runs(a, b, people, aspects=chosen, confidence=confidence, seed=seed)
+    rows = compare_runs(a, b, people, aspects=chosen, confidence=confidence, seed=seed, weight=over)
     names = [row.aspect for row in rows]
     agreement = [] if people is None else agreement_difference(a, b, people, names, seed=seed)
     document = {"rows": [row.as_dict() for row in rows], "agreement": agreement}

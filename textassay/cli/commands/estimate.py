@@ -22,6 +22,7 @@ from textassay.cli.flags import (
     ScaleOf,
     ScoresOrMetrics,
     Seed,
+    Weight,
 )
 from textassay.runtime.errors import ConfigurationError, UnknownName
 
@@ -57,6 +58,7 @@ def estimate(
     confidence: Confidence = 0.95,
     scale: ScaleOf = None,
     labels: Labels = "random",
+    weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
     given: Annotated[Given, MAPPED | ALLOWING],
@@ -64,11 +66,13 @@ def estimate(
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
+    from textassay.calibration.correction import weight_named
     from textassay.calibration.estimate import estimate_means
     from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
+    over = weight_named(weight)
     arguments.check_confidence(confidence)
     allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
@@ -94,6 +98,7 @@ def estimate(
                 calibration=learned,
                 method=method,
                 seed=seed,
+                weight=over,
             )
         )
     document = {

@@ -17,6 +17,7 @@ from textassay.cli.flags import (
     AspectMap,
     Confidence,
     Given,
+    Labels,
     RatedData,
     ScaleOf,
     ScoresOrMetrics,
@@ -60,6 +61,7 @@ def label_plan(
     aspect_map: AspectMap = None,
     confidence: Confidence = 0.95,
     scale: ScaleOf = None,
+    labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
     given: Annotated[Given, MAPPED],
@@ -67,7 +69,7 @@ def label_plan(
     """Forecast how many ratings an estimate needs, and draw the examples to rate next."""
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.label_plan import plan_labels
-    from textassay.cli.rated import read_columns, read_people
+    from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     arguments.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -76,10 +78,14 @@ def label_plan(
     # weighed
     if out is not None and out.exists():
         raise ConfigurationError(f"{out} exists; choose a new file")
+    if labels == CHOSEN:
+        raise ConfigurationError(
+            "rows chosen by hand have no probability of having been drawn, so no plan can go on "
+            "from them; --labels takes random or the file of an earlier plan"
+        )
     rating_scales = arguments.scales(scale or ())
-    tables = read_columns(
-        scores, read_people(scores, data, given, aspect_map or ()), aspect_map or ()
-    )
+    people = read_people(scores, data, given, aspect_map or ())
+    tables = read_columns(scores, people, aspect_map or (), labels)
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]
@@ -101,7 +107,7 @@ def label_plan(
 
 def _draw(columns: Columns, scales: Scales, count: int, out: Path, seed: int) -> None:
     """Write a file of examples to rate next."""
-    from textassay.calibration.label_plan import next_rows
+    from textassay.calibration.label_plan import LOOKING, next_rows
     from textassay.cli.new_files import io_errors
     from textassay.runtime.storage.files import write_text
 
@@ -111,5 +117,6 @@ def _draw(columns: Columns, scales: Scales, count: int, out: Path, seed: int) ->
         write_text(out, text)
     say(
         f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
-        f" textassay estimate SCORES DATA --labels {out}"
+        f" textassay estimate SCORES DATA --labels {out} (as a further label-plan)"
     )
+    say(LOOKING)

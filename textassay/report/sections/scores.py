@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from textassay.calibration.intervals import Linearized
+from textassay.calibration.intervals import weighted_mean
+from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.report import svg
 from textassay.report.joined import Joined
@@ -71,20 +72,19 @@ def compute_mean(
     kept = np.flatnonzero(~np.isnan(values))
     if not len(kept):
         return None
+    codes = group_codes(groups[int(at)] for at in kept)
+    count = int(codes.max()) + 1
+    mean = weighted_mean(values[kept], codes, np.ones(len(kept)), count)
+    # rounded once, so that equal runs show equal means
     value = math.fsum(values[kept]) / len(kept)
-    totals: dict[object, float] = {}
-    for at in kept:
-        key = groups[int(at)] if groups[int(at)] is not None else int(at)
-        # deviations are summed within a source before they are squared, as in calibration: texts
-        # of one source are not independent
-        totals[key] = totals.get(key, 0.0) + float(values[at]) - value
-    influence = np.fromiter(totals.values(), float) / len(kept)
-    estimate = Linearized(value, influence, len(totals)).estimate(CONFIDENCE)
+    estimate = mean.estimate(CONFIDENCE)
     if scale is not None:
         estimate = estimate.clipped(*scale)
     # clipped, so that values off the axis are counted in the last bins and not lost
     counts, _ = np.histogram(np.clip(values[kept], *span), bins=bins, range=span)
-    return Mean(len(kept), len(totals), value, estimate.low, estimate.high, tuple(map(int, counts)))
+    return Mean(
+        len(kept), mean.clusters, value, estimate.low, estimate.high, tuple(map(int, counts))
+    )
 
 
 @dataclass(frozen=True, slots=True)
