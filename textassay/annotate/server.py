@@ -400,7 +400,8 @@ class AnnotationServer:
 
         One task does it all: two writers would take each other's unfinished file away.
         """
-        while not self._closing:
+        # answers may have come while it slept, before the server closed
+        while not self._closing or self._changed.is_set():
             await self._changed.wait()
             # cleared before the write: an answer that arrives during it sets the event again
             self._changed.clear()

@@ -14,6 +14,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
@@ -33,13 +34,22 @@ def rated_examples(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config` and `field`, which together are the field map. Without one, the
-            data of a run are read with the map of the run.
+        given: The flags `config` and `field`, which together are the field map, and `ratings`,
+            files that are joined to the data. Without a map, the data of a run are read with that
+            of the run.
         needs_output: Whether a row without an output is an error.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    examples = _examples(scores, data, given, needs_output)
+    files = {str(path): Examples(path, needs_output=False) for path in given.get("ratings", ())}
+    return Examples(WithRatings(examples, files)) if files else examples
+
+
+def _examples(
+    scores: Path, data: Path | None, given: Mapping[str, Any], needs_output: bool
+) -> Examples:
     fields = arguments.field_map(given)
     run = _request(scores)
     if data is None:
@@ -95,11 +105,35 @@ def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Ex
     return rated_examples(run, data, given)
 
 
-def read_people(scores: Path, data: Path | None, given: Mapping[str, Any]) -> People:
-    """Read the human ratings that scores are held against, see `rated_examples`."""
+def read_people(
+    scores: Path, data: Path | None, given: Mapping[str, Any], labels: str | None = None
+) -> People:
+    """Read the human ratings that scores are held against, see `rated_examples`.
+
+    Args:
+        scores: Run folder, or a file of scores.
+        data: The data; `None` for those that the run was made of.
+        given: The flags `config`, `field` and `ratings`.
+        labels: How the rated rows were picked; `None` where it does not matter.
+
+    Raises:
+        ConfigurationError: As `rated_examples`, or files of two draws are weighed without the plan
+            of the second, which knows the probability of both.
+    """
     from textassay.calibration.columns import People
 
+    if labels == RANDOM:
+        drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
+        if len(drawn) > 1:
+            raise ConfigurationError(
+                f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
+                "is not that of both; give the file of the last label plan: --labels FILE"
+            )
     return People(rated_examples(scores, data, given, needs_output=False))
+
+
+def _has_probabilities(ratings: Path) -> bool:
+    return any(SAMPLING_PROBABILITY in one.meta for one in Examples(ratings, needs_output=False))
 
 
 def read_columns(

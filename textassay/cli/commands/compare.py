@@ -11,7 +11,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed
+from textassay.cli.flags import RATED, AsJson, Confidence, Given, Seed
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -47,7 +47,7 @@ def compare(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> int:
     """Compare two runs: paired differences A - B by source, with intervals and tests."""
     from textassay.calibration.columns import read_judged
