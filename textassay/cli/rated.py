@@ -90,6 +90,13 @@ def compared_examples(
     return Paired(examples)
 
 
+def own_data(scores: Path) -> Path | None:
+    """Return the file that a run was made of, if it is still there."""
+    run = _request(scores)
+    data = None if run is None or run.data is None else Path(run.data)
+    return data if data is not None and data.is_file() else None
+
+
 def _request(scores: Path) -> RunRequest | None:
     return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
 
