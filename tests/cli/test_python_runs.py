@@ -8,7 +8,8 @@ import json
 import pytest
 
 from tests.cli.harness import textassay, write_examples
-from textassay import connect, evaluate
+from textassay import Aspect, Example, Graph, Node, Score, connect, each, evaluate, evaluate_sync
+from textassay.runtime.messages import Assignment
 
 
 async def make(data, run, **settings):
@@ -50,3 +51,20 @@ def test_a_key_of_a_connected_model_is_asked_for_again(server, tmp_path, monkeyp
         assert done.code == 2
         assert f"--api-base {server.url} --api-key-env JUDGE_KEY" in done.err
     assert server.counters.requests == before
+
+
+def test_a_run_of_a_graph_is_resumed_in_python(tmp_path):
+    """Which the message says; also if a method has the graph's name and would judge the rest."""
+
+    async def length(example: Example, aspect: Aspect) -> Score:
+        value = float(len(example.output) % 5)
+        return Score(id=example.id, aspect=aspect.label, value=value, scale=(0, 4), how="tool")
+
+    node = Node("length", length, example="input.example", aspect=each("input.aspects"))
+    data = write_examples(tmp_path / "data.jsonl", 3)
+    for name in ("lengths", "llm-score"):
+        graph = Graph(name, input=Assignment, nodes=[node], output="length")
+        evaluate_sync(data, method=graph, aspects=["fluency"], out=tmp_path / name, limit=1)
+        done = textassay("resume", tmp_path / name)
+        assert done.code == 2
+        assert f"made by the graph {name!r}, which is Python code" in " ".join(done.err.split())

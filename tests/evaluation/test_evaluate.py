@@ -264,6 +264,27 @@ async def test_a_graph_of_ones_own_is_a_method(tmp_path):
     assert again.progress.outcomes == {"error": 2}
 
 
+async def one_less(score: Score) -> Score:
+    """Edit a score as users do."""
+    return score.model_copy(update={"value": None if score.value is None else score.value - 1})
+
+
+@pytest.mark.asyncio
+async def test_a_graph_that_edits_scores_has_a_signature_of_its_own():
+    """Edited scores do not pass for the judge's; a graph of built-in agents keeps theirs."""
+    scorer = LLMScore(judge(), tasks.load("general", [WIT])).scorer
+    rate = Node("rate", scorer, example="input.example", aspect=each("input.aspects"))
+    plain = Graph("plain", input=Assignment, nodes=[rate], output="rate")
+    edits = [rate, Node("edit", one_less, score=each("rate"))]
+    edited = Graph("edited", input=Assignment, nodes=edits, output="edit")
+    [before], [after] = [
+        list(await evaluate(ROWS[:1], method=graph, aspects=[WIT])) for graph in (plain, edited)
+    ]
+    assert (before.value, after.value) == (4, 3)
+    assert before.signature == scorer.signature
+    assert after.signature.startswith(f"{before.signature}|graph:")
+
+
 @pytest.mark.asyncio
 async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     """What does not fit is told before or, where only running tells, as a fault of the graph."""

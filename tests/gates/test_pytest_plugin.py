@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import textassay.gates.assay  # noqa: F401 - so that no session has to import it again
+from tests.cli.harness import served
 
 pytest_plugins = ["pytester"]
 
@@ -121,6 +122,7 @@ def test_a_job_of_github_gets_the_checks_as_a_table(suite, monkeypatch):
     ]
     assert heading == "| test | aspect | value | at least | verdict |"
     assert len(rows) == 3
+    assert "coherence, difference to baseline" in "".join(rows)
     assert "| coherence | 2.300 \\[1.954, 2.646\\] | 3.500 | fails |" in rows[-1]
 
 
@@ -155,9 +157,73 @@ def test_nobody_was_asked(assay):
     assert run(suite, "-k", "good or nobody").ret == 0
     result = run(suite, "-k", "bad")
     result.stdout.fnmatch_lines(
-        ["*JudgeError*10 of 10 texts*contains no answer of scripted/judge*"]
+        ["*JudgeError: 10 texts were never judged: 't0', 't1', 't2', ...;*--textassay=record*"]
     )
     assert run(suite, "-k", "good", "-o", "textassay_answers=elsewhere").ret == 1
+
+
+def test_one_changed_text_is_named(suite, monkeypatch):
+    """However few: left out, a changed text would pass the gate unjudged."""
+    values = "44545445444454544544"
+    test = f"""
+from conftest import JUDGE, texts
+
+def test_twenty(assay):
+    rows = texts(*"{values}")
+    run = assay.evaluate_sync(rows, method="llm-score", aspects=["coherence"], model=JUDGE)
+    assay.check(run, "coherence", at_least=3.5)
+"""
+    suite.makepyfile(test_suite=test)
+    assert run(suite).ret == 0
+    monkeypatch.setenv("CI", "true")
+    assert run(suite).ret == 0
+    suite.makepyfile(test_suite=test.replace(values, values[:7] + "3" + values[8:]))
+    result = run(suite)
+    result.stdout.fnmatch_lines(["*JudgeError: 1 text was never judged: 't7'; *"])
+    assert result.ret == 1
+
+
+OWN_SERVER = """
+import pytest
+from conftest import texts
+
+pytestmark = pytest.mark.textassay(
+    method="llm-score", aspects=["coherence"], model="direct/judge", {0}
+)
+
+def test_own_server(assay):
+    run = assay.evaluate_sync(texts(*"445"))
+    assert [one.outcome for one in run] == ["scored"] * 3
+"""
+
+
+def test_settings_are_arguments_of_the_marker(suite):
+    """So that what a message asks for can be given there."""
+    with served() as server:
+        given = f"api_base={server.url!r}, timeout=20"
+        suite.makepyfile(test_suite=OWN_SERVER.format(given))
+        result = run(suite)
+        assert result.ret == 0, result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("aspectz=3", "unknown parameter of evaluate 'aspectz'"),
+        ("timeout=20", "model 'direct/judge' needs api_base="),
+        ("max_cost=1.0", "max_cost= is one for all tests of a session: --textassay-max-cost"),
+    ],
+)
+def test_an_error_of_configuration_is_three_lines(suite, given, words):
+    """The line of the test and what is wrong."""
+    suite.makepyfile(test_suite=OWN_SERVER.format(given))
+    lines = run(suite).stdout.lines
+    start = next(at for at, line in enumerate(lines) if "ERROR at call" in line)
+    end = next(at for at, line in enumerate(lines) if "warnings summary" in line)
+    shown = [line for line in lines[start + 1 : end] if not set(line) <= {" ", "^"}]
+    assert len(shown) == 3, shown
+    assert shown[0].startswith("test_suite.py:9: in test_own_server")
+    assert words in shown[2]
 
 
 def test_the_cap_is_kept(suite):

@@ -40,7 +40,7 @@ NAMES = {
     "openai/gpt-6-luna": "direct/judge",
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
-LARGE = ("agreement.md", "decisions.md", "fit.md", "report.md")
+LARGE = ("agreement.md", "annotate.md", "decisions.md", "fit.md", "report.md")
 """Pages whose commands need more than four texts."""
 COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
 
@@ -86,7 +86,7 @@ def _score(reader: Reader, *more: str) -> None:
 
 
 def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What Label Studio exports once somebody has rated a text."""
+    """What Label Studio exports once somebody has rated a text; what two rounds of rating write."""
     exported = [
         {
             "data": {"id": "doc-0-M0"},
@@ -100,8 +100,33 @@ def _annotate(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
             ],
         }
     ]
-    (reader.folder / "export.json").write_text(json.dumps(exported), encoding="utf-8")
+    folder = reader.folder
+    (folder / "export.json").write_text(json.dumps(exported), encoding="utf-8")
+    reader.names["60"] = "12"
+    data = folder / "data.jsonl"
+    rows = [json.loads(line) for line in data.read_text("utf-8").splitlines()]
+    rated = {row["id"]: {"id": row["id"], "annotators": row.pop("annotators")} for row in rows}
+    for row in rows:
+        del row["human"]
+    _lines(data, rows)
+    manifest = folder / "runs/first/manifest.json"
+    made = json.loads(manifest.read_text("utf-8"))
+    made["spec"]["data"] = str(data)
+    manifest.write_text(json.dumps(made), encoding="utf-8")
+    first, plan = folder / "ratings.jsonl", folder / "next2.jsonl"
+    _lines(first, list(rated.values())[:32])
+    done = textassay(
+        "label-plan", folder / "runs/first", "--ratings", first, "--half-width", "0.1",
+        "--next", 12, "-o", plan,
+    )  # fmt: skip
+    assert done.code == 0, done
+    drawn = [json.loads(line) for line in plan.read_text("utf-8").splitlines()]
+    _lines(folder / "ratings2.jsonl", [rated[one["id"]] for one in drawn if not one["rated"]])
     yield
+
+
+def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -20,6 +20,7 @@ from textassay.methods.library import plans, tasks, trees
 from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.connect import connect
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.messages import Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
@@ -182,6 +183,23 @@ async def test_a_tree_that_the_model_grows_is_foretold_layer_by_layer(depth, cal
         await textassay.evaluate(path, method="hd-eval", task="translation", model=model, **flags)
     assert foretold.calls == server.counters.requests == calls
     assert foretold.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
+
+
+async def test_questions_that_the_model_writes_are_foretold(mock_server):
+    """Each is asked of every example; a dry run that took none for a question counted one call."""
+
+    def reply(body: dict[str, Any], draw: int) -> str:
+        if "yes/no questions" in body["messages"][-1]["content"]:
+            return "\n".join(f"{i}. Part {i}: Does it rain in part {i}?" for i in range(1, 6))
+        return "No."
+
+    server = await mock_server(reply=reply)
+    examples = [Example(id=f"x{i}", output=f"It rains {i}.", source="Rain.") for i in range(5)]
+    flags = {"aspects": ["relevance"], "options": {"quotes": "told", "parse_retries": 0}}
+    foretold = await dry_run(examples, "checklist", "general", **flags)
+    async with textassay.connect("direct/mock", api_base=server.url) as model:
+        await textassay.evaluate(examples, method="checklist", task="general", model=model, **flags)
+    assert foretold.calls == server.counters.requests == 1 + 5 * 5
 
 
 class Asked(Wrapper):

@@ -51,6 +51,7 @@ class Decomposer:
         scale: Scale of the parts; `None` for the criterion's own.
         repairs: How often an unusable answer is asked for again, with a word on what is wrong with
             it.
+        questions: Whether the parts are questions.
     """
 
     ask: Ask
@@ -58,6 +59,7 @@ class Decomposer:
     exact: bool = False
     scale: Scale | None = None
     repairs: int = 1
+    questions: bool = False
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -138,7 +140,7 @@ class Decomposer:
             prompt,
             lambda sample: self._read(sample, aspect, unwanted),
             max_tokens=TOKENS_BESIDE + self.count * TOKENS_PER_ENTRY,
-            dry_run_answer=_dry_run_answer(aspect, self.count),
+            dry_run_answer=_dry_run_answer(aspect, self.count, "?" if self.questions else "."),
         )
 
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
@@ -158,7 +160,7 @@ class Decomposer:
         return Listing(listing.entries[:-1], (*listing.dropped, *last))
 
 
-def _dry_run_answer(aspect: Aspect, count: int) -> str:
+def _dry_run_answer(aspect: Aspect, count: int, end: str) -> str:
     """Return a list as long as those that models wrote for HD-Eval (tables 10 to 12).
 
     No two criteria have equal parts, nor is one a part of itself: what is asked about equal parts
@@ -166,9 +168,9 @@ def _dry_run_answer(aspect: Aspect, count: int) -> str:
     """
     layer = chr(ord("A") + aspect.id.count("/"))
     reply = (
-        f"whether the text does well in this part of {aspect.id}, without faults that readers mind."
+        f"whether the text does well in this part of {aspect.id}, without faults that readers mind"
     )
-    return "\n".join(f"{i}. Part {layer}{i}: {reply}" for i in range(1, count + 1))
+    return "\n".join(f"{i}. Part {layer}{i}: {reply}{end}" for i in range(1, count + 1))
 
 
 class GrownTree(Message):

@@ -24,6 +24,7 @@ import filelock
 
 from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import write_text
@@ -32,8 +33,6 @@ from textassay.runtime.storage.json_text import encode
 
 FORMAT = 1
 TOKEN_BYTES = 16
-SAMPLING_PROBABILITY = "sampling_probability"
-"""Field of a line: the probability with which the example was drawn to be rated."""
 
 
 class StaleRevision(Exception):
@@ -294,7 +293,8 @@ class CollectedRatings(AsyncResource):
         if row["study"] != self.study.digest:
             raise DataError(
                 f"{self.path} contains ratings of another study: the data, the task, the aspects "
-                "or the design differ; use the same ones, or choose another out"
+                "or the design differ; use the same ones, or choose another out: the commands that "
+                "take ratings take several files of them"
             )
 
 
@@ -410,10 +410,11 @@ def _value(answer: RaterAnswer | None, aspect: str) -> float | None:
 
 
 def read_sampled(path: str | Path) -> dict[str, float]:
-    """Return the sampling probability by id, in the order of the file.
+    """Return the sampling probability of what a plan says to rate, by id, in the order of the file.
 
     Args:
-        path: JSON Lines with `id` and `sampling_probability`.
+        path: JSON Lines with `id` and `sampling_probability`; lines of what is `rated` already are
+            left out.
 
     Raises:
         DataError: A line lacks one of the two, or a probability is not above 0 and at most 1.
@@ -433,7 +434,8 @@ def read_sampled(path: str | Path) -> dict[str, float]:
                 f"{path}:{number}: field {SAMPLING_PROBABILITY!r} must be above 0 and at most 1, "
                 f"not {probability!r}"
             )
-        probabilities[name] = float(probability)
+        if row.get("rated") is not True:
+            probabilities[name] = float(probability)
     if not probabilities:
         raise DataError(f"{path} lists no examples to rate")
     return probabilities

@@ -56,7 +56,7 @@ from textassay.calibration.correction import (
 )
 from textassay.calibration.estimate import EstimateRow, Estimates, SystemDifference, estimate_means
 from textassay.calibration.intervals import Estimate, Linearized, holm, tie_groups
-from textassay.calibration.label_plan import LabelPlan, next_rows, plan_labels
+from textassay.calibration.label_plan import LabelPlan, first_rows, next_rows, plan_labels
 from textassay.calibration.maps import (
     LearnedMap,
     Ordinal,
@@ -110,6 +110,7 @@ __all__ = [
     "compare_runs",
     "correct_mean",
     "estimate_means",
+    "first_rows",
     "fit_cells",
     "fit_isotonic",
     "fit_line",

@@ -25,13 +25,12 @@ from textassay.meta.correlation import Codes, Floats
 from textassay.meta.score_files import read_score_lines, refuse_several_judges
 from textassay.meta.table import pair_names
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.labels import LabelSets
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
-PROBABILITY = "sampling_probability"
-"""Field of the data with the probability by which a row was drawn for rating."""
 AspectMap = Iterable[str] | Mapping[str, str]
 Labels = Literal["random", "chosen"]
 MAX_UNSCORED = 0.05
@@ -290,7 +289,7 @@ def _joined(
         raise DataError(
             f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
             f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was certain to "
-            "be rated"
+            f"be rated, or the label plan ({parameter('labels', 'FILE')})"
         )
     return Columns(
         score=score,

@@ -1,7 +1,8 @@
-"""Two runs over the same texts: two judges, or two versions of a system under one judge.
+"""Two runs, or two systems of one run: two judges, versions of a system, samples of traffic.
 
 Knows recorded scores and, if given, the data: their sources, and ratings for the difference in
-agreement. Scores are paired by source, so what makes a source easy for both cancels out.
+agreement. Scores are paired by text, or else by source, so what makes a source easy for both
+cancels out. Samples that share neither are compared as independent ones.
 """
 
 from __future__ import annotations
@@ -92,13 +93,7 @@ def paired_difference(
     """
     count = int(groups.max()) + 1
     delta = a - b
-
-    def mean(values: Floats) -> Linearized:
-        if weight_named(weight) == "texts":
-            return weighted_mean(values, groups, np.ones(len(values)), count)
-        return mean_over_groups(values, groups, count)
-
-    difference = mean(delta)
+    difference = _mean(delta, groups, count, weight)
     sizes = np.bincount(groups, minlength=count)
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
     parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
@@ -106,14 +101,21 @@ def paired_difference(
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
-        a=mean(a).value,
-        b=mean(b).value,
+        a=_mean(a, groups, count, weight).value,
+        b=_mean(b, groups, count, weight).value,
         difference=difference,
         p=sign_flip_p(flipped, seed=seed) if difference.clusters > 1 else None,
         wins=int((delta > 0).sum()),
         ties=int((delta == 0).sum()),
         losses=int((delta < 0).sum()),
     )
+
+
+def _mean(values: Floats, groups: Codes, count: int, weight: Weight) -> Linearized:
+    """Return the mean over sources or texts, of which `count` codes of sources are known."""
+    if weight_named(weight) == "texts":
+        return weighted_mean(values, groups, np.ones(len(values)), count)
+    return mean_over_groups(values, groups, count)
 
 
 def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
@@ -153,13 +155,17 @@ def sign_flip_p(values: Floats, *, seed: int = 0) -> float:
     return (extreme + 1) / (FLIPS + 1)
 
 
+PairedBy = Literal["text", "source"]
+
+
 @dataclass(frozen=True, slots=True)
 class CompareRow:
-    """The difference `a - b` of one aspect, paired by source.
+    """The difference `a - b` of one aspect, with sources as the sampled unit.
 
     Attributes:
         aspect: What was judged.
-        n: Texts that both runs scored.
+        n: Texts that both runs scored; sources with texts of both, if they are paired by source;
+            the texts of both, if they are independent.
         groups: Sources among them.
         a: Mean of the first run, over sources or texts as `over` says.
         b: Mean of the second.
@@ -174,6 +180,8 @@ class CompareRow:
         signatures: Signature of the first and of the second run's scores.
         scales: Scale of the first and of the second run's scores; `None` if not recorded.
         over: What the means are over, `sources` or `texts`.
+        paired_by: Whether texts were paired by id, or the means of sources, because no id is in
+            both; `None` for independent samples, which have no wins, ties and losses.
     """
 
     aspect: str
@@ -191,6 +199,7 @@ class CompareRow:
     signatures: tuple[str, str]
     scales: tuple[RatingScale | None, RatingScale | None]
     over: Weight = "sources"
+    paired_by: PairedBy | None = "text"
 
     @property
     def same_scale(self) -> bool:
@@ -208,7 +217,31 @@ class CompareRow:
             "high": ends.high,
             "unscored": self.unscored,
             "over": self.over,
+            "paired_by": self.paired_by,
         }
+
+
+def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
+    """Return the scores of one system's texts.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data, for the system of each text.
+        system: Which one.
+
+    Raises:
+        UnknownName: No row of the data has that system.
+    """
+    ids = {id_ for id_, own in zip(people.ids, people.systems, strict=True) if own == system}
+    if not ids:
+        known = sorted({name for name in people.systems if name is not None})
+        raise UnknownName("system of the data", system, known)
+    return {
+        aspect: replace(
+            judged, values={id_: value for id_, value in judged.values.items() if id_ in ids}
+        )
+        for aspect, judged in scores.items()
+    }
 
 
 def compare_runs(
@@ -216,6 +249,8 @@ def compare_runs(
     b: Mapping[str, Judged],
     people: People | None = None,
     *,
+    other_people: People | None = None,
+    unpaired: bool = False,
     aspects: Iterable[str] | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -223,10 +258,15 @@ def compare_runs(
 ) -> list[CompareRow]:
     """Compare two runs by aspect.
 
+    Texts are paired by id. If no id is in both runs, the means of their sources are paired.
+
     Args:
         a: The first run, from `read_judged`.
         b: The second run.
         people: The data, for their sources; without them every text is a source of its own.
+        other_people: The data of the second run, if they are others.
+        unpaired: Whether runs that share neither ids nor sources are compared as independent
+            samples, such as those of two weeks.
         aspects: What to compare; all that both runs judged if left out.
         confidence: Confidence of the intervals.
         seed: Seed of the sign flips.
@@ -235,7 +275,7 @@ def compare_runs(
 
     Raises:
         UnknownName: An aspect is not in both runs.
-        DataError: The runs share no aspect, or no id.
+        DataError: The runs share no aspect, or nothing to pair by.
         ConfigurationError: The scores of one run come from several judges.
     """
     shared = [name for name in a if name in b]
@@ -248,8 +288,15 @@ def compare_runs(
     for name in names:
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)
-    sources = None if people is None else dict(zip(people.ids, people.groups, strict=True))
-    rows = [_row(name, a[name], b[name], sources, confidence, seed, weight) for name in names]
+    sources = {
+        id_: group
+        for one in (other_people, people)
+        if one is not None
+        for id_, group in zip(one.ids, one.groups, strict=True)
+    }
+    rows = [
+        _row(name, a[name], b[name], sources, unpaired, confidence, seed, weight) for name in names
+    ]
     # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
@@ -316,11 +363,14 @@ def comparison_tables(
     over = dict.fromkeys(MEANS_OVER[row.over] for row in rows)
     notes = [Note(line) for line in over]
     notes += [*_notes_on_sources(people), *(note for row in rows for note in _notes(row))]
-    unrated = [] if people is None else [r.aspect for r in rows if r.aspect not in people.aspects]
+    by_text = [row.aspect for row in rows if row.paired_by == "text"]
+    unrated = [] if people is None else [name for name in by_text if name not in people.aspects]
     if unrated:
         names = ", ".join(unrated)
         notes.append(Note(f"{names}: no ratings in the data, so agreement is not compared"))
-    tables = [Table(_COLUMNS, lines, tuple(notes), "differences of a and b, paired by source")]
+    paired = all(row.paired_by for row in rows)
+    title = "differences of a and b, " + ("paired by source" if paired else "independent samples")
+    tables = [Table(_COLUMNS, lines, tuple(notes), title)]
     if agreement:
         tables.append(_agreement_table(agreement))
     return tables
@@ -352,6 +402,14 @@ def _notes_on_sources(people: People | None) -> Iterator[Note]:
 
 
 def _notes(row: CompareRow) -> Iterator[Note]:
+    if row.paired_by == "source":
+        yield Note(f"{row.aspect}: no id is on both sides, so means of {row.n} sources are paired")
+    elif row.paired_by is None:
+        yield Note(
+            f"{row.aspect}: no id and no source is on both sides, so these are two independent"
+            " samples: a difference may be one of their texts",
+            warning=True,
+        )
     if row.unscored:
         text = f"{row.aspect}: {row.unscored} texts that a run left unscored are not in it"
         yield Note(text, warning=True)
@@ -395,7 +453,8 @@ def _row(
     aspect: str,
     a: Judged,
     b: Judged,
-    sources: Mapping[str, str | None] | None,
+    sources: Mapping[str, str | None],
+    unpaired: bool,
     confidence: float,
     seed: int,
     weight: Weight,
@@ -403,10 +462,16 @@ def _row(
     _refuse_several_judges(aspect, a, b)
     shared = [id_ for id_ in a.values if id_ in b.values]
     if not shared:
+        first, second = _by_source(a, sources), _by_source(b, sources)
+        if first.values.keys() & second.values.keys():
+            row = _row(aspect, first, second, {}, unpaired, confidence, seed, "sources")
+            return replace(row, paired_by="source")
+        if unpaired:
+            return _independent(aspect, a, b, sources, confidence, weight)
         raise DataError(
             f"the runs share no id on {aspect!r}: the first has {_some(a.values)}, the second "
             f"{_some(b.values)}. Versions of a system are paired if their texts have the same "
-            "ids, so give each row an 'id' that names its source"
+            "ids or the same sources, so give each row an 'id' or a 'group' that names its source"
         )
     # a text that one run left unscored is left out on both sides: counting it on one would compare
     # means over different texts
@@ -414,7 +479,7 @@ def _row(
     pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
     if not pairs:
         raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
-    codes = group_codes(None if sources is None else sources.get(id_) for id_, *_ in pairs)
+    codes = group_codes(sources.get(id_) for id_, *_ in pairs)
     difference = paired_difference(
         np.array([x for _, x, _ in pairs]),
         np.array([y for *_, y in pairs]),
@@ -439,11 +504,72 @@ def _row(
         scales=(a.scale, b.scale),
         over=weight,
     )
+    return _if_same_scale(row)
+
+
+def _if_same_scale(row: CompareRow) -> CompareRow:
     if row.same_scale:
         return row
     # the difference of a 4 of 5 and a .8 of 1 is a number that means nothing; how well either
     # agrees with people can still be compared
     return replace(row, difference=NO_ESTIMATE, p=None, wins=None, ties=None, losses=None)
+
+
+def _by_source(judged: Judged, sources: Mapping[str, str | None]) -> Judged:
+    """Return the mean of each source's scores, under its name; texts without a source are left out.
+
+    A source without any score is unscored.
+    """
+    scored: dict[str, list[float]] = {}
+    for id_, value in judged.values.items():
+        if (group := sources.get(id_)) is not None:
+            scored.setdefault(group, []).extend([] if value is None else [value])
+    values = {name: math.fsum(own) / len(own) if own else None for name, own in scored.items()}
+    return replace(judged, values=values)
+
+
+def _independent(
+    aspect: str,
+    a: Judged,
+    b: Judged,
+    sources: Mapping[str, str | None],
+    confidence: float,
+    weight: Weight,
+) -> CompareRow:
+    """Compare means over different sources; the variances of both add up."""
+    scored = [[id_ for id_, value in one.values.items() if value is not None] for one in (a, b)]
+    for which, ids in zip(("first", "second"), scored, strict=True):
+        if not ids:
+            raise DataError(f"no text of the {which} run has a score of {aspect!r}")
+    codes = group_codes(sources.get(id_) for ids in scored for id_ in ids)
+    cut, count = len(scored[0]), int(codes.max()) + 1
+    first = np.array([a.values[id_] for id_ in scored[0]], float)
+    second = np.array([b.values[id_] for id_ in scored[1]], float)
+    means = [
+        _mean(values, own, count, weight)
+        for values, own in ((first, codes[:cut]), (second, codes[cut:]))
+    ]
+    difference = means[0].minus(means[1])
+    return _if_same_scale(
+        CompareRow(
+            aspect=aspect,
+            n=len(codes),
+            groups=count,
+            a=means[0].value,
+            b=means[1].value,
+            difference=difference.estimate(confidence),
+            p=difference.p_value(),
+            p_holm=None,
+            wins=None,
+            ties=None,
+            losses=None,
+            unscored=len(a.values) + len(b.values) - len(codes),
+            signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
+            scales=(a.scale, b.scale),
+            over=weight,
+            paired_by=None,
+        )
+    )
 
 
 def _refuse_several_judges(aspect: str, a: Judged, b: Judged) -> None:

@@ -8,17 +8,18 @@ the estimate stays right (see `correction`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import PROBABILITY, Columns
+from textassay.calibration.columns import Columns, Judged, People
 from textassay.calibration.maps import Scales, learn_map
 from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.table import Column, Note, Table
 
@@ -252,6 +253,39 @@ class _Forecast:
             middle = (low + high) // 2
             low, high = (low, middle) if width(middle) <= half_width else (middle + 1, high)
         return low
+
+
+def first_rows(
+    scores: Mapping[str, Judged], people: People, count: int, *, seed: int = 0
+) -> list[dict[str, Any]]:
+    """Draw rows to rate before there is any rating, each with the same probability.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data.
+        count: Number of rows to draw, among those of the data that have a score.
+        seed: Seed of the draw.
+
+    Returns:
+        Objects as those of `next_rows`, without `score` and `stratum`.
+
+    Raises:
+        ConfigurationError: `count` is not between 1 and the number of scored rows.
+    """
+    scored = [
+        id_
+        for id_ in people.ids
+        if any(judged.values.get(id_) is not None for judged in scores.values())
+    ]
+    if not 1 <= count <= len(scored):
+        raise ConfigurationError(
+            f"{len(scored)} rows are scored, so {parameter('count')} cannot be {count}"
+        )
+    drawn = np.sort(np.random.default_rng(seed).choice(len(scored), count, replace=False))
+    return [
+        {"id": scored[row], PROBABILITY: count / len(scored), "rated": False}
+        for row in drawn.tolist()
+    ]
 
 
 def next_rows(

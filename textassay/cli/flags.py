@@ -311,6 +311,18 @@ FIELDS = flags_of(RunRequest, "fields")
 
 MAPPED = CONFIG | FIELDS
 """How data are read by what scores nothing."""
+RATED = MAPPED | Group(
+    ratings=Annotated[
+        list[Path] | None,
+        _option(
+            None,
+            "File of ratings of these data, as annotate writes it, joined by id; may repeat.",
+            "--ratings",
+            metavar="FILE",
+        ),
+    ],
+)
+"""How examples with human ratings are read."""
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 

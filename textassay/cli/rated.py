@@ -14,6 +14,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
@@ -38,14 +39,27 @@ def rated_examples(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config` and `field`, which together are the field map. Without one, the
-            data of a run are read with the map of the run.
+        given: The flags `config` and `field`, which together are the field map, and `ratings`,
+            files that are joined to the data. Without a map, the data of a run are read with that
+            of the run.
         needs_output: Whether a row without an output is an error.
         aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    examples = _examples(scores, data, given, needs_output, aspect_map)
+    files = {str(path): Examples(path, needs_output=False) for path in given.get("ratings", ())}
+    return Examples(WithRatings(examples, files)) if files else examples
+
+
+def _examples(
+    scores: Path,
+    data: Path | None,
+    given: Mapping[str, Any],
+    needs_output: bool,
+    aspect_map: Iterable[str],
+) -> Examples:
     from textassay.meta.score_files import read_labels
     from textassay.meta.table import labels_of_people
 
@@ -91,6 +105,13 @@ def compared_examples(
     return Paired(examples)
 
 
+def own_data(scores: Path) -> Path | None:
+    """Return the file that a run was made of, if it is still there."""
+    run = _request(scores)
+    data = None if run is None or run.data is None else Path(run.data)
+    return data if data is not None and data.is_file() else None
+
+
 def _request(scores: Path) -> RunRequest | None:
     return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
 
@@ -107,13 +128,40 @@ def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Ex
 
 
 def read_people(
-    scores: Path, data: Path | None, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
+    scores: Path,
+    data: Path | None,
+    given: Mapping[str, Any],
+    aspect_map: Iterable[str] = (),
+    labels: str | None = None,
 ) -> People:
-    """Read the human ratings that scores are held against, see `rated_examples`."""
+    """Read the human ratings that scores are held against, see `rated_examples`.
+
+    Args:
+        scores: Run folder, or a file of scores.
+        data: The data; `None` for those that the run was made of.
+        given: The flags `config`, `field` and `ratings`.
+        aspect_map: Texts `SCORE=HUMAN`.
+        labels: How the rated rows were picked; `None` where it does not matter.
+
+    Raises:
+        ConfigurationError: As `rated_examples`, or files of two draws are weighed without the plan
+            of the second, which knows the probability of both.
+    """
     from textassay.calibration.columns import People
 
+    if labels == RANDOM:
+        drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
+        if len(drawn) > 1:
+            raise ConfigurationError(
+                f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
+                "is not that of both; give the file of the last label plan: --labels FILE"
+            )
     examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map)
     return People(examples)
+
+
+def _has_probabilities(ratings: Path) -> bool:
+    return any(SAMPLING_PROBABILITY in one.meta for one in Examples(ratings, needs_output=False))
 
 
 def read_columns(

@@ -65,6 +65,7 @@ def print_estimate(
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    results().print("an answer that cannot be used is asked for again, which is not counted")
     if thoughts:
         results().print(
             f"assumes {ASSUMED_THOUGHT_TOKENS} tokens of thought per answer, {thoughts} in all; how"

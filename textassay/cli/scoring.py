@@ -169,11 +169,17 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
 
     Raises:
         RunFolderError: There is no run in the folder.
-        ConfigurationError: The run's data were not read from a file, or its server or key must be
-            given again.
+        ConfigurationError: The run's data were not read from a file, it was made by a graph, or its
+            server or key must be given again.
     """
     manifest = read_manifest(folder)
     request = spec_of(manifest)
+    # also if the graph has the name of a method, which would judge the rest
+    if "graph" in (manifest.get("method") or {}):
+        raise ConfigurationError(
+            f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
+            f"resume it there with evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)"
+        )
     data = request.data if flags.get("data") is None else str(flags["data"])
     if data is None:
         raise ConfigurationError(

@@ -10,9 +10,38 @@ from textassay.agents.task import Task
 from textassay.methods.library import tasks
 from textassay.methods.method import TaskMethod
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph
-from textassay.runtime.messages import Aspect, Assignment, How
+from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.version import __version__
+
+
+class _Signed(Graph):
+    """A graph with agents of the user's own, which may change texts or scores.
+
+    Scores that carry the signature of a built-in agent get the graph's beside it, or they would
+    pass for scores of that agent alone.
+    """
+
+    def __init__(self, graph: Graph, digest: str) -> None:
+        super().__init__(graph.name, input=graph.input, nodes=graph.nodes, output=graph.output)
+        self._digest = digest
+
+    async def run(self, input: Any) -> Any:
+        """Run the graph and sign what it yields."""
+        result = await super().run(input)
+        return [self._signed(one) for one in result] if isinstance(result, list) else result
+
+    def _signed(self, yielded: object) -> object:
+        if not isinstance(yielded, Score) or not yielded.signature.startswith("method:"):
+            return yielded
+        return yielded.model_copy(update={"signature": f"{yielded.signature}|graph:{self._digest}"})
+
+
+def _is_foreign(node: Node) -> bool:
+    """Return whether code outside this package takes part in a node."""
+    if isinstance(node.agent, Graph):
+        return any(map(_is_foreign, node.agent.nodes))
+    return not str(getattr(node.agent, "__module__", "")).startswith("textassay.")
 
 
 class GraphMethod(TaskMethod):
@@ -34,6 +63,8 @@ class GraphMethod(TaskMethod):
                 " 'input.example' and each('input.aspects')"
             )
         self.graph, self._task = graph, task
+        if any(map(_is_foreign, graph.nodes)):
+            self.graph = _Signed(graph, self._digest)
 
     @classmethod
     def of(

@@ -3,13 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from textassay.evaluation.api import evaluate
 from textassay.evaluation.run import Run
-from textassay.gates.checks import MAX_UNSCORED, Baseline, Check, check_at_least, check_not_worse
+from textassay.gates.checks import (
+    MAX_UNSCORED,
+    SHOWN,
+    Baseline,
+    Check,
+    JudgeError,
+    check_at_least,
+    check_not_worse,
+)
 from textassay.gates.recording import Judge
+from textassay.runtime.errors import ConfigurationError, RequestRefused, UnknownParameter
+from textassay.runtime.settings import Settings
+
+_ARGUMENTS = tuple(inspect.signature(evaluate).parameters)
+_OF_SESSION = {
+    "cache": "textassay_answers in pytest's configuration",
+    "max_cost": "--textassay-max-cost",
+}
+"""Settings that all tests of a session have together, and where they are given."""
+
+
+def _move_settings(given: dict[str, Any]) -> None:
+    """Replace single settings among the arguments by `settings`.
+
+    Raises:
+        UnknownParameter: A name is neither an argument of `evaluate` nor a setting.
+        ConfigurationError: A setting is one of the session.
+    """
+    own = {name: given.pop(name) for name in list(given) if name not in _ARGUMENTS}
+    for name in own:
+        if name not in Settings.model_fields:
+            raise UnknownParameter("evaluate", name, [*_ARGUMENTS, *Settings.model_fields])
+        if name in _OF_SESSION:
+            raise ConfigurationError(
+                f"{name}= is one for all tests of a session: {_OF_SESSION[name]}"
+            )
+    if own:
+        general: Settings = given.get("settings") or Settings()
+        set_before = {name: getattr(general, name) for name in general.model_fields_set}
+        given["settings"] = Settings(**{**set_before, **own})
 
 
 class Assay:
@@ -37,13 +76,17 @@ class Assay:
 
         Args:
             examples: As `textassay.evaluate`.
-            **arguments: Keyword arguments of `textassay.evaluate`, in place of the test's own.
+            **arguments: Keyword arguments of `textassay.evaluate`, and settings of how models are
+                asked (`api_base`, `price`, ...), in place of the test's own.
 
         Raises:
             TextassayError: As `textassay.evaluate`.
+            ConfigurationError: A setting has no effect in tests.
+            JudgeError: In a replay, a text was never judged; names it.
         """
         # a test suite captures standard error, where a progress line would be noise
         given = {"progress": False, **self._defaults, **arguments}
+        _move_settings(given)
         # taken out, because the session's judge opens the models: they share one recording and one
         # budget
         model, settings = given.pop("model", None), given.pop("settings", None)
@@ -51,7 +94,23 @@ class Assay:
             run = await evaluate(examples, model=models, settings=own, **given)
         if run.progress is not None:
             self.judge.usage = self.judge.usage + run.progress.usage
+        self._refuse_unrecorded(run)
         return run
+
+    def _refuse_unrecorded(self, run: Run) -> None:
+        """Raise if a text was never judged: a gate that leaves it out would let it through."""
+        if self.judge.mode != "replay":
+            return
+        # a replay refuses nothing else
+        never = [one for one in run if one.error and one.error.type == RequestRefused.__name__]
+        ids = list(dict.fromkeys(one.id for one in never))
+        if ids:
+            more = ", ..." if len(ids) > SHOWN else ""
+            raise JudgeError(
+                f"{len(ids)} {'text was' if len(ids) == 1 else 'texts were'} never judged:"
+                f" {', '.join(map(repr, ids[:SHOWN]))}{more}; {self.judge.folder} has no answer for"
+                " them. Run pytest --textassay=record and commit that folder"
+            )
 
     __call__ = evaluate
 

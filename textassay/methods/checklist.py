@@ -365,6 +365,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
         count=options.count,
         scale=(0.0, 1.0),
         repairs=options.parse_retries,
+        questions=True,
     )
 
 

@@ -68,11 +68,24 @@ class _Outcomes:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Set the outcome: `inconclusive`, `error` if the judge could not be asked, or pytest's."""
         report = yield
+        excinfo, full = call.excinfo, item.config.getoption("fulltrace")
+        if excinfo is not None and excinfo.errisinstance(TextassayError) and not full:
+            # the line of the test and what is wrong; how textassay came to say so helps nobody
+            report.longrepr = excinfo.getrepr(
+                style="short", chain=False, tbfilter=lambda one: _of_tests(one, item)
+            )
         checks = item.stash.get(_CHECKS, None)
         if call.when == "call" and checks is not None:
             # an attribute travels through xdist
             report.textassay_outcome = _outcome(call, checks)  # type: ignore[attr-defined]
         return report
+
+
+def _of_tests(excinfo: pytest.ExceptionInfo[BaseException], item: pytest.Item) -> Any:
+    """Return the part of a traceback from the test down to where it calls textassay."""
+    entries, package = excinfo.traceback.cut(path=item.path), Path(__file__).parents[1]
+    called = (at for at, one in enumerate(entries) if Path(one.path).is_relative_to(package))
+    return entries[: next(called, len(entries))] or excinfo.traceback
 
 
 def _outcome(call: pytest.CallInfo[None], checks: list[Check]) -> str:

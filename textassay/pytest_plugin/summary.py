@@ -77,9 +77,15 @@ def _cost(judge: Judge) -> str:
     return f"judges: {usage.calls} calls, {usage.cached_calls} answered from the recording{cost}"
 
 
+def _judged(check: dict[str, Any]) -> str:
+    """Return what the value of a check is of."""
+    aspect = str(check["aspect"])
+    return aspect if check["kind"] == "at_least" else f"{aspect}, difference to baseline"
+
+
 def _markdown(checks: list[tuple[str, dict[str, Any]]]) -> str:
     rows = [
-        (node, check["aspect"], Interval(check["value"], check["low"], check["high"]),
+        (node, _judged(check), Interval(check["value"], check["low"], check["high"]),
          check["threshold"], check["verdict"])
         for node, check in checks
     ]  # fmt: skip

@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.raters import WithRatings
 from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
 
 WIDE = "id,output,r1,r2,r3\na,One.,3,1,2\nb,Two.,5,,4\n"
 MAP = {"r1": "annotators.coherence", "r2": "annotators.coherence", "r3": "annotators.coherence"}
@@ -124,3 +126,34 @@ def test_other_separators_are_named(tmp_path):
     path.write_text("id;output\na;x\n")
     with pytest.raises(DataError, match="semicolons"):
         Examples(path).check()
+
+
+def rated(id_, **fields):
+    return Example(id=id_, output=f"Text {id_}.", **fields)
+
+
+def test_ratings_of_further_files_are_joined_by_id():
+    """Each file keeps its columns in every text; its sampling probability comes along."""
+    data = [rated("a"), rated("b", annotators={"tone": (5,)}), rated("c")]
+    one = [rated("a", annotators={"tone": (1, None)}, meta={"sampling_probability": 0.5})]
+    two = [rated("b", annotators={"tone": (2,)}), rated("c", human={"tone": 4})]
+    files = {"one.jsonl": list(Examples(one)), "two.jsonl": list(Examples(two))}
+    a, b, c = Examples(WithRatings(Examples(data), files))
+    assert (a.human, a.annotators) == ({"tone": 1}, {"tone": (1, None, None)})
+    assert a.meta == {"sampling_probability": 0.5}
+    assert (b.human, b.annotators) == ({"tone": 3.5}, {"tone": (None, None, 2, 5)})
+    assert c.human == {"tone": 4}
+    assert [one.id for one in data] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("ratings", "words"),
+    [
+        (rated("z", human={"tone": 4}), "1 rated examples are not in the data, such as 'z' of f"),
+        (rated("a", human={"tone": 4}), "a mean without single ratings"),
+    ],
+)
+def test_ratings_that_cannot_be_joined_are_refused(ratings, words):
+    data = [rated("a", annotators={"tone": (5, 4)})]
+    with pytest.raises(DataError, match=words):
+        list(WithRatings(Examples(data), {"f": Examples([ratings])}))

@@ -10,7 +10,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
 from textassay.cli.flags import (
-    MAPPED,
+    RATED,
     AsJson,
     AspectMap,
     Confidence,
@@ -57,7 +57,7 @@ def alt_test(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test

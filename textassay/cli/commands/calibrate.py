@@ -16,7 +16,7 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
-    MAPPED,
+    RATED,
     AsJson,
     AspectMap,
     Given,
@@ -66,7 +66,7 @@ def calibrate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED | ALLOWING],
+    given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
     allowed = arguments.allow_change(given.get("set"))
@@ -122,7 +122,7 @@ def _learn(
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    people = read_people(scores, data, given, aspect_map or ())
+    people = read_people(scores, data, given, aspect_map or (), labels)
     tables = read_columns(scores, people, aspect_map, labels)
     made, reports = [], []
     for table in tables:

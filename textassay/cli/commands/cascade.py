@@ -12,7 +12,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
-    MAPPED,
+    RATED,
     AsJson,
     AspectMap,
     Confidence,
@@ -75,7 +75,7 @@ def cascade(
     scale: ScaleOf = None,
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule

@@ -1,9 +1,11 @@
-"""`textassay compare`: two runs over the same texts."""
+"""`textassay compare`: two runs, or two systems of one run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +13,12 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, Seed, Weight
+from textassay.cli.flags import RATED, AsJson, Confidence, Given, Seed, Weight
+from textassay.runtime.errors import ConfigurationError
+from textassay.table import Note
+
+if TYPE_CHECKING:
+    from textassay.calibration.columns import Judged, People
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -21,18 +28,33 @@ _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
     "compare",
     panel=DECIDING,
     examples=(
-        "textassay compare runs/new runs/old data.jsonl",
-        "textassay compare runs/new runs/old data.jsonl --fail-below -0.1",
+        "textassay compare runs/new runs/old",
+        "textassay compare runs/new runs/old --fail-below -0.1",
+        "textassay compare runs/first --systems M13 M17",
     ),
 )
 def compare(
     run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="The first run or score file.")],
-    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The second run or score file.")],
+    run_b: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="RUN_B", help="The second run or score file; DATA, if --systems is given."
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="DATA", help="Their data: sources, and ratings if there are any."),
+        typer.Argument(
+            metavar="DATA",
+            help="Their data: sources, and ratings if there are any (default: those of the runs).",
+        ),
     ] = None,
     *,
+    systems: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="A B", help="Compare the texts of two systems of one run, without ratings."
+        ),
+    ] = None,
     aspects: Annotated[
         list[str] | None,
         typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to compare; may repeat."),
@@ -48,10 +70,13 @@ def compare(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> int:
-    """Compare two runs: paired differences A - B by source, with intervals and tests."""
-    from textassay.calibration.columns import read_judged
+    """Compare two runs or two systems: differences A - B by source, with intervals and tests.
+
+    Texts are paired by id, or else by source. Two runs that share neither, such as those of two
+    weeks of traffic, are compared as independent samples.
+    """
     from textassay.calibration.compare_runs import (
         agreement_difference,
         compare_runs,
@@ -59,20 +84,90 @@ def compare(
         gate,
     )
     from textassay.calibration.correction import weight_named
-    from textassay.cli.rated import read_people
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)
-    people = None if data is None else read_people(run_a, data, given)
-    a, b = read_judged(run_a), read_judged(run_b)
-    chosen = arguments.typed_names(aspects)
-    rows = compare_runs(a, b, people, aspects=chosen, confidence=confidence, seed=seed, weight=over)
-    names = [row.aspect for row in rows]
-    agreement = [] if people is None else agreement_difference(a, b, people, names, seed=seed)
-    document = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
-    print_tables(comparison_tables(rows, agreement, people), document, as_json=as_json)
+    if systems is None:
+        if run_b is None:
+            raise ConfigurationError("compare takes two runs, or one run and --systems A B")
+        sides = _runs(run_a, run_b, data, given)
+    elif data is not None:
+        raise ConfigurationError("compare --systems takes one run and, if need be, its DATA")
+    else:
+        sides = _systems(run_a, run_b, systems, given)
+    rows = compare_runs(
+        sides.a,
+        sides.b,
+        sides.people,
+        other_people=sides.other,
+        unpaired=sides.known,
+        aspects=arguments.typed_names(aspects),
+        confidence=confidence,
+        seed=seed,
+        weight=over,
+    )
+    by_text = [row.aspect for row in rows if row.paired_by == "text"]
+    agreement = (
+        []
+        if sides.people is None
+        else agreement_difference(sides.a, sides.b, sides.people, by_text, seed=seed)
+    )
+    document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
+    if systems is not None:
+        document["systems"] = list(systems)
+    print_tables(
+        comparison_tables(rows, agreement, sides.people),
+        document,
+        as_json=as_json,
+        notes=[] if systems is None else [Note(f"a is {systems[0]}, b is {systems[1]}")],
+    )
     if fail_below is None:
         return 0
     verdict = gate(rows, fail_below)
     say(f"gate: a - b of at least {fail_below:g} {verdict}")
     return _STATUS[verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What is compared, and the data of both sides.
+
+    Attributes:
+        a: Scores of the first side.
+        b: Scores of the second.
+        people: Their data, or those of the first; `None` if they are not known.
+        other: Those of the second, if they are others.
+        known: Whether all that was judged is in the data, so that the sources are known.
+    """
+
+    a: Mapping[str, Judged]
+    b: Mapping[str, Judged]
+    people: People | None
+    other: People | None
+    known: bool
+
+
+def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
+    from textassay.calibration.columns import read_judged
+    from textassay.cli.rated import own_data, read_people
+
+    a, b = read_judged(run_a), read_judged(run_b)
+    people = other = None
+    if data is not None or given or own_data(run_a) is not None:
+        people = read_people(run_a, data, given)
+    known = set() if people is None else set(people.ids)
+    judged = {id_ for one in b.values() for id_ in one.values}
+    if not judged <= known and own_data(run_b) is not None:
+        other = read_people(run_b, None, {})
+        known |= set(other.ids)
+    return _Sides(a, b, people, other, judged <= known)
+
+
+def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:
+    from textassay.calibration.columns import read_judged
+    from textassay.calibration.compare_runs import of_system
+    from textassay.cli.rated import read_people
+
+    scores, people = read_judged(run), read_people(run, data, given)
+    first, second = (of_system(scores, people, name) for name in systems)
+    return _Sides(first, second, people, None, known=True)

@@ -12,7 +12,7 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
-    MAPPED,
+    RATED,
     AsJson,
     AspectMap,
     Confidence,
@@ -61,7 +61,7 @@ def estimate(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED | ALLOWING],
+    given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
@@ -77,7 +77,7 @@ def estimate(
     allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
-    people = read_people(scores, data, given, aspect_map or ())
+    people = read_people(scores, data, given, aspect_map or (), labels)
     tables = read_columns(scores, people, aspect_map or (), labels)
     estimates = []
     for columns in tables:

@@ -11,7 +11,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
-from textassay.cli.flags import MAPPED, AsJson, Confidence, Given, RatedData, Seed
+from textassay.cli.flags import RATED, AsJson, Confidence, Given, RatedData, Seed
 from textassay.runtime.errors import UnknownName
 
 
@@ -39,7 +39,7 @@ def jurors(
     confidence: Confidence = 0.95,
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
     from textassay.cli.rated import rated_examples

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
-    MAPPED,
+    RATED,
     AsJson,
     AspectMap,
     Confidence,
@@ -23,19 +24,18 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
 )
+from textassay.runtime.data.raters import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns
-    from textassay.calibration.maps import Scales
+from textassay.table import Column, Note, Table
 
 
 @command(
     "label-plan",
     panel=DECIDING,
     examples=(
-        "textassay label-plan runs/first rated.jsonl --half-width 0.05",
-        "textassay label-plan runs/first rated.jsonl --half-width 0.05 --next 100 -o next.jsonl",
+        "textassay label-plan runs/first --half-width 0.05 --next 60 -o next.jsonl",
+        "textassay label-plan runs/first --ratings ratings.jsonl --half-width 0.05 --next 60 -o"
+        " next2.jsonl",
     ),
 )
 def label_plan(
@@ -64,11 +64,14 @@ def label_plan(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> None:
-    """Forecast how many ratings an estimate needs, and draw the examples to rate next."""
-    from textassay.calibration.columns import one_signature, scales_of
-    from textassay.calibration.label_plan import plan_labels
+    """Forecast how many ratings an estimate needs, and draw the examples to rate next.
+
+    Before the first rating there is nothing to forecast from, and the draw is by chance alone.
+    """
+    from textassay.calibration.columns import one_signature, read_judged, scales_of
+    from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
     from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     arguments.check_confidence(confidence)
@@ -84,7 +87,12 @@ def label_plan(
             "from them; --labels takes random or the file of an earlier plan"
         )
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or ())
+    people = read_people(scores, data, given, aspect_map or (), labels)
+    if not people.aspects and next_ is not None and out is not None:
+        rows = first_rows(read_judged(scores), people, next_, seed=seed)
+        print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
+        _write(rows, out)
+        return
     tables = read_columns(scores, people, aspect_map or (), labels)
     for columns in tables:
         one_signature(columns)
@@ -102,21 +110,36 @@ def label_plan(
     if next_ is not None and out is not None:
         # one file serves one estimate; the aspect that needs most ratings decides what is drawn
         widest = max(range(len(plans)), key=lambda at: plans[at].half_width)
-        _draw(*scaled[widest], next_, out, seed)
+        columns, own = scaled[widest]
+        _write(next_rows(columns, next_, scales=own, seed=seed), out)
+        say(f"drawn by strata of {columns.score!r}")
 
 
-def _draw(columns: Columns, scales: Scales, count: int, out: Path, seed: int) -> None:
-    """Write a file of examples to rate next."""
-    from textassay.calibration.label_plan import LOOKING, next_rows
+def _first_draw(rows: Sequence[Mapping[str, Any]]) -> Table:
+    columns = (
+        Column("drawn", "drawn", "count"),
+        Column(SAMPLING_PROBABILITY, "probability of each", "number"),
+    )
+    note = "nothing is rated yet, so there is no forecast; the examples were drawn by chance alone"
+    return Table(columns, [(len(rows), rows[0][SAMPLING_PROBABILITY])], (Note(note),))
+
+
+def _write(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
+    """Write a file of examples to rate next, and of what is rated, with probabilities."""
+    from textassay.calibration.label_plan import LOOKING
     from textassay.cli.new_files import io_errors
     from textassay.runtime.storage.files import write_text
 
-    rows = next_rows(columns, count, scales=scales, seed=seed)
     text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
     with io_errors(out):
         write_text(out, text)
+    rated = sum(row["rated"] for row in rows)
     say(
-        f"{count} examples to rate next written to {out}, by strata of {columns.score!r}; then:"
-        f" textassay estimate SCORES DATA --labels {out} (as a further label-plan)"
+        f"{len(rows) - rated} examples to rate next written to {out}"
+        + (f", and the probabilities of the {rated} that are rated" if rated else "")
+    )
+    say(
+        f"then: textassay annotate DATA --next-from {out} --out RATINGS, and textassay estimate"
+        f" SCORES DATA --ratings RATINGS --labels {out} (as a further label-plan)"
     )
     say(LOOKING)

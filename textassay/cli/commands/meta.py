@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
-from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, RatedData, Scores
+from textassay.cli.flags import RATED, AsJson, AspectMap, Given, RatedData, Scores
 
 if TYPE_CHECKING:
     from textassay.meta.levels import Level
@@ -44,7 +44,7 @@ def meta(
         ),
     ] = False,
     as_json: AsJson = False,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables

@@ -1,8 +1,12 @@
-"""Data with one row per rater: joins the rows of each text into one with all ratings."""
+"""Ratings of one text in several places: joins them into one example with all of them.
+
+Rows of one table, one per rater, and files of ratings beside the data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from textassay.runtime.data.aliases import RATERS
@@ -13,6 +17,8 @@ from textassay.runtime.messages import Example
 
 RATER = "rater"
 """What a field map calls the column that says who rated."""
+SAMPLING_PROBABILITY = "sampling_probability"
+"""Field of a row: the probability with which it was drawn to be rated."""
 
 
 def rater_of(example: Example) -> str | None:
@@ -139,3 +145,82 @@ class ByRater:
                 f"{self.name}, {self._table.unit} {number}, field {key!r}: should be a number, not"
                 f" {value!r}"
             ) from None
+
+
+class WithRatings:
+    """Examples with the ratings of further files, joined by id, whenever they are iterated.
+
+    Raters of two files are two raters, in the order of the files; those of the data come last.
+
+    Args:
+        examples: The data.
+        files: The rated examples of each file, by its name; only ratings and sampling
+            probabilities are taken from them.
+
+    Raises:
+        DataError: When iterated: a rated example is not in the data, or ratings of an example
+            cannot be combined, because one of two is a mean without single ratings.
+    """
+
+    def __init__(self, examples: Iterable[Example], files: Mapping[str, Iterable[Example]]) -> None:
+        self._examples = examples
+        self._files = {name: {one.id: one for one in rows} for name, rows in files.items()}
+        self._widths = [_widths(rows.values()) for rows in self._files.values()]
+
+    def __iter__(self) -> Iterator[Example]:
+        left = {id_: name for name, rows in self._files.items() for id_ in rows}
+        for example in self._examples:
+            left.pop(example.id, None)
+            yield self._joined(example)
+        for id_, name in left.items():
+            raise DataError(
+                f"{len(left)} rated examples are not in the data, such as {id_!r} of {name}; give"
+                " the data that were rated"
+            )
+
+    def _joined(self, example: Example) -> Example:
+        rated = [rows.get(example.id) for rows in self._files.values()]
+        if not any(rated):
+            return example
+        human, annotators = dict(example.human), dict(example.annotators)
+        for aspect in {name: None for one in rated if one for name in one.human}:
+            given = [one for one in (*rated, example) if one and _is_rated(one, aspect)]
+            if len(given) > 1 and not all(one.annotators.get(aspect) for one in given):
+                raise DataError(
+                    f"the example {example.id!r} has ratings of {aspect!r} in two files, and one"
+                    " is a mean without single ratings ('annotators'); leave out one of them"
+                )
+            single = self._columns(rated, example, aspect)
+            if single:
+                annotators[aspect] = tuple(single)
+            if len(given) == 1:
+                human[aspect] = given[0].human[aspect]
+            elif ratings := [one for one in single if one is not None]:
+                human[aspect] = math.fsum(ratings) / len(ratings)
+        meta = dict(example.meta)
+        for one in rated:
+            if one and SAMPLING_PROBABILITY in one.meta:
+                meta[SAMPLING_PROBABILITY] = one.meta[SAMPLING_PROBABILITY]
+        return example.model_copy(update={"human": human, "annotators": annotators, "meta": meta})
+
+    def _columns(
+        self, rated: Sequence[Example | None], example: Example, aspect: str
+    ) -> list[float | None]:
+        """Return an example's single ratings: as many columns of each file in every example."""
+        columns: list[float | None] = []
+        for one, widths in zip(rated, self._widths, strict=True):
+            own = one.annotators.get(aspect, ()) if one else ()
+            columns += [*own, *[None] * (widths.get(aspect, 0) - len(own))]
+        return [*columns, *example.annotators.get(aspect, ())]
+
+
+def _widths(rated: Iterable[Example]) -> dict[str, int]:
+    widths: dict[str, int] = {}
+    for one in rated:
+        for aspect, ratings in one.annotators.items():
+            widths[aspect] = max(widths.get(aspect, 0), len(ratings))
+    return widths
+
+
+def _is_rated(example: Example, aspect: str) -> bool:
+    return example.human.get(aspect) is not None
