@@ -11,7 +11,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import UNSCORED, Stopped, run_async
-from textassay.cli.progress import Style, show_progress
+from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.cli.run_result import print_estimate
 from textassay.evaluation.session import Session
 from textassay.fitting.api import FitRequest, align_with_people, learn_recorded
@@ -49,7 +49,9 @@ def execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = Fa
         )
     if request.method is not None:
         return run_async(fit_by_alignment(request, flags, as_json))
-    show(learn_recorded(flags["data"], request), as_json)
+    with show_steps(flags.get("progress") or "auto") as watch:
+        fit = learn_recorded(flags["data"], request, watch)
+    show(fit, as_json)
     return 0
 
 

@@ -73,7 +73,7 @@ LEARNING = Group(
         float | None,
         _learning(
             metavar="F",
-            help="Share of the rows to learn from (default: 0.5).",
+            help="Share of the rows to learn from; others are held out (default: learn from all).",
         ),
     ],
     test_fraction=Annotated[
