@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
@@ -84,10 +85,12 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predicted(
-                folds, lambda fold, rows, name=name: predicted_by(fold.choice.fitted[name], rows)
-            )
+            predicted[name] = unseen.predicted(folds, partial(_by_named, name))
     return predicted
+
+
+def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
+    return predicted_by(fold.choice.fitted[name], rows)
 
 
 def _by_baseline(
@@ -223,8 +226,10 @@ def _on_same_rows(
 
 def _spread(values: Mapping[Coefficient, Sequence[float | None]]) -> Json:
     """Return each coefficient's standard deviation over the repeats."""
+    known = {c: [v for v in of_all if v is not None] for c, of_all in values.items()}
     return {
-        c: None if None in of_all else float(np.std(of_all, ddof=1)) for c, of_all in values.items()
+        c: float(np.std(known[c], ddof=1)) if len(known[c]) == len(of_all) else None
+        for c, of_all in values.items()
     }
 
 
