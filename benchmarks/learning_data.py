@@ -129,9 +129,9 @@ SETS: Mapping[str, Wanted] = {
 
 def read(folder: Path, wanted: Wanted) -> Recorded:
     """Read one benchmark from the folder of all."""
-    rows = _rows(folder / wanted.path)
+    rows = read_rows(folder / wanted.path)
     if wanted.joined:
-        others = {row["id"]: row for row in _rows(folder / wanted.joined)}
+        others = {row["id"]: row for row in read_rows(folder / wanted.joined)}
         for row in rows:
             row["metrics"] |= others[row["id"]]["metrics"]
     for row in rows:
@@ -156,6 +156,7 @@ def read(folder: Path, wanted: Wanted) -> Recorded:
     )
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of JSON Lines."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         return [json.loads(line) for line in lines]

@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 
 import numpy as np
@@ -20,7 +20,6 @@ from tests.cli.harness import textassay as command
 from tests.fitting.dated import Dated
 from tests.fitting.making import write
 from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
-from textassay.fitting.learn import choose
 from textassay.fitting.request import KINDS, fit_request
 from textassay.runtime.errors import (
     AuthenticationFailed,
@@ -132,10 +131,10 @@ def test_a_canceled_fit_writes_nothing(tmp_path):
 
 
 def test_fit_sync_learns_where_it_is_called(tmp_path):
-    """So that Ctrl-C stops it at once, and nothing is written."""
+    """So that Ctrl-C stops it without what has not begun, and nothing is written."""
 
     def interrupt(frame, event, argument):
-        if event == "call" and frame.f_code is choose.__code__:
+        if event == "call" and frame.f_code is as_completed.__code__:
             raise KeyboardInterrupt
 
     sys.setprofile(interrupt)

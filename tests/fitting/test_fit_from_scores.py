@@ -1,6 +1,7 @@
 """`fit --features` and `fit --scores` as a user meets them: command line in, evaluator folder out,
 scores again."""
 
+import io
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from tests.cli.harness import textassay
 from tests.fitting.making import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
+from textassay.cli.progress import show_steps
 from textassay.learning import group_codes, split_rows
 from textassay.runtime.storage.run_files import latest_scores, read_manifest
 
@@ -36,7 +38,7 @@ def test_features_chosen_by_globs_make_an_evaluator_that_scores_without_a_model(
         data, tmp_path / "ev", "--features", "judge-0/*,judge-[1-4]/*", "--aggregator", "ridge"
     )
     assert status == 0, said
-    assert "clarity, 60 held-out rows" in said
+    assert "clarity, 120 held-out rows" in said
     report = json.loads((tmp_path / "ev" / "report.json").read_text())
     assert list(report["features"]) == [
         "judge-0/clarity", "judge-1/charm", "judge-2/clarity", "judge-3/charm", "judge-4/clarity"
@@ -50,6 +52,23 @@ def test_features_chosen_by_globs_make_an_evaluator_that_scores_without_a_model(
     assert {s.how for s in scores} == {"fused"}
     assert {s.aspect: s.scale for s in scores} == {"clarity": (1, 5), "charm": (0, 10)}
     assert run("resume", tmp_path / "run", "--progress", "none")[0] == 0
+
+
+def test_a_live_line_tells_what_is_being_done(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    with show_steps("auto") as tell:
+        tell("learned 1 of 6 times")
+        tell("measuring agreement")
+    assert "measuring agreement" in shown.getvalue()
+    monkeypatch.setattr(sys, "stderr", shown := io.StringIO())
+    for style in ("plain", "none"):
+        with show_steps(style) as tell:
+            tell("measuring agreement")
+    assert shown.getvalue() == ""  # a line in ten seconds
 
 
 def test_evidence_adds_up_to_the_score(data, tmp_path):
@@ -259,7 +278,7 @@ def test_a_constant_prediction_is_no_result(tmp_path):
     data = write(tmp_path / "d.jsonl", rows)
     status, said = fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "tree")
     assert status == 2, said
-    assert "predicts 3 for all of 40 rows" in " ".join(said.split()) or "no feature varies" in said
+    assert "predicts 3 for all of 80 rows" in " ".join(said.split()) or "no feature varies" in said
     assert not (tmp_path / "ev").exists()
 
 
@@ -267,7 +286,8 @@ def test_held_out_rows_decide_nothing(data, tmp_path):
     """Other ratings of the held-out rows change the report's figures, and nothing of what was
     learnt."""
     rows = rows_of()
-    fit(data, tmp_path / "ev", "--features", "*")
+    half = ("--features", "*", "--train-fraction", 0.5)
+    fit(data, tmp_path / "ev", *half)
     train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)
     for row, learnt_from in zip(rows, train, strict=True):
         if not learnt_from:
@@ -275,7 +295,7 @@ def test_held_out_rows_decide_nothing(data, tmp_path):
                 "clarity": 6 - row["human"]["clarity"],
                 "charm": 10 - row["human"]["charm"],
             }
-    fit(write(tmp_path / "other.jsonl", rows), tmp_path / "other", "--features", "*")
+    fit(write(tmp_path / "other.jsonl", rows), tmp_path / "other", *half)
     first, second = (
         json.loads((tmp_path / name / "evaluator.json").read_text()) for name in ("ev", "other")
     )
@@ -356,7 +376,7 @@ def test_bad_data_are_told(what, tmp_path):
 
 
 def test_too_few_rows_are_told(tmp_path):
-    few = write(tmp_path / "few.jsonl", rows_of(6, per_group=1))
+    few = write(tmp_path / "few.jsonl", rows_of(4, per_group=1))
     status, said = fit(few, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
     assert status == 2
     assert "at least 5 needed" in said
@@ -456,8 +476,8 @@ def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each
     assert status == 0, said
     report = json.loads((tmp_path / "ev" / "report.json").read_text())
     for aspect in ("clarity", "charm"):
-        assert report["aspects"][aspect]["learning"]["rows"] == 60
-        assert report["held_out"]["aspects"][aspect]["n"] == 60
+        assert report["aspects"][aspect]["learning"]["rows"] == 120
+        assert report["held_out"]["aspects"][aspect]["n"] == 120
     values = [
         s.value
         for s in evaluate_sync(rows_of(50, seed=3), method=str(tmp_path / "ev"))
@@ -561,7 +581,7 @@ def test_a_pool_compares_texts_with_the_others_about_their_source(tmp_path):
     new = write(tmp_path / "new.jsonl", judged := list(rows(range(40, 60))))
     status, said = fit(data, tmp_path / "ev", "--features", "j*", "--aggregator", "ridge")
     assert status == 0, said
-    assert "quality: the means of 20 sources take part where a pool of texts is given" in said
+    assert "quality: the means of 40 sources take part where a pool of texts is given" in said
     report = json.loads((tmp_path / "ev" / "report.json").read_text())
     agreement = report["held_out"]["aspects"]["quality"]["agreement"]
     assert agreement["evaluator with pool"]["pearson"] > agreement["evaluator"]["pearson"] + 0.1

@@ -176,8 +176,26 @@ def test_held_out_rows_stay_the_same_whatever_share_is_learnt_from():
     learnt = [set(part.train.ids) for part in sides]
     assert learnt[0] < learnt[1] < learnt[2]
     assert not learnt[2] & set(held_out[0])
+    alone = split(people, Learning(test_fraction=0.3))
+    assert alone.test.ids == held_out[0]
+    assert len(alone.train.ids) + len(alone.test.ids) == 240
     with pytest.raises(ConfigurationError, match=r"80% of the rows .* and 30% to hold out"):
         split(people, Learning(train_fraction=0.8, test_fraction=0.3))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("fraction", "shipped"), [(None, 120), (0.5, 60)])
+async def test_what_is_shipped_learns_from_all_rows_unless_a_part_is_held_out(
+    fraction, shipped, tmp_path
+):
+    learning = Learning(aggregators=("ridge",), train_fraction=fraction)
+    found = await alignment(
+        Planted(120), tmp_path / "ev", growth=Growth(layers=1), learning=learning
+    ).run()
+    aspects = found.evaluator.aggregator["aspects"]
+    assert {aspect["notes"]["rows"] for aspect in aspects} == {shipped}
+    assert found.report["held_out"]["aspects"]["fluency"]["n"] == 60
+    assert ("learned once more, from all 120 rows" in found.text) == (fraction is None)
 
 
 @pytest.mark.asyncio

@@ -12,6 +12,7 @@ from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.learn import Learning
 from textassay.fitting.report import report_text
 from textassay.learning import Aggregator, group_codes, split_rows
+from textassay.learning.splits import folds
 from textassay.meta import compare, correlate
 from textassay.runtime.data.dataset import Examples
 
@@ -34,7 +35,7 @@ def full():
         row["annotators"] = {
             "charm": [float(np.clip(row["human"]["charm"] + e, 0, 10)) for e in rng.normal(size=3)]
         }
-    return rows, fitted(rows, depth="full").report
+    return rows, fitted(rows, depth="full", train_fraction=0.5).report
 
 
 def arrays(rows):
@@ -81,6 +82,72 @@ def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
         report["held_out"]["aspects"][a]["agreement"]["evaluator"]["pearson"] for a in ASPECTS
     ]
     assert mean == pytest.approx(np.mean(by_aspect))
+
+
+def aggregator_of(rows, chosen):
+    names, x, y, groups = arrays(rows)
+    aggregator = Aggregator("ridge", scales={"clarity": (1, 5), "charm": (0, 10)})
+    return aggregator.fit(
+        x[chosen], y[chosen], groups=groups[chosen], feature_names=names, target_names=ASPECTS
+    )
+
+
+def test_all_rows_are_learned_from_and_each_is_measured_by_what_has_not_seen_its_source():
+    rows = rows_of(120)
+    _, x, y, groups = arrays(rows)
+    found = fitted(rows)
+    everything = np.ones(len(rows), bool)
+    shipped = Aggregator.from_dict(found.evaluator.aggregator)
+    assert (shipped.predict(x) == aggregator_of(rows, everything).predict(x)).all()
+    assert found.report["split"]["train"] == found.report["split"]["held_out"]
+    assert (found.report["split"]["folds"], found.report["split"]["repeats"]) == (5, 2)
+    by_repeat = []
+    for repeat in range(2):
+        fold = folds(groups, 5, seed=repeat)
+        predicted = np.empty(y.shape)
+        for number in range(5):
+            inside = fold == number
+            # around the mean that was learned from, which is lower where the fold's own is higher
+            predicted[inside] = aggregator_of(rows, ~inside).predict(x[inside])
+            predicted[inside] -= y[~inside].mean(axis=0)
+        by_repeat.append([np.corrcoef(p, h)[0, 1] for p, h in zip(predicted.T, y.T, strict=True)])
+    for at, aspect in enumerate(ASPECTS):
+        told = found.report["held_out"]["aspects"][aspect]
+        own = [one[at] for one in by_repeat]
+        assert told["agreement"]["evaluator"]["pearson"] == pytest.approx(np.mean(own), abs=1e-9)
+        spread = np.std(own, ddof=1)
+        assert told["agreement"]["evaluator"]["sd"]["pearson"] == pytest.approx(spread, abs=1e-9)
+        assert told["n"] == 120
+    assert "each of them 2 times, in 5 folds by group, seed 0" in report_text(found.report)
+
+
+def test_what_a_fold_learned_from_does_not_lower_agreement():
+    """Each fold's predictions start from a mean that is lower where the fold's own is higher."""
+    told, raw = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows = rows_of(120, seed=seed)
+        for row in rows:
+            row["metrics"] = {f"noise-{i}": float(rng.normal()) for i in range(3)}
+        told.append(fitted(rows).report["held_out"]["mean"]["evaluator"]["pearson"])
+        _, x, y, groups = arrays(rows)
+        fold, predicted = folds(groups, 5, seed=0), np.empty(y.shape)
+        for number in range(5):
+            inside = fold == number
+            predicted[inside] = aggregator_of(rows, ~inside).predict(x[inside])
+        raw.append(np.mean([np.corrcoef(predicted.T[i], y.T[i])[0, 1] for i in (0, 1)]))
+    assert np.mean(told) > np.mean(raw) + 0.05
+
+
+def test_a_fold_without_which_nothing_can_be_learned_is_left_out():
+    """Ratings of charm vary in one group only, which the other folds' rows need."""
+    rows = rows_of(60, per_group=12)
+    for row in rows:
+        if row["group"] != "g0":
+            row["human"]["charm"] = 5.0
+    found = fitted(rows).report["held_out"]["aspects"]["clarity"]
+    assert found["n"] < 60
+    assert found["coverage"] == pytest.approx(found["n"] / 60)
 
 
 def test_importance_finds_the_judges_that_carry_the_ratings(full):
@@ -215,7 +282,9 @@ def test_summeval_is_learnt_from_its_recorded_judges():
     """The same figures as the aggregators' own: four aspects, half the documents, grouped."""
     benchmark("summeval/summeval.jsonl.gz")
     learning = Learning(
-        aggregators=("ridge",), aspects=("coherence", "consistency", "fluency", "relevance")
+        aggregators=("ridge",),
+        aspects=("coherence", "consistency", "fluency", "relevance"),
+        train_fraction=0.5,
     )
     report = fit_recorded(
         Examples(FOLDER / "summeval" / "summeval.jsonl.gz"),

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from textassay.cli.console import progress_line
+from textassay.cli.console import messages, progress_line
 from textassay.evaluation.progress import Progress, effort, line, problems, speed
 
 if TYPE_CHECKING:
@@ -57,6 +58,31 @@ async def show_progress(
         # the last state is always printed, or a short run would leave no line at all
         if not live:
             print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextmanager
+def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
+    """Show what work without calls is doing: one live line, or a line now and then.
+
+    Yields:
+        What is to be told each step, from any thread.
+    """
+    if style == "none":
+        yield lambda _: None
+        return
+    if style == "auto" and sys.stderr.isatty():
+        with messages().status("reading") as status:
+            yield lambda step: status.update(step)
+        return
+    last = time.monotonic()
+
+    def print_line(step: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PLAIN_SECONDS:
+            last = time.monotonic()
+            print(step, file=sys.stderr, flush=True)  # noqa: T201
+
+    yield print_line
 
 
 async def _print_lines(progress: Callable[[], Progress], render: Callable[[Progress], str]) -> None:

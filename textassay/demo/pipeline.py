@@ -64,7 +64,7 @@ class Pipeline:
         groups = group_codes(example.group for example in Examples(data_file(task)))
         # the same split as `fit` makes with these settings, so that the file holds exactly its
         # held-out rows
-        trained = split_rows(groups, LEARNING.train_fraction, seed=LEARNING.seed)
+        trained = split_rows(groups, LEARNING.share, seed=LEARNING.seed)
         held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
         try:
             shutil.copyfile(data_file(task), self._layout.data(task))

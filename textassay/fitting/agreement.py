@@ -11,13 +11,16 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
 
+from textassay.fitting.cross_fitting import Fold, Unseen, gathered
 from textassay.fitting.learn import (
     Choice,
     Fitter,
@@ -26,11 +29,10 @@ from textassay.fitting.learn import (
     predicted_by,
 )
 from textassay.fitting.table import FeatureTable
-from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
-from textassay.meta.correlation import COEFFICIENTS, pearson
+from textassay.meta.correlation import COEFFICIENTS, Coefficient, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
 from textassay.meta.levels import pair_up
 from textassay.runtime.errors import DataError
@@ -45,38 +47,91 @@ SEEDS = 3
 _BASELINE = "avg"
 
 
-def held_out(choice: Choice, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
+def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
     """Return agreement by aspect, and its mean over the aspects."""
-    predicted = {name: predicted_by(one, test) for name, one in choice.fitted.items()}
-    if choice.aggregator.pools_sources:
-        predicted[POOLED] = choice.aggregator.predict(
-            test.features, systems=test.systems, sources=test.sources
-        )
+    predicted = [_by_aggregator(choice, unseen, repeat) for repeat in range(len(unseen.repeats))]
     aspects: Json = {}
-    for column, aspect in enumerate(test.aspects):
-        predictions = {EVALUATOR: predicted[choice.chosen][:, column]}
+    for column, aspect in enumerate(unseen.rows.aspects):
         notes: Json = {}
-        single = best_single(train, aspect)
-        if single is not None:
-            feature, sign = single
-            # the sign comes from the training rows too: choosing it on the held-out rows would
-            # favor the baseline by chance
-            predictions[SINGLE] = sign * test.features[:, test.names.index(feature)]
-            notes[SINGLE] = {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
-        for name in ("avg", "corrw"):
-            try:
-                predictions[name] = predicted_by(fitter.fit(name, train, aspect), test)[:, 0]
-            except DataError as error:
-                notes[name] = {"failed": str(error)}
-        for name, values in predicted.items():
+        repeats = []
+        for folds, of_all in zip(unseen.repeats, predicted, strict=True):
+            predictions = {EVALUATOR: of_all[EVALUATOR][:, column]}
+            single = single_feature(unseen, folds, aspect)
+            if single is not None:
+                predictions[SINGLE], notes[SINGLE] = single
+            for name in ("avg", "corrw"):
+                try:
+                    predictions[name] = _by_baseline(name, aspect, unseen, folds, fitter)
+                except DataError as error:
+                    notes[name] = {"failed": str(error)}
             # every aggregator that was fitted is shown, so that the choice can be judged in
             # hindsight
-            if name != choice.chosen and name not in predictions:
-                predictions[name] = values[:, column]
-        aspects[aspect] = _on_same_rows(
-            predictions, notes, test, test.human[:, column], fitter.seed
-        )
+            others = {name: values[:, column] for name, values in of_all.items()}
+            repeats.append(others | predictions)
+        aspects[aspect] = _on_same_rows(repeats, notes, unseen.rows, column, fitter.seed)
     return {"aspects": aspects, "mean": _mean(aspects)}
+
+
+def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Floats]:
+    """Return predictions by what is shipped, with and without a pool, and by the others fitted."""
+    folds = unseen.repeats[repeat]
+    predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
+    if choice.aggregator.pools_sources:
+        predicted[POOLED] = unseen.predicted(
+            folds,
+            lambda fold, rows: fold.choice.aggregator.predict(
+                rows.features, systems=rows.systems, sources=rows.sources
+            ),
+        )
+    for name in choice.fitted:
+        if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
+            predicted[name] = unseen.predicted(folds, partial(_by_named, name))
+    return predicted
+
+
+def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
+    return predicted_by(fold.choice.fitted[name], rows)
+
+
+def _by_baseline(
+    name: str, aspect: str, unseen: Unseen, folds: Sequence[Fold], fitter: Fitter
+) -> Floats:
+    predicted = unseen.predicted(
+        folds, lambda fold, rows: predicted_by(fitter.fit(name, fold.train, aspect), rows), aspect
+    )
+    return predicted[:, 0]
+
+
+def single_feature(
+    unseen: Unseen, folds: Sequence[Fold], aspect: str
+) -> tuple[Floats, Json] | None:
+    """Return the values of the feature that agrees best on the rows learned from, and its name.
+
+    If the folds differ in it, each one's is standardized over all rows, which takes no ratings, and
+    the name is that of the most. `None` if there is none.
+    """
+    chosen = [best_single(fold.train, aspect) for fold in folds]
+    found = [one for one in chosen if one is not None]
+    if len(found) < len(chosen):
+        return None
+    rows = unseen.rows
+    columns = {name: rows.features[:, rows.names.index(name)] for name, _ in found}
+    if len(columns) > 1:
+        columns = {
+            name: (values - np.nanmean(values)) / (np.nanstd(values) or 1.0)
+            for name, values in columns.items()
+        }
+    # the sign comes from the training rows too: choosing it on the held-out rows would favor the
+    # baseline by chance
+    values = gathered(
+        folds,
+        [
+            sign * columns[name][fold.inside]
+            for fold, (name, sign) in zip(folds, found, strict=True)
+        ],
+    )
+    [((feature, sign), _)] = Counter(found).most_common(1)
+    return values, {"feature": feature} | ({"turned_round": True} if sign < 0 else {})
 
 
 def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
@@ -108,24 +163,43 @@ def resamples_for(rows: int) -> int:
 
 
 def _on_same_rows(
-    predictions: Mapping[str, Floats], notes: Json, test: FeatureTable, human: Floats, seed: int
+    repeats: Sequence[Mapping[str, Floats]], notes: Json, test: FeatureTable, column: int, seed: int
 ) -> Json:
-    """Return agreement of all predictions on the rows where every one of them has a value."""
-    # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice
-    missing = np.isnan(np.stack(list(predictions.values()))).any(axis=0)
+    """Return agreement of all predictions on the rows where every one of them has a value.
+
+    Figures are means over the repeats.
+    """
+    # one prediction's gaps are gaps of all, or each would be measured on rows of its own choice;
+    # so is what only some of the repeats have
+    names = [name for name in repeats[0] if all(name in one for one in repeats)]
+    missing = np.isnan([one[name] for one in repeats for name in names]).any(axis=0)
     groups, draws = test.groups.tolist(), {}
     rows: Json = {}
-    for name, values in predictions.items():
-        pairs = pair_up(np.where(missing, np.nan, values), human, groups=groups)
-        agreement, count = compute_agreement(pairs, "dataset"), number_of_groups(pairs)
+    for name in names:
+        pairs = [
+            pair_up(np.where(missing, np.nan, one[name]), test.human[:, column], groups=groups)
+            for one in repeats
+        ]
+        measured, count = (
+            [compute_agreement(one, "dataset") for one in pairs],
+            number_of_groups(pairs[0]),
+        )
+        agreement = measured[0]
         # equal seeds over equal rows draw equal resamples, which pairs the differences below
-        draws[name] = resampled(pairs, "dataset", resamples=resamples_for(agreement.n), seed=seed)
+        drawn = [
+            resampled(one, "dataset", resamples=resamples_for(agreement.n), seed=seed)
+            for one in pairs
+        ]
+        draws[name] = {c: np.mean([one[c] for one in drawn], axis=0) for c in COEFFICIENTS}
+        values = {c: [getattr(one, c) for one in measured] for c in COEFFICIENTS}
+        means = {c: None if None in v else float(np.mean(v)) for c, v in values.items()}
         rows[name] = {
-            **{coefficient: getattr(agreement, coefficient) for coefficient in COEFFICIENTS},
+            **means,
             "ci": {
-                c: _listed(coefficient_interval(getattr(agreement, c), draws[name][c], count))
+                c: _listed(coefficient_interval(means[c], draws[name][c], count))
                 for c in COEFFICIENTS
             },
+            **({"sd": _spread(values)} if len(repeats) > 1 else {}),
             **notes.get(name, {}),
         }
         rated = {
@@ -143,11 +217,20 @@ def _on_same_rows(
             )
             for c in COEFFICIENTS
         }
-        for name in predictions
+        for name in names
         if name != EVALUATOR
     }
-    failed = {name: note for name, note in notes.items() if name not in rows}
+    failed = {name: note for name, note in notes.items() if name not in rows and "failed" in note}
     return {**rated, "agreement": {**rows, **failed}, "evaluator_minus": differences}
+
+
+def _spread(values: Mapping[Coefficient, Sequence[float | None]]) -> Json:
+    """Return each coefficient's standard deviation over the repeats."""
+    known = {c: [v for v in of_all if v is not None] for c, of_all in values.items()}
+    return {
+        c: float(np.std(known[c], ddof=1)) if len(known[c]) == len(of_all) else None
+        for c, of_all in values.items()
+    }
 
 
 def _as_json(difference: Any) -> Json:
@@ -190,23 +273,23 @@ def competition_ranks(values: Floats) -> Floats:
     return np.asarray((values[None, :] > values[:, None]).sum(axis=1), float)
 
 
-def ranking(choice: Choice, train: FeatureTable, test: FeatureTable) -> Json:
+def ranking(unseen: Unseen) -> Json:
     """Return per aspect the share of items that are ranked within their source as people rank them.
 
     Shares are given for the evaluator and the best single feature, over sources with at least two
     items that have a rating and a score; a share is `None` if no source has.
     """
-    predicted = predicted_by(choice.aggregator, test)
+    test, predicted = unseen.rows, unseen.by_evaluator()
     by_aspect: Json = {}
     for at, aspect in enumerate(test.aspects):
         human = test.human[:, at]
         shares: Json = {"evaluator": _share_of_equal_ranks(predicted[:, at], human, test)}
-        single = best_single(train, aspect)
+        single = single_feature(unseen, unseen.repeats[0], aspect)
         if single is not None:
-            values = single[1] * test.features[:, test.names.index(single[0])]
+            values, note = single
             shares["best single"] = {
                 **_share_of_equal_ranks(values, human, test),
-                "feature": single[0],
+                "feature": note["feature"],
             }
         by_aspect[aspect] = shares
     return by_aspect
@@ -224,14 +307,14 @@ def _share_of_equal_ranks(scores: Floats, human: Floats, test: FeatureTable) -> 
     return {"share": equal / items if items else None, "items": items, "groups": groups}
 
 
-def experts(aggregator: Aggregator, test: FeatureTable) -> Json:
+def experts(unseen: Unseen) -> Json:
     """Return per aspect how annotators agree with each other, and the evaluator with them.
 
     Figures are those of each pair of annotators and their mean, of one annotator with the mean of
     the others, and of the evaluator with all annotators' mean and with one of them. Empty if no
     aspect has ratings of single annotators, who are identified by their position in the data.
     """
-    predicted = predicted_by(aggregator, test)
+    test, predicted = unseen.rows, unseen.by_evaluator()
     by_aspect: Json = {}
     for aspect, ratings in test.annotators.items():
         at = test.aspects.index(aspect)
@@ -454,9 +537,7 @@ def ablation_table(
     if depth > 1 and (plain := _aspects_alone(test)) is not None:
         gone = ", ".join(str(layer) for layer in range(1, depth + 1))
         rows.append({"without": f"layer {gone}", "left": "each aspect's own rating", **plain})
-    rows.append(
-        {"without": "aggregator", "left": "the average of all features", **_averaged(train, test)}
-    )
+    rows.append({"without": "aggregator", "left": "the average of all features", **_averaged(test)})
     return rows
 
 
@@ -476,16 +557,9 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
     )
 
 
-def _averaged(train: FeatureTable, test: FeatureTable) -> Json:
-    """Average all standardized features, as the paper's ablation does.
-
-    Means and spreads are those of training rows.
-    """
-    with np.errstate(invalid="ignore"):
-        mean, sd = np.nanmean(train.features, axis=0), np.nanstd(train.features, axis=0)
-    # nothing here is learned from ratings, which is what this row of the table is to show
-    varies = sd > 0
-    z = (test.features[:, varies] - mean[varies]) / sd[varies]
-    filled = np.where(np.isnan(z), 0.0, z).mean(axis=1)
-    filled[np.isnan(z).all(axis=1)] = np.nan
-    return correlations(np.repeat(filled[:, None], len(test.aspects), axis=1), test)
+def _averaged(test: FeatureTable) -> Json:
+    """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
+    there = ~np.isnan(test.features)
+    sums, counts = np.where(there, test.features, 0.0).sum(axis=1), there.sum(axis=1)
+    average = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

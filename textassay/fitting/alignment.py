@@ -173,7 +173,7 @@ async def align(
         # below
         prunes = 1 < layer < growth.layers and keep < len(nodes)
         if prunes and ranking.is_noise:
-            warnings.append(_noise_warning(layer, keep, growth))
+            warnings.append(_noise_warning(layer, len(nodes), keep, growth))
         stops = prunes and ranking.is_noise and growth.noise == "stop"
         last = layer == growth.layers or stops
         expanded = () if last else nodes if layer == 1 else ranking.nodes[:keep]
@@ -183,10 +183,11 @@ async def align(
     return Aligned(tree, choice, parts, layers, tuple(warnings))
 
 
-def _noise_warning(layer: int, keep: int, growth: Growth) -> str:
+def _noise_warning(layer: int, count: int, keep: int, growth: Growth) -> str:
     noisy = (
-        f"layer {layer}: no criterion has an importance distinguishable from 0, so the choice of"
-        f" {keep} to divide further would be arbitrary"
+        f"layer {layer}: no criterion has an importance distinguishable from 0 where all {count} of"
+        " the layer are tested together (95 % for all of them; the report's intervals are of one"
+        f" each), so the choice of {keep} to divide further would be arbitrary"
     )
     if growth.noise == "prune":
         return f"{noisy}; the tree was pruned anyway"

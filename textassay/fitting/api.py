@@ -14,6 +14,7 @@ from textassay.evaluation.api import ModelsByRole, check_settings, refuse_runnin
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth, Noise, Saliency
+from textassay.fitting.cross_fitting import Watch as Steps
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession
@@ -60,7 +61,7 @@ async def fit(
     aspects: str | Aspect | Sequence[str | Aspect] | None = None,
     scales: Mapping[str, tuple[float, float]] | None = None,
     split: Literal["group", "row"] = "group",
-    train_fraction: float = 0.5,
+    train_fraction: float | None = None,
     test_fraction: float | None = None,
     seed: int = 0,
     raters: Raters = "mean",
@@ -107,7 +108,8 @@ async def fit(
         scales: Lowest and highest rating by aspect; by default the whole numbers around the
             ratings.
         split: Whether whole groups or single rows are held out.
-        train_fraction: Share of the rows to learn from, between 0 and 1.
+        train_fraction: Share of the rows to learn from, between 0 and 1, if a fixed part is to be
+            held out; by default all are learned from, and the report is cross-fitted.
         test_fraction: Share of the rows to hold out, between 0 and 1; by default the rest.
         seed: Seed of the split and of everything random, at least 0.
         raters: `"mean"` learns from mean ratings, `"model"` takes off each rater's severity and
@@ -161,7 +163,8 @@ async def fit(
 def fit_sync(*args: Any, **arguments: Any) -> Fit:
     """Do what `fit` does, with the same arguments, from code that is not async.
 
-    Without `method` it learns in the calling thread, so that Ctrl-C stops it at once.
+    Without `method` it waits in the calling thread, so that Ctrl-C stops it once the fits under way
+    are done.
 
     Raises:
         ConfigurationError: An event loop is running in this thread already (a notebook, a web
@@ -179,14 +182,19 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
     return learn_recorded(examples, request)
 
 
-def learn_recorded(examples: Any, request: FitFromScores) -> Fit:
+def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda _: None) -> Fit:
     """Learn from recorded scores, and write the folder if one is named.
+
+    Args:
+        examples: What people rated.
+        request: How to learn.
+        watch: Is told what is being done.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was written.
         StorageError: The folder cannot be written.
     """
-    return _saved(_read(examples, request).learn(), request.out)
+    return _saved(_read(examples, request).learn(watch), request.out)
 
 
 def _read(examples: Any, request: FitFromScores) -> RecordedFit:

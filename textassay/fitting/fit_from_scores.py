@@ -2,8 +2,10 @@
 
 Asks no model. If raters differ, targets may come from a rater model instead of plain means. Raters
 are the places of `annotators`, or, if every row has one rating and says who gave it, the names in a
-column such as `annotator`. The rater model is learned from training rows alone; a held-out row's
-target comes from its own ratings and from what training rows tell about its raters.
+column such as `annotator`. With a fixed held-out part the rater model is learned from training rows
+alone, and a held-out row's target comes from its own ratings and from what training rows tell about
+its raters. With cross-fitting it is learned from all rows: it defines the target, which is then the
+same in every fold, and no feature takes part in it.
 """
 
 from __future__ import annotations
@@ -13,16 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from textassay.fitting.learn import (
-    Choice,
-    Fitter,
-    Learning,
-    background_rows,
-    choose,
-    predicted_by,
-    split,
+from textassay.fitting.cross_fitting import (
+    FOLDS,
+    Unseen,
+    Watch,
+    cross_fit,
+    number_of_repeats,
 )
-from textassay.fitting.report import Fit, build_report, human_aspect, provenance
+from textassay.fitting.learn import Choice, Fitter, Learning, background_rows, choose, split
+from textassay.fitting.report import Fit, build_report, fractions, human_aspect, provenance
 from textassay.fitting.table import (
     FeatureTable,
     Parts,
@@ -110,10 +111,15 @@ class Modeled:
                     found.setdefault(name, {})[aspect] = points
         return found
 
-    def report(self, choice: Choice, plain: Choice, plain_parts: Parts) -> Json:
-        """Return raters, and held-out agreement beside that of learning from plain means."""
-        test, plain_test = self.parts.test, plain_parts.test
-        ours, theirs = predicted_by(choice.aggregator, test), predicted_by(plain.aggregator, test)
+    def report(self, unseen: Unseen, plain: Unseen) -> Json:
+        """Return raters, and held-out agreement beside that of learning from plain means.
+
+        Args:
+            unseen: What is measured of learning from the models' targets.
+            plain: The same of learning from plain means.
+        """
+        test, plain_test = unseen.rows, plain.rows
+        ours, theirs = unseen.by_evaluator(), plain.by_evaluator()
         content: Json = {}
         for at, aspect in enumerate(test.aspects):
             model, who = self.models[aspect], self.raters[aspect]
@@ -182,7 +188,7 @@ class RecordedFit:
 
     Attributes:
         table: Rated rows with their features.
-        parts: Training and held-out rows.
+        parts: The rows on both sides of a split.
         scales: Scale by human aspect.
         info: What is known of the data.
         learning: How to learn.
@@ -194,18 +200,22 @@ class RecordedFit:
     info: DataInfo
     learning: Learning
 
-    def learn(self) -> Fit:
+    def learn(self, watch: Watch = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written.
+
+        Args:
+            watch: Is told what is being done.
 
         Raises:
             DataError: The ratings do not allow to learn from them.
         """
         table, learning = self.table, self.learning
         fitter = Fitter(self.scales, learning.seed, learning.threads, learning.new_systems)
-        by_rater = modeled(table, self.parts) if learning.raters == "model" else None
-        parts = by_rater.parts if by_rater else self.parts
-        choice = choose(learning.aggregators, parts.train, fitter)
-        made = provenance(table, parts, self.info, learning)
+        plain = self.parts if learning.holds_out else Parts(table, table)
+        by_rater = modeled(table, plain) if learning.raters == "model" else None
+        parts = by_rater.parts if by_rater else plain
+        choice, unseen = self._learned(parts, fitter, watch)
+        made = provenance(table, parts, self.info, learning, self._split)
         if by_rater and by_rater.severities:
             made["raters"] = by_rater.severities
         evaluator = Evaluator(
@@ -218,16 +228,35 @@ class RecordedFit:
         )
         report = build_report(
             choice,
-            parts,
+            unseen,
+            parts if learning.holds_out else split(parts.train, learning),
             fitter,
             depth=learning.depth,
             made={"kind": "recorded", **made},
             repeats=learning.repeats,
+            watch=watch,
         )
         if by_rater:
-            means = choose(learning.aggregators, self.parts.train, fitter)
-            report["raters"] = by_rater.report(choice, means, self.parts)
+            report["raters"] = by_rater.report(unseen, self._learned(plain, fitter, watch)[1])
         return Fit(evaluator, report)
+
+    def _learned(self, parts: Parts, fitter: Fitter, watch: Watch) -> tuple[Choice, Unseen]:
+        """Return what is shipped and what it is measured on."""
+        names = self.learning.aggregators
+        if not self.learning.holds_out:
+            return cross_fit(names, parts.train, fitter, watch)
+        choice = choose(names, parts.train, fitter)
+        return choice, Unseen.held_out(choice, parts)
+
+    @property
+    def _split(self) -> Json:
+        if self.learning.holds_out:
+            return fractions(self.learning)
+        count = min(FOLDS, len(np.unique(self.table.groups)))
+        return {
+            "folds": count,
+            "repeats": number_of_repeats(self.learning.aggregators, self.table),
+        }
 
 
 def read_recorded(

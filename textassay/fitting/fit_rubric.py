@@ -377,6 +377,11 @@ class Rubric(Alignment):
         self.people = self.people.rows(used)
         return train[used]
 
+    @property
+    def ships_all(self) -> bool:
+        """Never: how many ratings are learned from is asked for (`labels`)."""
+        return False
+
     def _check_learnable(self, measure: Measure | None = None) -> None:
         # as criteria will be judged: with few labels folds are too small to be measured one by one
         super()._check_learnable(measure or self._measure)

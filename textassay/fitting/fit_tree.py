@@ -28,8 +28,16 @@ from textassay.fitting.alignment import (
     check_learnable,
     in_parallel,
 )
+from textassay.fitting.cross_fitting import Unseen
 from textassay.fitting.learn import Fitter, Learning, background_rows, sides
-from textassay.fitting.report import Fit, build_report, human_aspect, provenance
+from textassay.fitting.report import (
+    Fit,
+    build_report,
+    fractions,
+    human_aspect,
+    provenance,
+    size_of,
+)
 from textassay.fitting.table import Selection, human_aspects, rating_scales, read_table
 from textassay.fitting.tree_folder import (
     ANSWERS,
@@ -321,6 +329,14 @@ class Alignment:
         return train[used]
 
     @property
+    def ships_all(self) -> bool:
+        """Whether what is shipped learns from the held-out rows, too, after these were measured.
+
+        The criteria are chosen by training rows, so only held-out rows can be measured.
+        """
+        return not self.request.learning.holds_out
+
+    @property
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
         prompt = self.request.options.prompt
@@ -371,6 +387,7 @@ class Alignment:
             del learning[name]
         if learning["test_fraction"] is None:  # as earlier versions have it
             del learning["test_fraction"]
+            learning["train_fraction"] = self.request.learning.share
         tree = {} if self.tree is None else {"tree": trees.tree_digest(self.tree)}
         names = {
             role: m if isinstance(m, str) else m.name for role, m in self.request.models.items()
@@ -517,7 +534,12 @@ class Alignment:
 
     def _fit(self, aligned: Aligned, models: Mapping[str, Model]) -> Fit:
         table = self.people
-        made = provenance(table, aligned.parts, self.request.data.check(), self.request.learning)
+        learning = self.request.learning
+        made = provenance(
+            table, aligned.parts, self.request.data.check(), learning, fractions(learning)
+        )
+        if self.ships_all:
+            made["split"]["shipped"] = size_of(aligned.parts.train.joined(aligned.parts.test))
         grown = self._grown(aligned)
         # rows without any usable rating are known only after the judge was asked
         made["data"]["left_out"] = (
@@ -533,6 +555,7 @@ class Alignment:
         )
         report = build_report(
             aligned.choice,
+            Unseen.held_out(aligned.choice, aligned.parts),
             aligned.parts,
             self.fitter,
             depth=self.request.learning.depth,
@@ -552,7 +575,10 @@ class Alignment:
         options, table = self.judging, self.people
         nodes = [aligned.tree[name] for name in aligned.parts.train.names]
         definitions = {aspect.name: aspect.definition for aspect in self.task.aspects}
-        aggregator = aligned.choice.aggregator
+        rows, aggregator = aligned.parts.train, aligned.choice.aggregator
+        if self.ships_all:
+            rows = rows.joined(aligned.parts.test)
+            aggregator = self.fitter.fit(aligned.choice.chosen, rows, with_sources=True)
         return Evaluator(
             kind="hd-eval",
             aspects=tuple(
@@ -560,7 +586,7 @@ class Alignment:
             ),
             features=aligned.parts.train.names,
             aggregator=aggregator.to_dict(),
-            background=background_rows(aligned.parts.train, aggregator),
+            background=background_rows(rows, aggregator),
             task=self.task,
             tree=aligned.tree,
             model=model_for(models, "scorer").name,

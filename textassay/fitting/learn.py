@@ -22,7 +22,7 @@ from textassay.learning.attribution import (
     permutation_importance,
     pooled,
 )
-from textassay.learning.splits import Mask, folds, hold_out, split_rows
+from textassay.learning.splits import Codes, Mask, folds, hold_out, split_rows
 from textassay.learning.training import Floats
 from textassay.meta.agreement import compute_agreement
 from textassay.meta.levels import pair_up
@@ -37,7 +37,7 @@ Depth = Literal["basic", "full"]
 Raters = Literal["mean", "model"]
 """How single ratings become a target: their mean, or what a rater model expects an average rater
 to say."""
-_ROWS_TO_SHUFFLE = 1_000
+ROWS_TO_SHUFFLE = 1_000
 _ROWS_TO_EXPLAIN = 300
 
 
@@ -178,12 +178,17 @@ def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
 
 def at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
     """Return the table, or whole groups drawn at random that have about that many rows."""
-    if len(table.ids) <= rows:
-        return table
-    groups, sizes = np.unique(table.groups, return_counts=True)
+    return table if len(table.ids) <= rows else table.rows(drawn_groups(table.groups, rows, seed))
+
+
+def drawn_groups(codes: Codes, rows: int, seed: int) -> Mask:
+    """Return which rows are of groups drawn at random that have about so many; all if not more."""
+    if len(codes) <= rows:
+        return np.ones(len(codes), bool)
+    groups, sizes = np.unique(codes, return_counts=True)
     order = np.random.default_rng(seed).permutation(len(groups))
     count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
-    return table.rows(np.isin(table.groups, groups[order[:count]]))
+    return np.isin(codes, groups[order[:count]])
 
 
 def background_rows(
@@ -223,9 +228,10 @@ class Learning:
     Attributes:
         aggregators: Names; of several the one with the least error over folds of the training rows
             is taken.
-        train_fraction: Share of the rows to learn from; the others are held out for the report.
+        train_fraction: Share of the rows to learn from; the others are held out for the report. If
+            neither fraction is given, all rows are learned from and the report is cross-fitted.
         test_fraction: Share of the rows to hold out, the same ones whatever `train_fraction` is
-            under one seed; rows of neither share are not used.
+            under one seed; rows of neither share are not used. Alone, the rest is learned from.
         seed: Seed of the split and of everything random.
         depth: `basic`, or `full` with curves and ablations.
         aspects: Human aspects; `None` for all that people rated.
@@ -242,7 +248,7 @@ class Learning:
     """
 
     aggregators: tuple[str, ...] = ("auto",)
-    train_fraction: float = 0.5
+    train_fraction: float | None = None
     seed: int = 0
     depth: Depth = "basic"
     aspects: tuple[str, ...] | None = None
@@ -259,6 +265,16 @@ class Learning:
             raise ConfigurationError(f"repeats must be between 1 and 100, not {self.repeats}")
         if self.raters not in get_args(Raters):
             raise UnknownName("target of several raters", self.raters, list(get_args(Raters)))
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
+        return self.train_fraction is not None or self.test_fraction is not None
+
+    @property
+    def share(self) -> float:
+        """Share of the rows to learn from where rows have to be held out: half by default."""
+        return 0.5 if self.train_fraction is None else self.train_fraction
 
 
 def split(table: FeatureTable, learning: Learning) -> Parts:
@@ -282,9 +298,13 @@ def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
     # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
     # tests keep them together
     units = np.arange(len(table.ids)) if learning.by_row else table.groups
-    train = split_rows(units, learning.train_fraction, seed=learning.seed)
+    train = split_rows(units, learning.share, seed=learning.seed)
     if learning.test_fraction is None:
         return train, ~train
+    if learning.train_fraction is None:
+        nothing = np.zeros(len(train), bool)
+        test = hold_out(units, learning.test_fraction, nothing, seed=learning.seed)
+        return ~test, test
     return train, hold_out(units, learning.test_fraction, train, seed=learning.seed)
 
 
@@ -310,7 +330,7 @@ def importance_over_folds(
     """
     train = train.rows(train.filled)  # ratings of other rows teach nothing
     masks = _fold_masks(train, fitter, count)
-    measured = [at_most(train.rows(inside), _ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
+    measured = [at_most(train.rows(inside), ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
     if all(map(_can_learn, (train.rows(~inside) for inside in masks))) and all(
         _vary_each(rows.human) for rows in measured
     ):
@@ -483,7 +503,7 @@ def importance_on(
     Raises:
         DataError: An aspect's ratings do not vary there.
     """
-    rows = at_most(rows, _ROWS_TO_SHUFFLE, seed)
+    rows = at_most(rows, ROWS_TO_SHUFFLE, seed)
     return permutation_importance(
         lambda features: aggregator.predict(features, systems=rows.systems),
         rows.features,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 
@@ -26,9 +28,15 @@ from textassay.fitting.agreement import (
     over_data,
     ranking,
 )
-from textassay.fitting.learn import Choice, Depth, Fitter, Learning, importance_on
+from textassay.fitting.cross_fitting import Unseen, Watch, gathered
+from textassay.fitting.learn import ROWS_TO_SHUFFLE, Choice, Depth, Fitter, Learning
 from textassay.fitting.table import FeatureTable, Parts
-from textassay.learning.attribution import Importance, explain, global_importance
+from textassay.learning.attribution import (
+    Importance,
+    explain,
+    global_importance,
+    permutation_importance,
+)
 from textassay.learning.training import Floats
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
@@ -46,7 +54,8 @@ from textassay.version import __version__
 
 FORMAT = 1
 
-_REPEATS = 5
+_SHUFFLES, _SHUFFLES_OF_ALL = 5, 3
+"""Shuffles of a held-out part, usually half of the rows, and of all rows, which exchange more."""
 _EXPLAINED_ROWS = 300
 _PERMUTATIONS = 16
 _SHOWN = 15
@@ -57,24 +66,28 @@ REPORT, TEXT = "report.json", "report.txt"
 
 def build_report(
     choice: Choice,
+    unseen: Unseen,
     parts: Parts,
     fitter: Fitter,
     *,
     depth: Depth,
     made: Json,
     repeats: int | None = None,
+    watch: Watch = lambda _: None,
 ) -> Json:
     """Return the report as JSON values.
 
     Args:
         choice: What was fitted.
-        parts: Training and held-out rows.
+        unseen: What it is measured on.
+        parts: Rows to learn from and held-out rows for the curves and ablations of a full report.
         fitter: How it was fitted.
         depth: `basic`, or `full` with curves, ablations, ranking and the expert ceiling.
         made: How the evaluator was made, as its file records it.
         repeats: Samples over which curves are averaged; by default 3 for data, 1 for criteria.
+        watch: Is told what is being measured.
     """
-    train, test = parts.train, parts.test
+    learned = parts.train if unseen.is_fixed else unseen.rows
     report: Json = {
         "format": FORMAT,
         "textassay": __version__,
@@ -82,13 +95,17 @@ def build_report(
         "aggregators": choice.as_dict(),
         "aspects": {
             name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
-            for name in train.aspects
+            for name in learned.aspects
         },
-        "features": {name: {"coverage": share} for name, share in train.coverage.items()},
-        "held_out": held_out(choice, train, test, fitter),
-        "importance": importance(choice, parts, fitter),
+        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
     }
+    watch("measuring agreement")
+    report["held_out"] = held_out(choice, unseen, fitter)
+    watch("measuring what the evaluator rests on")
+    report["importance"] = importance(unseen, fitter)
     if depth == "full":
+        watch("measuring curves and ablations")
+        train, test = parts.train, parts.test
         report["data_efficiency"] = over_data(
             choice.chosen, train, test, fitter, repeats=repeats or SEEDS
         )
@@ -96,48 +113,78 @@ def build_report(
             choice.chosen, train, test, fitter, repeats=repeats or 1
         )
         report["ablations"] = ablation_table(choice.chosen, train, test, fitter)
-        report["ranking"] = ranking(choice, train, test)
-        report["experts"] = experts(choice.aggregator, test)
+        report["ranking"] = ranking(unseen)
+        report["experts"] = experts(unseen)
     return report
 
 
-def importance(choice: Choice, parts: Parts, fitter: Fitter) -> Json:
+def importance(unseen: Unseen, fitter: Fitter) -> Json:
     """Return what people value.
 
-    Permutation importance and mean size of Shapley values, on held-out rows.
+    Permutation importance and mean size of Shapley values, on rows that were not learned from.
     """
-    aggregator, test = choice.aggregator, parts.test
     content: Json = {}
     try:
-        content["permutation"] = _permutation(
-            importance_on(aggregator, test, seed=fitter.seed, repeats=_REPEATS), test
-        )
+        measured = unseen.at_most(ROWS_TO_SHUFFLE, fitter.seed)
+        content["permutation"] = _permutation(_measured_importance(measured, fitter), unseen.rows)
     except DataError as error:
         content["permutation"] = {"failed": str(error)}
-    rng = np.random.default_rng(fitter.seed)
+    rng, rows = np.random.default_rng(fitter.seed), unseen.rows
     # contributions of a few hundred rows give the means well enough, and sampled ones are slow
-    rows = np.sort(rng.permutation(len(test.ids))[:_EXPLAINED_ROWS])
-    explained = explain(
-        aggregator,
-        test.features[rows],
-        # training rows are the background: contributions are then relative to what the evaluator
-        # learned from
-        parts.train.features,
-        systems=[test.systems[row] for row in rows.tolist()],
-        samples=_PERMUTATIONS,
-        seed=fitter.seed,
-    )
-    sizes = global_importance(explained.values)
+    drawn = np.zeros(len(rows.ids), bool)
+    drawn[rng.permutation(len(rows.ids))[:_EXPLAINED_ROWS]] = True
+    explained = [
+        explain(
+            fold.choice.aggregator,
+            rows.features[fold.inside & drawn],
+            # training rows are the background: contributions are then relative to what the
+            # evaluator learned from
+            fold.train.features,
+            systems=list(compress(rows.systems, fold.inside & drawn)),
+            samples=_PERMUTATIONS,
+            seed=fitter.seed,
+        ).values
+        for fold in unseen.repeats[0]
+    ]
+    sizes = global_importance(np.concatenate(explained))
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     content["shap"] = [
         {
-            "feature": test.names[i],
+            "feature": rows.names[i],
             "mean": float(sizes[:, i].mean()),
-            "by_aspect": {aspect: float(sizes[at, i]) for at, aspect in enumerate(test.aspects)},
+            "by_aspect": {aspect: float(sizes[at, i]) for at, aspect in enumerate(rows.aspects)},
         }
         for i in order
     ]
     return content
+
+
+def _measured_importance(unseen: Unseen, fitter: Fitter) -> Importance:
+    """Measure permutation importance, each row by the aggregator that has not seen it."""
+    folds, rows = unseen.repeats[0], unseen.rows
+    systems = [list(compress(rows.systems, fold.inside)) for fold in folds]
+
+    with ThreadPoolExecutor(fitter.threads) as pool:
+
+        def predict(features: Floats) -> Floats:
+            parts = pool.map(
+                lambda fold, own: fold.choice.aggregator.predict(
+                    features[fold.inside], systems=own
+                ),
+                folds,
+                systems,
+            )
+            return gathered(folds, list(parts))
+
+        return permutation_importance(
+            predict,
+            rows.features,
+            rows.human,
+            columns=rows.names,
+            groups=rows.groups.tolist(),
+            repeats=_SHUFFLES if unseen.is_fixed else _SHUFFLES_OF_ALL,
+            seed=fitter.seed,
+        )
 
 
 def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
@@ -169,8 +216,18 @@ def _listed(span: Floats) -> list[float] | None:
     return None if np.isnan(span).any() else [float(end) for end in span]
 
 
-def provenance(table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning) -> Json:
-    """Return how an evaluator came about, for its file and its report."""
+def provenance(
+    table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning, split: Json
+) -> Json:
+    """Return how an evaluator came about, for its file and its report.
+
+    Args:
+        table: Rated rows.
+        parts: Rows that were learned from, and rows that were measured.
+        info: What is known of the data.
+        learning: How was learned.
+        split: How rows were held out: folds and repeats, or fractions.
+    """
     return {
         "data": {
             "path": info.name,
@@ -182,14 +239,20 @@ def provenance(table: FeatureTable, parts: Parts, info: DataInfo, learning: Lear
         "split": {
             "by": "row" if learning.by_row else table.grouped_by,
             "seed": learning.seed,
-            "train_fraction": learning.train_fraction,
-            **({} if learning.test_fraction is None else {"test_fraction": learning.test_fraction}),
-            "train": _size(parts.train),
-            "held_out": _size(parts.test),
+            **split,
+            "train": size_of(parts.train),
+            "held_out": size_of(parts.test),
         },
         "textassay": __version__,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def fractions(learning: Learning) -> Json:
+    """Return which share was learned from and which held out, as far as these were given."""
+    given = {"train_fraction": learning.train_fraction, "test_fraction": learning.test_fraction}
+    known = {name: share for name, share in given.items() if share is not None}
+    return known or {"train_fraction": learning.share}
 
 
 def human_aspect(name: str, scale: tuple[float, float], definition: str | None = None) -> Aspect:
@@ -197,7 +260,8 @@ def human_aspect(name: str, scale: tuple[float, float], definition: str | None =
     return Aspect(name=name, definition=definition or f"{name}, as people rate it.", scale=scale)
 
 
-def _size(table: FeatureTable) -> Json:
+def size_of(table: FeatureTable) -> Json:
+    """Return the numbers of rows and groups."""
     return {"rows": len(table.ids), "groups": len(set(table.groups.tolist()))}
 
 
@@ -229,7 +293,7 @@ def _head(report: Json) -> Table:
              for name in ("train", "held_out")}  # fmt: skip
     rows = [
         ("learned from", f"{data['path'] or 'data in memory'}: {sizes['train']}"),
-        ("held out", f"{sizes['held_out']} (split by {split['by']}, seed {split['seed']})"),
+        ("held out", _measured(sizes["held_out"], split)),
         ("aggregator", f"{chosen['chosen']} over {len(report['features'])} features"),
     ]
     if chosen["cross_validated_error"]:
@@ -237,6 +301,13 @@ def _head(report: Json) -> Table:
         listed = ", ".join(f"{name} {error:.3f}" for name, error in errors)
         rows.append(("error over folds, 1 being that of the mean", listed))
     notes = [Note(f"warning: {text}", warning=True) for text in report.get("warnings") or ()]
+    if "shipped" in split:
+        notes.append(
+            Note(
+                f"the evaluator learned once more, from all {split['shipped']['rows']} rows; below"
+                " is what it was like without the held-out ones"
+            )
+        )
     if data["left_out"]:
         notes.append(Note(f"left out: {data['left_out']} rated rows without any feature"))
     notes += [Note(f"could not be fitted: {n}: {why}") for n, why in chosen["failed"].items()]
@@ -247,6 +318,17 @@ def _head(report: Json) -> Table:
     if sparse:
         notes.append(Note(f"features that fewer than half of the rows have: {', '.join(sparse)}"))
     return Table((Column("name", ""), Column("value", "")), rows, tuple(notes))
+
+
+def _measured(size: str, split: Json) -> str:
+    """Return which rows the figures are of, in words."""
+    if "folds" not in split:
+        return f"{size} (split by {split['by']}, seed {split['seed']})"
+    times = "once" if split["repeats"] == 1 else f"{split['repeats']} times"
+    return (
+        f"each of them {times}, in {split['folds']} folds by {split['by']}, seed {split['seed']}:"
+        " predicted by what learned from the other folds"
+    )
 
 
 def _means(aspects: Json) -> Iterator[Note]:
@@ -346,7 +428,12 @@ def _held_out(held_out: Json) -> Iterator[Table]:
             figures = (_interval(row[c], row["ci"][c]) for c in _COEFFICIENTS)
             better = _better(one["evaluator_minus"].get(name), one["resamples"])
             rows.append((label, *figures, better))
-        yield Table(columns, rows, title=f"{aspect}, {one['n']} held-out rows")
+        spread = one["agreement"]["evaluator"].get("sd", {})
+        listed = ", ".join(
+            f"{c.capitalize()} {sd:.3f}" for c, sd in spread.items() if sd is not None
+        )
+        notes = (Note(f"standard deviation over repeats: {listed}"),) if listed else ()
+        yield Table(columns, rows, notes, f"{aspect}, {one['n']} held-out rows")
     means = [(name, *(row[c] for c in _COEFFICIENTS)) for name, row in held_out["mean"].items()]
     coefficients = (Column(c, c.capitalize(), "number") for c in _COEFFICIENTS)
     yield Table((Column("name", "mean over the aspects"), *coefficients), means)

@@ -182,8 +182,8 @@ class FitRequest(DescribedMessage):
     """Scale of the human ratings; may repeat."""
     split: Annotated[Literal["group", "row"], one_of("group", "row"), Flag(LEARNING)] = "group"
     """Split by group or by row."""
-    train_fraction: Annotated[float, BeforeValidator(_share), Flag(LEARNING, "F")] = 0.5
-    """Share of the rows to learn from."""
+    train_fraction: Annotated[float | None, BeforeValidator(_share), Flag(LEARNING, "F")] = None
+    """Share of the rows to learn from; others are held out (default: learn from all)."""
     test_fraction: Annotated[float | None, BeforeValidator(_share), Flag(LEARNING, "F")] = None
     """Share of the rows to hold out, whatever --train-fraction is (default: the rest)."""
     seed: Annotated[int, whole(0, MAX_SEED)] = 0

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +47,34 @@ _REACH = 4.0
 FORMAT = 3
 """Version of what `to_dict` returns at most; 1 has neither bounds of features nor means of systems,
 2 no distances from the means of sources."""
+
+
+_blas_lock = Lock()
+_blas_users = 0
+_blas_limit: Any = None
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Let linear algebra use one thread while anything learns.
+
+    Its matrices are so small that several threads wait for each other up to thirty times as long as
+    they work. The setting is that of the process, so the last of several fits at once restores it.
+    """
+    global _blas_users, _blas_limit
+    from threadpoolctl import threadpool_limits
+
+    with _blas_lock:
+        if not _blas_users:
+            _blas_limit = threadpool_limits(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if not _blas_users:
+                _blas_limit.restore_original_limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +201,8 @@ class Aggregator:
             sources=self._sources,
             new_systems=new_systems,
         )
-        self._aspects = learner.learn(self.targets_, rows, y, named)
+        with _one_blas_thread():
+            self._aspects = learner.learn(self.targets_, rows, y, named)
         return self
 
     @property

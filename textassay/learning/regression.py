@@ -224,10 +224,12 @@ class KernelSum:
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
+        from scipy.spatial.distance import cdist  # heavy, so on first use
+
         predicted = np.empty(len(features))
-        for part in _parts(len(features), self.rows.size):
+        for part in _parts(len(features), len(self.rows)):
             # no matrix product, which rounds differently for one row and for many
-            squares = ((features[part, None, :] - self.rows) ** 2).sum(axis=2)
+            squares = cdist(features[part], self.rows, "sqeuclidean")
             predicted[part] = (np.exp(-squares / self.scale) * self.weights).sum(axis=1)
         return predicted + self.start
 

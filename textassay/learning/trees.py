@@ -254,6 +254,8 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
         "seed": training.seed % 2**31,
         # scores on a scale of a few values would lose values to merged bins
         "min_data_in_bin": 1,
+        # finding splits is most of the time, and takes as long as there are bins
+        "max_bin": _BINS - 1,
         "use_missing": False,
         **settings,
     }

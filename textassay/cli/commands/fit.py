@@ -28,7 +28,7 @@ from textassay.cli.flags import (
     Out,
     flags_of,
 )
-from textassay.cli.progress import Style, show_progress
+from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.fitting.request import (
     FitByModel,
     FitFromScores,
@@ -139,7 +139,9 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
     if isinstance(request, FitByModel):
         return run_async(_align(request, flags, as_json))
     assert isinstance(request, FitFromScores)
-    _show(learn_recorded(flags["data"], request), as_json)
+    with show_steps(flags.get("progress") or "auto") as watch:
+        fit = learn_recorded(flags["data"], request, watch)
+    _show(fit, as_json)
     return 0
 
 
