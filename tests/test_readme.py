@@ -39,5 +39,5 @@ async def test_python_example(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "'scored': 1" in done.stdout
+    assert "1 scored" in done.stdout
     assert (tmp_path / "runs" / "first" / "scores.jsonl").exists()

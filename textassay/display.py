@@ -34,7 +34,7 @@ def printable(text: str) -> str:
 
 
 class Displayed:
-    """Base of results that are tables, and that notebooks therefore show as such."""
+    """Base of results that are tables, which `print` and notebooks therefore show as such."""
 
     # most subclasses are dataclasses with slots, which a base without this line would give a
     # `__dict__`
@@ -43,6 +43,9 @@ class Displayed:
     def tables(self) -> Sequence[Table]:
         """Return the result as tables."""
         raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n\n".join(to_text(_clipped(table)) for table in self.tables())
 
     def _repr_html_(self) -> str:
         return "".join(to_html(_clipped(table)) for table in self.tables())

@@ -3,6 +3,7 @@ markup."""
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 
 import polars as pl
@@ -160,3 +161,16 @@ def test_a_data_set_dict_of_one_split_is_that_split():
     assert Examples({"test": Split(ROWS)}).check().count == 30
     with pytest.raises(DataError, match=r"'train', 'test'"):
         Examples({"train": Split(ROWS), "test": Split(ROWS)})
+
+
+@pytest.mark.asyncio
+async def test_results_print_as_tables():
+    """Also the summary, which is a dictionary all the same; intervals come unasked."""
+    run = await judged()
+    summary = run.summary()
+    assert str(summary).splitlines()[1].split() == ["aspect", "scored", "mean"]
+    assert json.loads(json.dumps(summary)) == dict(summary)
+    assert str(run).startswith(str(summary))
+    table = agreement_table(run, Examples(ROWS))
+    assert str(table).splitlines()[0] == "agreement with people"
+    assert table.rows[0].agreement.ci is not None

@@ -153,7 +153,7 @@ def compare_with_ratings(
 def _line(
     name: str, trivial: bool, examples: Sequence[Example], scores: Recorded
 ) -> ComparisonLine:
-    rows = agreement_table(scores, examples).rows
+    rows = agreement_table(scores, examples, bootstrap=0).rows
     agreements = {row.human: row.agreement for row in rows}
     aspects = dict.fromkeys(aspect for example in examples for aspect in example.human)
     spearman = {

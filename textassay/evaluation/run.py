@@ -118,6 +118,20 @@ _SCORES = (
 )  # fmt: skip
 
 
+class Summary(dict[str, Any], Displayed):
+    """What `summary.json` has of a run: a dictionary that prints as a table."""
+
+    def tables(self) -> list[Table]:
+        """Return the mean of each aspect."""
+        cost, outcomes = self["usage"]["cost"], self["outcomes"]
+        title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
+        title += f"; {self['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
+        means = [(name, one["n"], one["mean"]) for name, one in self["aspects"].items()]
+        return [Table(_MEANS, means, title=title)]
+
+    __str__ = Displayed.__str__
+
+
 class Run(Displayed):
     """A finished evaluation; iterating it yields its scores.
 
@@ -158,12 +172,15 @@ class Run(Displayed):
     def __iter__(self) -> Iterator[Score]:
         return iter(self._scores) if self.folder is None else latest_scores(self.folder)
 
-    def summary(self) -> dict[str, Any]:
-        """Return outcomes, errors by type, mean by aspect and usage, as `summary.json` has them."""
+    def summary(self) -> Summary:
+        """Return outcomes, errors by type, mean by aspect and usage, as `summary.json` has them.
+
+        A dictionary that prints as a table.
+        """
         tally = RunSummary()
         for score in self:
             tally.add(score)
-        return tally.summary()
+        return Summary(tally.summary())
 
     def examples(self) -> Iterator[Example]:
         """Iterate over what was judged, in the order of the data.
@@ -245,10 +262,5 @@ class Run(Displayed):
             if count <= MAX_ROWS:
                 why = score.error.message if score.error else score.explanation or ""
                 rows.append((score.id, score.aspect, score.value, why))
-        summary = tally.summary()
-        cost, outcomes = summary["usage"]["cost"], summary["outcomes"]
-        title = ", ".join(f"{number} {name}" for name, number in outcomes.items() if number)
-        title += f"; {summary['usage']['calls']} calls" + (f", ${cost:.4f}" if cost else "")
-        means = [(name, one["n"], one["mean"]) for name, one in summary["aspects"].items()]
         notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
-        return [Table(_MEANS, means, title=title), Table(_SCORES, rows, notes)]
+        return [*Summary(tally.summary()).tables(), Table(_SCORES, rows, notes)]

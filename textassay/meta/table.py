@@ -261,7 +261,7 @@ def agreement_table(
     *,
     levels: Sequence[Level] = ("dataset",),
     aspect_map: Iterable[str] | Mapping[str, str] = (),
-    bootstrap: int = 0,
+    bootstrap: int = 1000,
     seed: int = 0,
     raters: bool = False,
     labels: Mapping[str, LabelScale] | None = None,

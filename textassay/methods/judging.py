@@ -76,7 +76,7 @@ class PromptMethod(TaskMethod):
 
     def _refuse_labels(self) -> None:
         """Raise if an aspect has labels, and the method or the judge's profile asks for ratings."""
-        labeled = next((aspect.name for aspect in self.aspects if aspect.labels), None)
+        labeled = next((aspect.name for aspect in self._task.aspects if aspect.labels), None)
         if labeled is None:
             return
         if self.labels_prompt is None:
