@@ -29,6 +29,10 @@ def run(*args):
     return done.exit_code, done.output
 
 
+HALF = ("--train-fraction", "0.5")
+"""One fit in place of six, for tests that are not about the report."""
+
+
 def fit(data, out, *flags):
     return run("fit", data, "--out", out, *flags)
 
@@ -74,7 +78,7 @@ def test_a_live_line_tells_what_is_being_done(monkeypatch):
 def test_evidence_adds_up_to_the_score(data, tmp_path):
     for name in ("ridge", "lightgbm", "auto", "mlp"):
         out = tmp_path / name
-        assert fit(data, out, "--features", "*", "--aggregator", name)[0] == 0
+        assert fit(data, out, "--features", "*", *HALF, "--aggregator", name)[0] == 0
         for score in evaluate_sync(rows_of(5, per_group=1), method=str(out)):
             told = {one["text"]: one["contribution"] for one in score.evidence}
             assert "judge-2/clarity" in told
@@ -113,7 +117,7 @@ def test_evidence_tells_what_was_clipped_and_what_the_system_did(tmp_path):
 
 
 def test_an_evaluator_gives_bit_equal_scores_in_a_new_process(data, tmp_path):
-    fit(data, tmp_path / "ev", "--features", "*")
+    fit(data, tmp_path / "ev", "--features", "*", *HALF)
     here = [
         (s.id, s.aspect, s.value.hex())
         for s in evaluate_sync(str(data), method=str(tmp_path / "ev"))
@@ -210,7 +214,7 @@ def test_of_several_aggregators_the_one_with_the_least_error_over_training_folds
 ):
     names = ("tree", "ridge", "avg")
     flags = [flag for name in names for flag in ("--aggregator", name)]
-    assert fit(data, tmp_path / "ev", "--features", "*", *flags)[0] == 0
+    assert fit(data, tmp_path / "ev", "--features", "*", *HALF, *flags)[0] == 0
     report = json.loads((tmp_path / "ev" / "report.json").read_text())
     errors = report["aggregators"]["cross_validated_error"]
     assert set(errors) == set(names)
@@ -311,7 +315,7 @@ def test_held_out_rows_decide_nothing(data, tmp_path):
 
 
 def test_an_evaluator_is_text_that_anyone_can_read(data, tmp_path):
-    fit(data, tmp_path / "ev", "--features", "*")
+    fit(data, tmp_path / "ev", "--features", "*", *HALF)
     assert sorted(file.name for file in (tmp_path / "ev").iterdir()) == [
         "evaluator.json",
         "report.json",
@@ -489,7 +493,7 @@ def test_aspects_on_different_scales_and_rated_in_different_rows_are_learnt_each
 def test_a_score_does_not_depend_on_the_rows_that_are_judged_beside_it(data, tmp_path):
     """Rows in work at once are computed together; the bits are those of each alone."""
     for name in ("auto", "mlp"):
-        fit(data, tmp_path / name, "--features", "*", "--aggregator", name)
+        fit(data, tmp_path / name, "--features", "*", *HALF, "--aggregator", name)
         rows = rows_of(12, seed=5)
         together = {(s.id, s.aspect): s for s in evaluate_sync(rows, method=str(tmp_path / name))}
         for row in rows[:3]:
