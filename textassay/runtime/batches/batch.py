@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -306,7 +307,9 @@ class Batch:
         # who only submits does not wait until others have ended, which may take a day
         waits = is_other_running and not (self._context.submit_only or self._may_be_started)
         try:
-            return self._polling.no_capacity(error, is_other_running=waits)
+            pause = self._polling.no_capacity(error, is_other_running=waits)
+            # not in step with other batches that wait, each of which would hold the others up
+            return pause * random.uniform(1.0, 2.0)
         except RateLimited:
             if self._may_be_started or len(self.calls) <= MIN_DIVIDED:
                 raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import logging
 from collections import defaultdict
 from dataclasses import dataclass
@@ -120,9 +119,7 @@ class Polling:
                 self._provider.name,
                 error,
             )
-        # not in step with other batches that wait, each of which would hold the others up
-        pause = self._pause("capacity") * random.uniform(0.3, 1.0)
-        return min(max(pause, error.retry_after or 0.0), MAX_PAUSE)
+        return min(max(self._pause("capacity"), error.retry_after or 0.0), MAX_PAUSE)
 
     def unread(self, error: FileUnread) -> float:
         """Wait until the provider has read an uploaded file."""
