@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -189,6 +188,8 @@ class Batch:
         self._is_resumed = self._may_be_started = lines is None
         self._status: BatchStatus | None = None  # once it has ended
         self._was_unreadable = False
+        self._were_running: frozenset[str] = frozenset()
+        """Ids of other batches when there was last no room."""
 
     @property
     def is_collected(self) -> bool:
@@ -205,10 +206,11 @@ class Batch:
         """Whether it has ended, and its answers are being fetched."""
         return self._status is not None
 
-    async def advance(self, *, is_other_running: bool) -> float:
+    async def advance(self, *, running: frozenset[str]) -> float:
         """Take the next step; return the seconds to wait before the one after it.
 
-        The end of another batch that is running makes room for this one.
+        Args:
+            running: Ids of other batches, whose end makes room for this one.
         """
         if self._lines is not None:
             await self._prepare(self._lines)
@@ -227,7 +229,7 @@ class Batch:
             if not isinstance(error, RateLimited) or self.record.id is not None:
                 self._may_be_started = True  # all the same
                 return self._polling.outage(error, began)
-            pause = await self._wait_for_capacity(error, is_other_running)
+            pause = await self._wait_for_capacity(error, running)
         self._polling.answered()
         return pause
 
@@ -302,14 +304,16 @@ class Batch:
         self.remaining = [call for key, call in self.calls.items() if key not in answers]
         return True
 
-    async def _wait_for_capacity(self, error: RateLimited, is_other_running: bool) -> float:
+    async def _wait_for_capacity(self, error: RateLimited, running: frozenset[str]) -> float:
         """Wait for room for the batch, or divide it: it may be larger than the account allows."""
+        # What was running before, too: a batch that was only just taken may be refused as this one
+        # was, and two such would wait for each other for ever.
+        is_other_running = not running.isdisjoint(self._were_running)
+        self._were_running = running
         # who only submits does not wait until others have ended, which may take a day
         waits = is_other_running and not (self._context.submit_only or self._may_be_started)
         try:
-            pause = self._polling.no_capacity(error, is_other_running=waits)
-            # not in step with other batches that wait, each of which would hold the others up
-            return pause * random.uniform(1.0, 2.0)
+            return self._polling.no_capacity(error, is_other_running=waits)
         except RateLimited:
             if self._may_be_started or len(self.calls) <= MIN_DIVIDED:
                 raise

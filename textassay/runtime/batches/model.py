@@ -253,8 +253,8 @@ class BatchQueue(Wrapper):
             while not batch.is_collected:
                 others = (other for other in self._tasks if other is not batch)
                 # of those that are followed: nobody hears of the end of one that was given up
-                is_other_running = any(other.record.id is not None for other in others)
-                pause = await batch.advance(is_other_running=is_other_running)
+                running = frozenset(one.record.id for one in others if one.record.id is not None)
+                pause = await batch.advance(running=running)
                 if self._context.submit_only and batch.is_waiting:
                     self._stop_if_all_submitted()
                 if pause:
