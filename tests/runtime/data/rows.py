@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from textassay.runtime.data.dataset import read_examples
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 
@@ -52,10 +52,10 @@ def saved(folder: Path, content: str | bytes, name: str = "data.jsonl") -> Path:
 
 
 def read(source: Any, **fields: str) -> list[Example]:
-    return list(read_examples(source, fields=fields or None))
+    return list(Examples(source, fields=fields or None))
 
 
 def complaint(source: Any, fields: dict[str, str] | None = None) -> str:
     with pytest.raises(DataError) as caught:
-        read_examples(source, fields=fields).check()
+        Examples(source, fields=fields).check()
     return str(caught.value)

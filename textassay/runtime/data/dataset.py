@@ -331,15 +331,6 @@ class Examples:
         )
 
 
-def read_examples(source: Any, *, fields: Mapping[str, str] | None = None) -> Examples:
-    """Open a data set; see `Examples` for what can be read.
-
-    Raises:
-        DataError: There is nothing to read, or the field map names a field that does not exist.
-    """
-    return Examples(source, fields=fields)
-
-
 def _canonical(example: Example, *, given: bool) -> bytes:
     """Return the same bytes for equal examples.
 
