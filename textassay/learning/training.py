@@ -70,6 +70,10 @@ class Training:
         count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
         return self.rows(np.isin(self.groups, groups[order[:count]]))
 
+    def with_target(self, target: Floats) -> Training:
+        """Return the same rows with another target."""
+        return replace(self, target=target)
+
 
 class Predictor(Protocol):
     """Learned function from standardized features to a standardized rating.
