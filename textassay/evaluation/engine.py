@@ -36,6 +36,7 @@ from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
+    CACHED,
     NO_USAGE,
     Aspect,
     Assignment,
@@ -83,7 +84,8 @@ def checked(
     fields = {**vars(yielded), **timing}
     # what a score is made of may be a copy, too, that was never checked
     for name in ("usage", "error"):
-        if isinstance(part := fields.get(name), BaseModel):
+        part = fields.get(name)
+        if part is not None and part is not CACHED and isinstance(part, BaseModel):
             fields[name] = vars(part)
     try:
         if fields.get("evidence"):  # written and read back: what `resume` will read is what is kept

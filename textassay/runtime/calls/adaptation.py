@@ -416,6 +416,17 @@ class Adaptation:
         self._tried.add(_shape(request))
         self._features.update(_features(request))
 
+    def is_usual(self, response: AnyResponse) -> bool:
+        """Return whether an answer came to its end and shows nothing new of the model."""
+        if not isinstance(response, Response):
+            return self.learned.thinks
+        if not (self.answers_at_once or self.learned.thinks):
+            return False
+        for sample in response.samples:
+            if sample.finish_reason == "length" or (self.answers_at_once and sample.thought):
+                return False
+        return self.learned.thinks or not response.usage.reasoning_tokens
+
     def note_answer(self, response: AnyResponse) -> None:
         """Learn from an answer whether the model thinks."""
         if not self.learned.thinks and _shows_thought(response):

@@ -107,13 +107,13 @@ class AdaptingModel(Wrapper):
 class _Attempts(Generic[Q]):
     """The attempts at one request, each as it was learned from the one before."""
 
+    _spent = NO_USAGE
+    _repairs = _least_allowance = 0
+    _most_allowance: int | None = None
+
     def __init__(self, model: AdaptingModel, request: Q) -> None:
-        self._model = model
+        self._model, self._adaptation = model, model.adaptation
         self._request: Q = request
-        self._adaptation = model.adaptation
-        self._spent, self._repairs = NO_USAGE, 0
-        self._least_allowance = 0
-        self._most_allowance: int | None = None
 
     def next(self) -> Q:
         """Return the request as it is sent next."""
@@ -149,15 +149,17 @@ class _Attempts(Generic[Q]):
         except (RequestRefused, NoLogprobs) as error:
             self._learn(sent, error)
         else:
-            if not (isinstance(answer, Response) and answer.is_unfinished):
+            if not self._adaptation.is_usual(answer):
+                if isinstance(answer, Response) and answer.is_unfinished:
+                    self._widen(sent, answer.usage)
+                    await self._model.save()
+                    return None
                 if not sent.probing:
                     self._adaptation.note_answer(answer)
-                    if self._adaptation.unsaved:
-                        await self._model.save()
-                if self._spent is NO_USAGE:
-                    return answer
-                return answer.model_copy(update={"usage": self._spent + answer.usage})
-            self._widen(sent, answer.usage)
+                    await self._model.save()
+            if self._spent is NO_USAGE:
+                return answer
+            return answer.model_copy(update={"usage": self._spent + answer.usage})
         await self._model.save()
         return None
 

@@ -22,6 +22,7 @@ from textassay.runtime.model import (
     AnyResponse,
     ChoicesRequest,
     ChoicesResponse,
+    ContinuationRequest,
     ContinuationResponse,
     Model,
     Q,
@@ -53,6 +54,19 @@ _ADDED_TO_SCORING: dict[str, Any] = {
     "extra": {},
 }
 """The same for requests that score given text."""
+
+_KEYED = {
+    kind: (
+        tuple(name for name in fields if name not in _UNKEYED and name not in added),
+        tuple((name, added[name]) for name in fields if name in added),
+    )
+    for kind, fields, added in (
+        ("generate", Request.model_fields, _ADDED),
+        ("choices", ChoicesRequest.model_fields, _ADDED_TO_SCORING),
+        ("continuation", ContinuationRequest.model_fields, _ADDED_TO_SCORING),
+    )
+}
+"""Fields that are part of a key as they are, and those that are if set, by kind of request."""
 
 LEARNED = "learned"
 """The `kind` of entries that hold no answer but what a model takes or refuses."""
@@ -96,25 +110,22 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     # Names of fields are part of the digest (their order is not: keys are sorted). Renaming one, or
     # adding one, would make every answer that was paid for unknown.
     is_sampled = isinstance(request, Request)
-    added = _ADDED if is_sampled else _ADDED_TO_SCORING
-    fields = {
-        name: value
-        for name, value in vars(request).items()
-        if name not in _UNKEYED and not (name in added and value == added[name])
-    }
-    if is_sampled and request.thought_allowance:
-        # An answer that came to its end is the same however much longer its thought might have
-        # been, and others are not kept.
-        fields["max_tokens"] -= request.thought_allowance
-    fields["key"] = KEY_FORMAT
     # `kind` keeps a choice between texts apart from a sampled answer to the same prompt.
-    fields["kind"] = (
+    kind = (
         "generate"
         if is_sampled
         else "choices"
         if isinstance(request, ChoicesRequest)
         else "continuation"
     )
+    values, (always, added) = vars(request), _KEYED[kind]
+    fields: dict[str, Any] = {name: values[name] for name in always}
+    fields |= {name: values[name] for name, default in added if values[name] != default}
+    if is_sampled and request.thought_allowance:
+        # An answer that came to its end is the same however much longer its thought might have
+        # been, and others are not kept.
+        fields["max_tokens"] -= request.thought_allowance
+    fields["key"], fields["kind"] = KEY_FORMAT, kind
     fields["messages"] = [(message.role, message.content) for message in request.messages]
     if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
@@ -241,7 +252,8 @@ def decode_answer(value: bytes) -> AnyResponse:
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
-        return _ANSWERS[kind](**{**answer, "usage": CACHED})
+        answer["usage"] = CACHED
+        return _ANSWERS[kind].model_validate(answer)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no kept answer: {error!r}") from error
     except ValidationError as error:
