@@ -14,7 +14,7 @@ An aspect may have labels in place of a scale, lowest first, each with its defin
 
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
-(or that is the output). Files name what they hold; a key that is not known is an error that names
+(or that is the output). `steps = []` says that an aspect is judged without steps. Files name what they hold; a key that is not known is an error that names
 file and key.
 """
 
@@ -173,7 +173,6 @@ def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
     steps = row["steps"]
     if (
         not isinstance(steps, list)
-        or not steps
         or not all(isinstance(step, str) and step.strip() for step in steps)
     ):
         raise problem(
