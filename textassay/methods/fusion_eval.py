@@ -190,7 +190,7 @@ class FusionEval(PromptMethod):
                 f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
-        if options.fusion in ("avg", "corrw") and options.plan != "auto":
+        if options.fusion in ("avg", "corrw") and "plan" in self.given:
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"
