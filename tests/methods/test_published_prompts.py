@@ -113,6 +113,26 @@ async def test_gptscores_prompts_against_references(name, task, code, aspect, as
     assert sent == [filled(pattern, REFERENCE) + OUTPUT, filled(pattern, OUTPUT) + REFERENCE]
 
 
+@pytest.mark.parametrize(
+    ("aspect", "words"),
+    [
+        ("informativeness", "preserves key information"),
+        ("naturalness", "is as natural as a native speaker"),
+        ("quality", "is fluent and grammatically correct"),
+    ],
+)
+async def test_gptscores_prompts_as_the_authors_script_sends_them(aspect, words, asked):
+    """What `score_d2t.py` makes of the definitions in `datas/demos/d2t`, where a colon ends them."""
+    prefix = f"Convert the following text into another expression that {words}. \n"
+    both = await asked(
+        "gptscore", "data-to-text", aspect, profile="none", direction="ref-both"
+    )  # fmt: skip
+    assert both.prompts == [
+        f"{prefix}{REFERENCE} In other words , {OUTPUT}",
+        f"{prefix}{OUTPUT} In other words , {REFERENCE}",
+    ]
+
+
 async def test_gptscore_without_instruction(asked):
     [sent] = (await asked("gptscore", "summarization", "fluency", instruction=False)).prompts
     assert "`{src}\\n\\nTl;dr{hypo}`" in paper("gptscore_tables_11_12.md")
