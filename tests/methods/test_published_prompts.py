@@ -122,7 +122,7 @@ async def test_gptscores_prompts_against_references(name, task, code, aspect, as
     ],
 )
 async def test_gptscores_prompts_as_the_authors_script_sends_them(aspect, words, asked):
-    """What `score_d2t.py` makes of the definitions in `datas/demos/d2t`, where a colon ends them."""
+    """What `score_d2t.py` makes of the definitions, which end in a colon."""
     prefix = f"Convert the following text into another expression that {words}. \n"
     both = await asked(
         "gptscore", "data-to-text", aspect, profile="none", direction="ref-both"

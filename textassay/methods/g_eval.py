@@ -12,8 +12,8 @@ from textassay.agents.probabilities import Reading as ProbabilityReading
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
-from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.agents.task import Task
+from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, tasks
 from textassay.methods.method import RatingOptions, model_for
 from textassay.prompts.packaged import table_file

@@ -132,8 +132,8 @@ class HDEval(RatingMethod):
             given = parameter("model", "{'decomposer': NAME}", typed="decomposer=NAME")
             raise ConfigurationError(
                 f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
-                " a tree, and each criterion would be rated by itself, as by g-eval; leave tree out,"
-                f" or have another model grow one ({given}, {option('depth', '2')})"
+                " a tree, and each criterion would be rated by itself, as by g-eval; leave tree"
+                f" out, or have another model grow one ({given}, {option('depth', '2')})"
             )
         if self._growing:
             return
