@@ -56,7 +56,7 @@ _TOOL = re.compile(r"(?m)^\d+\. ([\w.-]+): .*\(Range: ")
 _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ")
 _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
-_CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\) - ")
+_CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 
 
@@ -98,7 +98,7 @@ def _as_asked(prompt: str, number: int) -> str:
         return "\n".join(
             f"{i}. Respect {i}: {_definition(number, i)}" for i in range(1, int(wanted[1]) + 1)
         )
-    if "Write the evaluation steps" in prompt:
+    if prompt.rstrip().endswith("Evaluation Steps:"):
         return _steps(["the text"], number)
     if '"Answer: A" or "Answer: B"' in prompt:
         return f"One of them is clearer.\nAnswer: {'AB'[number % 2]}"

@@ -50,6 +50,7 @@ def test_settings_say_how_they_are_given():
     assert all((name, f"--{name.replace('_', '-')}") in ways for name in FLAGGED)
     keys = (*SETTABLE, *LocalSettings.model_fields)
     assert all((name, f"--set {name}=") in ways for name in keys)
+    assert "batch_tokens=8192 " in textassay("settings").out  # no default is broken in two
 
 
 def test_runs_estimates_and_caches_as_json(server, data, run):

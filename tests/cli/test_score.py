@@ -55,6 +55,29 @@ def test_what_each_score_cost_adds_up_to_what_the_server_counted(server, data, r
     assert summary["usage"]["cost"] is None
 
 
+@pytest.mark.parametrize("priced", [True, False])
+@pytest.mark.parametrize("more", [("--dry-run",), ()])
+def test_a_cost_is_told_as_far_as_prices_are_known(server, data, run, tmp_path, priced, more):
+    """The known part, and whose price is missing; nothing known is `unknown`."""
+    price = "price = [1, 4]\n" if priced else ""
+    config = tmp_path / "jury.toml"
+    config.write_text(
+        f'[models.juror1]\nmodel = "direct/one"\n{price}[models.juror2]\nmodel = "direct/two"\n'
+    )
+    command = (
+        "score", data, "--method", "jury", "--config", config, "--api-base", server.url,
+        "--aspects", "coherence", "--out", run, "--progress", "none", *more,
+    )  # fmt: skip
+    done = textassay(*command)
+    told = r"[$]\d\.\d{4} without direct/two \(price" if priced else r"unknown \(give --price"
+    assert done.code == 0
+    assert re.search(rf"cost +{told}", done.out)
+    shutil.rmtree(run, ignore_errors=True)
+    costs = json.loads(textassay(*command, "--json").out)["costs"]
+    assert costs["direct/two"] is None
+    assert (costs["direct/one"] is not None) == priced
+
+
 STEPS = "\n".join(
     f"{i}. {step}" for i, step in enumerate(tasks.load("summarization").steps["coherence"], start=1)
 )

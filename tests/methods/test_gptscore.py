@@ -375,7 +375,8 @@ async def test_data_to_text_is_scored_as_the_authors_run_it():
     model = reader()
     [score] = await run(model, "data-to-text", ["naturalness"], example)
     words = (
-        "Convert the following text into another expression that is as natural as a native speaker:"
+        "Convert the following text into another expression that is as natural as a native speaker."
+        " "
     )
     assert [request.prompt for request in model.requests] == [
         f"{words}\nAn inn here. In other words ,",

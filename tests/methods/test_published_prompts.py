@@ -2,6 +2,7 @@
 against their text."""
 
 import re
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -110,6 +111,26 @@ async def test_gptscores_prompts_against_references(name, task, code, aspect, as
     sent = (await asked("gptscore", task, aspect, direction="ref-both")).prompts
     pattern = printed(name)[code]
     assert sent == [filled(pattern, REFERENCE) + OUTPUT, filled(pattern, OUTPUT) + REFERENCE]
+
+
+@pytest.mark.parametrize(
+    ("aspect", "words"),
+    [
+        ("informativeness", "preserves key information"),
+        ("naturalness", "is as natural as a native speaker"),
+        ("quality", "is fluent and grammatically correct"),
+    ],
+)
+async def test_gptscores_prompts_as_the_authors_script_sends_them(aspect, words, asked):
+    """What `score_d2t.py` makes of the definitions, which end in a colon."""
+    prefix = f"Convert the following text into another expression that {words}. \n"
+    both = await asked(
+        "gptscore", "data-to-text", aspect, profile="none", direction="ref-both"
+    )  # fmt: skip
+    assert both.prompts == [
+        f"{prefix}{REFERENCE} In other words , {OUTPUT}",
+        f"{prefix}{OUTPUT} In other words , {REFERENCE}",
+    ]
 
 
 async def test_gptscore_without_instruction(asked):
@@ -289,6 +310,62 @@ async def test_fusion_evals_whole_prompts(task, plan, names, appendix, asked):
 def judge():
     """A model that nobody asks."""
     return ScriptedModel([])
+
+
+def g_evals(aspect):
+    """The prompt that G-Eval's authors publish for an aspect (nlpyang/geval, MIT license), with the
+    texts in their places."""
+    file = Path(__file__).parents[1] / "fixtures" / "g_eval" / f"{aspect[:3]}_detailed.txt"
+    words = file.read_text(encoding="utf-8")
+    return words.replace("{{Document}}", SOURCE).replace("{{Summary}}", OUTPUT)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "scale"),
+    [
+        ("coherence", (1, 5)),
+        ("consistency", (1, 5)),
+        ("fluency", (1, 3)),
+        ("relevance", (1, 5)),
+    ],
+)
+async def test_g_evals_prompts_are_the_authors(aspect, scale, asked):
+    recorded = await asked("g-eval", "summarization", aspect)
+    assert recorded.prompts == [g_evals(aspect)]  # no model writes steps
+    assert recorded.scores[0].scale == scale
+    assert (await asked("g-eval", "summarization", aspect, steps="task")).prompts == [
+        g_evals(aspect)
+    ]
+    bare = (await asked("g-eval", "summarization", aspect, steps="none")).prompts
+    assert bare == [re.sub(r"Evaluation Steps:\n\n(?s:.+?)\n\n(?=\n)", "", g_evals(aspect))]
+
+
+@pytest.mark.parametrize("aspect", ["coherence", "fluency"])
+async def test_g_evals_steps_are_written_without_a_sentence_of_ours(aspect, asked):
+    writing, judging = (await asked("g-eval", "summarization", aspect, steps="auto")).prompts
+    criteria = re.split("Evaluation Steps:|\n\nExample:", g_evals(aspect))[0].rstrip("\n")
+    assert writing == f"{criteria}\n\nEvaluation Steps:"
+    assert judging.startswith(writing)
+
+
+async def test_g_evals_words_are_not_put_in_place_of_an_aspect_of_ones_own(tmp_path, asked):
+    file = tmp_path / "summarization.toml"
+    file.write_text(
+        'intro = "You will be given a summary."\n[[aspects]]\nname = "fluency"\n'
+        'definition = "how it reads."\nscale = [0, 10]\nsteps = ["Read.", "Rate."]\n'
+    )
+    [sent] = (await asked("g-eval", str(file), "fluency", steps="task")).prompts
+    assert "Fluency (0-10) - how it reads.\n\nEvaluation Steps:\n\n1. Read.\n2. Rate." in sent
+    assert f"Example:\n\n\nSource:\n\n{SOURCE}\n\nText:" in sent
+
+
+async def test_the_direct_evaluator_of_fusion_eval_is_asked_so_too(asked):
+    measure = tool(description="m", name="m", scale=(0, 1))(lambda example: 0.5)
+    recorded = await asked(
+        "fusion-eval", "summarization", "fluency", EXAMPLE, [measure],
+        fusion="avg", direct=True, n=2,
+    )  # fmt: skip
+    assert set(recorded.prompts) == {g_evals("fluency")}
 
 
 async def test_methods_whose_paper_publishes_no_prompt_refuse_the_profile():

@@ -350,3 +350,28 @@ def test_what_is_missing_is_told(tmp_path, capsys):
     assert "the paper: 0.167 0.126" in shown
     assert main(["decomp-eval-table-2", "--data", "nowhere"]) == 2
     assert "no folder nowhere" in capsys.readouterr().err
+
+
+LEARNED_FROM_TESTED = "learned from the rows that they are tested on"
+
+
+def rows_with(**wanted):
+    """Rows that ask a model, by table and name, whose method or options are these."""
+    for name in names():
+        for row in load(name).rows:
+            asked = row.judged and {"method": row.judged.method, **row.judged.options}
+            if asked and wanted.items() <= asked.items():
+                yield pytest.param(row, id=f"{name}: {row.name}")
+
+
+@pytest.mark.parametrize("row", [*rows_with(fusion="corrw")])
+def test_rows_whose_weights_are_learned_say_from_what(row):
+    assert row.judged.options["ratings"] == "{data}"
+    assert LEARNED_FROM_TESTED in row.note
+
+
+@pytest.mark.parametrize("row", [*rows_with(method="g-eval"), *rows_with(direct=True)])
+def test_rows_of_g_eval_say_whose_words_they_are(row):
+    assert "ours is G-Eval; the paper does not say how" in row.note or (
+        row.judged.options["profile"] == "paper" and re.search("authors|definitions", row.note)
+    )

@@ -75,7 +75,7 @@ class WrittenSteps:
 
     def __post_init__(self) -> None:
         missing = [
-            aspect.name for aspect in self.task.aspects if not self.task.steps.get(aspect.name)
+            aspect.name for aspect in self.task.aspects if aspect.name not in self.task.steps
         ]
         if missing:
             raise ConfigurationError(
@@ -84,7 +84,7 @@ class WrittenSteps:
             )
 
     async def __call__(self, aspect: Aspect) -> Steps:
-        """Return the steps as a numbered list."""
+        """Return the steps as a numbered list; empty if the task says that there are none."""
         lines = enumerate(self.task.steps[aspect.name], start=1)
         return Steps(text="\n".join(f"{number}. {line}" for number, line in lines))
 

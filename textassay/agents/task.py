@@ -35,6 +35,8 @@ class Task(Message):
     """Whether GPTScore asks a yes/no question about a conversation: one that ends in the output
     (`response`), or the output itself (`conversation`)."""
     steps: dict[str, tuple[str, ...]] = {}
-    """Evaluation steps by aspect name, for aspects that come with some."""
+    """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
+    published: tuple[str, ...] = ()
+    """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""

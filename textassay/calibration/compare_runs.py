@@ -62,7 +62,8 @@ class PairedDifference:
         a: Mean of the first, over sources or rows.
         b: Mean of the second, likewise.
         difference: Mean of the sources' mean differences, or of the rows' differences.
-        p: Two-sided p-value of the sign-flip test; `None` with fewer than two sources.
+        p: Two-sided p-value of the sign-flip test, whose hypothesis is that a source's difference
+            is as likely as its opposite; `None` with fewer than two sources.
         wins: Rows where the first is higher.
         ties: Rows where both are equal.
         losses: Rows where the second is higher.

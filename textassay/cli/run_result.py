@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -13,6 +14,7 @@ from rich.text import Text
 from textassay.cli.console import results
 from textassay.cli.exits import UNSCORED
 from textassay.display import plain_table, printable, to_terminal
+from textassay.evaluation.progress import known_cost
 from textassay.evaluation.run import Run
 from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage
@@ -31,6 +33,7 @@ def print_estimate(
     usage: Usage,
     examples: int,
     *,
+    costs: Mapping[str, float | None] | None = None,
     waves: int | None = None,
     by_samples: Usage | None = None,
     as_json: bool = False,
@@ -40,18 +43,21 @@ def print_estimate(
     Args:
         usage: Of all requests.
         examples: How many would be judged.
+        costs: In US dollars by model, `None` if its price is unknown.
         waves: Number of waves of batches, if there are any.
         by_samples: Usage if the model sends no log-probabilities, where that is not known.
         as_json: Whether to print one JSON document.
     """
     if as_json:
         found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
+        if costs is not None:
+            found["costs"] = costs
         if by_samples is not None:
             found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
         return
     thoughts = usage.reasoning_tokens
-    cost = "unknown (give --price IN,OUT)" if usage.cost is None else _estimated_cost(usage)
+    cost = _partly_known(costs or {}) if usage.cost is None else _estimated_cost(usage, usage.cost)
     completion = "estimate" if thoughts else "upper bound, if the model does not think"
     table = plain_table("", "")
     for name, value in (
@@ -72,17 +78,30 @@ def print_estimate(
             " much a model thinks is not known before it has answered"
         )
     if by_samples is not None:
-        priced = "" if by_samples.cost is None else f", {_estimated_cost(by_samples)}"
+        cost = (
+            "" if by_samples.cost is None else f", {_estimated_cost(by_samples, by_samples.cost)}"
+        )
         results().print(
             f"without log-probabilities: up to {by_samples.calls} calls,"
-            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{priced}"
+            f" {by_samples.prompt_tokens} + {by_samples.completion_tokens} tokens{cost}"
         )
 
 
-def _estimated_cost(usage: Usage) -> str:
+def _partly_known(costs: Mapping[str, float | None]) -> str:
+    """Say what is known of a cost, and for which models the price is missing."""
+    known, unpriced = known_cost(costs)
+    if not known:
+        return "unknown (give --price IN,OUT)"
+    return (
+        f"${known:.4f} without {', '.join(unpriced)} (price unknown: give it to the model's role in"
+        " --config)"
+    )
+
+
+def _estimated_cost(usage: Usage, cost: float) -> str:
     # any model may think more than is assumed, so with thoughts there is no bound
     bound = "(estimate)" if usage.reasoning_tokens else "at most, if the model does not think"
-    return f"${usage.cost:.4f} {bound}"
+    return f"${cost:.4f} {bound}"
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
@@ -97,8 +116,12 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     """
     summary = _summary_of(run)
     if as_json:
-        failures = {} if run.progress is None else run.progress.failures
-        typer.echo(json.dumps({"run": str(run.folder), **summary, "failed_calls": failures}))
+        progress = run.progress
+        session = {
+            "failed_calls": {} if progress is None else progress.failures,
+            "costs": {} if progress is None else progress.costs,
+        }
+        typer.echo(json.dumps({"run": str(run.folder), **summary, **session}))
         # judged by the summary of the whole run, resumed sessions included, not by what this one
         # did
         scored = summary["outcomes"].get("scored", 0)
@@ -110,7 +133,10 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     for line in _cascade(run):
         console.print(Text(printable(line)))
     usage = summary["usage"]
-    cost = "unknown" if usage["cost"] is None else f"${usage['cost']:.4f}"
+    # of earlier sessions of the run, the costs by model are not known
+    now = run.progress
+    costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
+    cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
     console.print(
         f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"

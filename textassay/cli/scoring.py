@@ -349,6 +349,7 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
     print_estimate(
         session.usage,
         session.engine.progress.done,
+        costs=session.engine.progress.costs,
         waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
         as_json=order.as_json,

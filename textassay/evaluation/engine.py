@@ -141,6 +141,7 @@ class EvaluationEngine:
         folder: RunFolder | None = None,
         completed: CompletedScores | None = None,
         models: Collection[ConnectedModel] = (),
+        costs: Callable[[], dict[str, float | None]] = dict,
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
@@ -153,6 +154,7 @@ class EvaluationEngine:
             folder: Where scores are journaled; `None` for nowhere.
             completed: Scores of earlier sessions of the run.
             models: Connected models, for progress.
+            costs: Returns what each model has cost so far, for progress.
             workers: Examples in work at once.
             adjust: Called with each score before it is journaled; returns what is kept.
         """
@@ -160,6 +162,7 @@ class EvaluationEngine:
         self.workers = workers
         """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
+        self._costs = costs
         self._total, self._adjust = total, adjust
         self._done = self._settled_before = 0
         self._outcomes: Counter[str] = Counter()
@@ -185,6 +188,7 @@ class EvaluationEngine:
             seconds=time.monotonic() - self._began,
             outcomes=dict(self._outcomes),
             usage=self._ledger.usage,
+            costs=self._costs(),
             failures=dict(failures),
             sampled=self._sampled,
             unanimous=self._unanimous,

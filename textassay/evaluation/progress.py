@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +33,8 @@ class Progress:
     """Scores of this session by outcome."""
     usage: Usage
     """Cost of this session."""
+    costs: dict[str, float | None] = field(default_factory=dict)
+    """Part of it in US dollars by model; `None` if that model's price is unknown."""
     settled_before: int = 0
     """Those of `done` that an earlier session of the run had settled."""
     failures: dict[str, int] = field(default_factory=dict)
@@ -81,12 +83,28 @@ def summed(parts: Iterable[Progress]) -> Progress:
         seconds=max((part.seconds for part in known), default=0.0),
         outcomes=dict(outcomes),
         usage=sum((part.usage for part in known), Usage()),
+        costs=added(item for part in known for item in part.costs.items()),
         settled_before=sum(part.settled_before for part in known),
         failures=dict(failures),
         sampled=sum(part.sampled for part in known),
         unanimous=sum(part.unanimous for part in known),
         limiters=limiters_by_name(state for part in known for state in part.limiters.items()),
     )
+
+
+def added(costs: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+    """Return costs by model, added up; one that is unknown makes that model's unknown."""
+    found: dict[str, float | None] = {}
+    for name, cost in costs:
+        so_far = found.get(name, 0.0)
+        found[name] = None if cost is None or so_far is None else so_far + cost
+    return found
+
+
+def known_cost(costs: Mapping[str, float | None]) -> tuple[float, list[str]]:
+    """Return what is known of a cost in US dollars, and the models whose price is missing."""
+    priced = [cost for cost in costs.values() if cost is not None]
+    return math.fsum(priced), [name for name, cost in costs.items() if cost is None]
 
 
 def limiters_by_name(states: Iterable[tuple[str, LimiterState]]) -> dict[str, LimiterState]:
@@ -121,8 +139,9 @@ def effort(now: Progress) -> list[str]:
     parts = [
         f"{usage.calls} calls" + (f" + {usage.cached_calls} cached" if usage.cached_calls else "")
     ]
-    if usage.cost:
-        parts.append(f"${usage.cost:.4f}")
+    cost, unpriced = (usage.cost, []) if usage.cost is not None else known_cost(now.costs)
+    if cost:
+        parts.append(f"${cost:.4f}" + (" and more" if unpriced else ""))
     for name, state in now.limiters.items():
         waits = f", paused {math.ceil(state.paused_for)} s" if state.paused_for > 0 else ""
         parts.append(

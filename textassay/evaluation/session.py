@@ -32,6 +32,7 @@ from textassay.evaluation.opening import (
     open_store,
     open_tools,
 )
+from textassay.evaluation.progress import added
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import UsedRoles
@@ -215,7 +216,10 @@ async def open_session(
         # each once: roles may share a model
         connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
         is_batched = bool(batched)
-        engine = _engine(judged, method, folder, connected, settings, adjust, batched=is_batched)
+        costs = partial(_costs_of, {} if is_given else counted)
+        engine = _engine(
+            judged, method, folder, connected, costs, settings, adjust, batched=is_batched
+        )
         yield Session(
             engine=engine,
             method=method,
@@ -240,6 +244,7 @@ def _engine(
     method: Method,
     folder: RunFolder | None,
     connected: Collection[ConnectedModel],
+    costs: Callable[[], dict[str, float | None]],
     settings: Settings,
     adjust: Callable[[Score], Score] | None,
     *,
@@ -253,9 +258,16 @@ def _engine(
         folder=folder,
         completed=completed,
         models=connected,
+        costs=costs,
         workers=_workers(settings, connected, total, batched=batched),
         adjust=adjust,
     )
+
+
+def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
+    """Return what each model has cost in US dollars, by its name."""
+    each = {id(model): model for model in models.values()}
+    return added((model.name, ledger_of(model).cost) for model in each.values())
 
 
 def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:

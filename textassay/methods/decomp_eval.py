@@ -79,7 +79,8 @@ class DecompEval(PromptMethod):
     probability" sums its spellings (yes, Yes, with and without a space before). If the paper has
     no question, ours stands in its place (`prompts/tables/decomp_eval.toml` marks which), or the
     task's own, or one from a template that shows the definition. An aspect whose question names a
-    text that an example lacks is `abstained`. Of a model without usable log-probabilities, P(yes)
+    text that an example lacks is `abstained`. Prompts are not cut to the paper's input length of
+    1,024 tokens (section 4.2). Of a model without usable log-probabilities, P(yes)
     is the share of yes among written answers at temperature 1: 20, of a model that thinks 5.
     """
 

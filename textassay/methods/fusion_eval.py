@@ -18,7 +18,7 @@ from textassay.agents.task import Task
 from textassay.agents.tool_average import DIRECT, ToolAverage
 from textassay.agents.tool_descriptions import UNIT, Assistant, assistants_of, on_unit_scale
 from textassay.agents.tool_weights import ScorerWeights, weights_from
-from textassay.methods.g_eval import GEval, GEvalOptions
+from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, RatingOptions, model_for
@@ -137,6 +137,9 @@ class FusionEval(PromptMethod):
         """Check the options, and find where the plan comes from."""
         # before anything else: plan, prompt and digest depend on which aspects there are
         self._task = _with_overall(self._task, self.options)
+        if self.options.direct and self.profile.printed:
+            # the direct evaluator's, which are handed on to it; averages show nobody the words
+            self._task = with_published_words(self._task)
         self._check_judge(self.models)
         self._check_fusion()
         self._check_tools()
@@ -187,7 +190,7 @@ class FusionEval(PromptMethod):
                 f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
-        if options.fusion in ("avg", "corrw") and options.plan != "auto":
+        if options.fusion in ("avg", "corrw") and "plan" in self.given:
             raise ConfigurationError(
                 f"a plan has no effect with fusion={options.fusion}, which averages all tools;"
                 " leave plan out, or use fusion=llmsel"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
@@ -11,9 +12,11 @@ from textassay.agents.probabilities import Reading as ProbabilityReading
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
+from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.library import profiles
+from textassay.methods.library import profiles, tasks
 from textassay.methods.method import RatingOptions, model_for
+from textassay.prompts.packaged import table_file
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import option
 from textassay.runtime.graph.graph import Node, each
@@ -33,12 +36,36 @@ def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Aw
     return write_steps
 
 
+def with_published_words(task: Task) -> Task:
+    """Return the task with the words that G-Eval's authors publish, those of SummEval's aspects.
+
+    Definitions and steps are replaced, and fluency is rated on 1-3. An aspect whose definition or
+    scale is not that of the packaged task stays as it is.
+    """
+    if task.published:
+        return task
+    table = tasks.load(str(table_file("g_eval")))
+    theirs = {aspect.name: aspect for aspect in table.aspects}
+    packaged = {(a.name, a.definition, a.scale) for a in tasks.load(table.name).aspects}
+    names = tuple(a.name for a in task.aspects if (a.name, a.definition, a.scale) in packaged)
+    digest = hashlib.sha256(f"{task.digest}{table.digest}".encode()).hexdigest()[:6]
+    return task.model_copy(
+        update={
+            "aspects": tuple(theirs[a.name] if a.name in names else a for a in task.aspects),
+            "steps": task.steps | {name: table.steps[name] for name in names},
+            "published": names,
+            "digest": digest if names else task.digest,
+        }
+    )
+
+
 class GEvalOptions(RatingOptions):
     """Options of G-Eval."""
 
     steps: Literal["auto", "task", "none"] = "auto"
     """Whether the model writes the evaluation steps, they are taken from the task's file, or there
-    are none."""
+    are none. With `profile=paper` the default is the steps that the authors publish, for aspects
+    that have such."""
     reading: ProbabilityReading = "auto"
     """`auto`: the mean over labels by log-probabilities if the model sends usable ones, else the
     mean of samples; `logprob`: by log-probabilities or not at all. `n` above 1 asks for samples."""
@@ -56,9 +83,15 @@ class GEval(RatingMethod):
        Of a model without usable log-probabilities, or with `n` above 1, it is the mean of sampled
        answers at temperature 1, which estimates the same: 20 as in the paper.
 
-    Deviations: fluency is rated on the task's scale (the paper: 1-3); texts stand between
-    delimiters; the mean over labels is renormalized, since other tokens have some probability; of
-    a model that thinks, 5 answers are sampled rather than 20.
+    With the profile `paper` the prompts of SummEval's aspects are those that the authors publish
+    (github.com/nlpyang/geval), steps included: fluency is rated on 1-3 by three grades, and the
+    summary alone is shown for it.
+
+    Deviations: with other profiles texts stand between delimiters, a sentence asks for the steps
+    alone, fluency is rated on the task's scale, and the steps of `steps=task` are ours but for
+    coherence. The mean over labels is renormalized, since other tokens have some probability; of a
+    model that thinks, 5 answers are sampled rather than 20. The authors send the prompt as the
+    system's message; here it is the user's.
     """
 
     name = "g-eval"
@@ -67,6 +100,15 @@ class GEval(RatingMethod):
     room = 16
     Options = GEvalOptions
     options: GEvalOptions
+
+    def prepare(self) -> None:
+        """Take the words and steps that the authors publish, if the profile is `paper`."""
+        if not self.profile.printed:
+            return
+        self._task = with_published_words(self._task)
+        is_published = len(self._task.published) == len(self._task.aspects)
+        if is_published and "steps" not in self.given:
+            self.options = self.options.model_copy(update={"steps": "task"})
 
     def nodes(self) -> list[Node]:
         """Write the steps of an aspect once, then fill in the form for every example."""
@@ -103,7 +145,7 @@ class GEval(RatingMethod):
         """Where the steps come from; a digest of the prompt if the model writes them."""
         if self.options.steps == "auto":
             # the words that ask for steps, since the steps themselves are not known before the run
-            return prompt_digest((STEPS_PROMPT,))
+            return prompt_digest((self._steps_prompt,))
         return self.options.steps
 
     def _writer(self) -> Callable[[Aspect], Awaitable[Steps]]:
@@ -118,4 +160,9 @@ class GEval(RatingMethod):
             self.models,
             "steps",
         )
-        return StepsWriter(Ask(model_for(self.models, "steps"), STEPS_PROMPT, self._task))
+        return StepsWriter(Ask(model_for(self.models, "steps"), self._steps_prompt, self._task))
+
+    @property
+    def _steps_prompt(self) -> str:
+        # the paper's prompt itself, which ends where the steps would stand
+        return self.profile.prompt(self.prompt) if self.profile.printed else STEPS_PROMPT

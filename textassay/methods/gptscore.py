@@ -91,9 +91,11 @@ class GPTScore(PromptMethod):
 
     Deviations: one space stands before every scored text, while the tables print some without, and
     the conversation of a boolean question stands between delimiters, unless the profile is `paper`.
-    Only `Yes` is scored, while the paper prints "Yes.". A table (`prompts/tables/gptscore.toml`)
-    says which words are the paper's and which are ours, for aspects that it has none for. Beyond
-    the paper: `pmi`.
+    Only `Yes` is scored, while the paper prints "Yes.". On data-to-text the authors' script
+    detokenizes texts, appends " ." to one without a full stop, cuts prompts, counts the end token
+    of FLAN-T5, and leaves out GPT-2's first token; none of it is done here. A table
+    (`prompts/tables/gptscore.toml`) says which words are the paper's and which are ours, for
+    aspects that it has none for. Beyond the paper: `pmi`.
     """
 
     name = "gptscore"

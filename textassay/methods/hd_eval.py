@@ -22,7 +22,7 @@ from textassay.methods.library.trees import tree_digest
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import TREES
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError, option, parameter
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -117,7 +117,7 @@ class HDEval(RatingMethod):
         self._given, roots = _given_branches(self._task, self.options)
         self._growing = tuple(root for root in roots if root.id not in self._given)
         self._task = self._task.model_copy(update={"aspects": roots})
-        if not self.profile.writes and not self._growing:
+        if not self.profile.writes:
             self._refuse_growth()
         self._decomposer = (
             decomposer_for(self.models, self._task, self.options) if self._growing else None
@@ -128,6 +128,15 @@ class HDEval(RatingMethod):
 
     def _refuse_growth(self) -> None:
         """Refuse options of trees that the model grows, if its profile has it grow none."""
+        if self.options.tree == BY_MODEL and self.options.depth == 1:
+            given = parameter("model", "{'decomposer': NAME}", typed="decomposer=NAME")
+            raise ConfigurationError(
+                f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
+                " a tree, and each criterion would be rated by itself, as by g-eval; leave tree"
+                f" out, or have another model grow one ({given}, {option('depth', '2')})"
+            )
+        if self._growing:
+            return
         for name in ("depth", "children"):
             if name in self.given:
                 raise ConfigurationError(

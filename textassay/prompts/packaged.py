@@ -40,7 +40,7 @@ CHECKLISTS = (
 PLANS = ("summeval", "topical-chat")
 """Names of the packaged plans, which Fusion-Eval's appendix prints."""
 
-TABLES = ("decomp_eval", "gptscore", "gptscore_aspects")
+TABLES = ("decomp_eval", "g_eval", "gptscore", "gptscore_aspects")
 """Names of the packaged tables: words that a method puts into its prompts, by task and aspect."""
 
 REPHRASINGS = tuple(f"rephrasing-{number}" for number in range(1, 8))

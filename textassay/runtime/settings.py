@@ -84,7 +84,7 @@ class LocalSettings(DescribedMessage):
     """Answers written, or texts scored, in one batch in throughput mode, 8 by default; each takes
     the memory of a context."""
     batch: int = Field(default=512, ge=36, le=8192)
-    """Maximum tokens evaluated together; 2048 and more suit GPUs."""
+    """Maximum tokens that llama.cpp evaluates together; 2048 and more suit GPUs."""
     flash_attention: bool = False
     """Attention in blocks, faster on long prompts; in throughput mode only, since its rounding
     depends on how a prompt was cut."""

@@ -218,7 +218,9 @@ def test_hd_eval_grows_nothing():
         ("decomp-eval", {"ask": "chat"}, "knows no chat"),
         ("gptscore", {"instruction": True}, "no instruction"),
         ("hd-eval", {"children": 3}, "refuses children"),
+        ("hd-eval", {"tree": "model"}, "refuses tree=model: .* leave tree out"),
         ("fusion-eval", {"plan": "none"}, "a plan has no effect with fusion=avg"),
+        ("fusion-eval", {"plan": "auto"}, "a plan has no effect with fusion=avg"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):

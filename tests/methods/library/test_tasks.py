@@ -131,6 +131,11 @@ def test_what_is_wrong_in_a_file_names_file_and_key(tmp_path, text, says):
     assert re.search(r"mine\.toml", str(caught.value))
 
 
+def test_an_aspect_may_say_that_it_is_judged_without_steps(tmp_path):
+    path = written(tmp_path, GOOD.replace('["Read it.", "Rate it."]', "[]"))
+    assert tasks.load(path).steps == {"suspense": ()}
+
+
 def test_a_file_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="does not exist"):
         tasks.load(str(tmp_path / "none.toml"))

@@ -22,7 +22,7 @@ Rows = Sequence[Mapping[str, Any]]
 PAGE_WIDTH = 120
 """Columns of these lists in a pipe or a file: their last column is prose, and `--json` is for
 scripts."""
-_DEFAULT_WIDTH = 16
+_DEFAULT_WIDTH = 17
 _TABLE_WIDTH, _SHORT = 100, 2
 """Columns of a terminal below which rows of more than two cells are paragraphs: beside three cells
 there is no room left for words."""

@@ -14,8 +14,8 @@ An aspect may have labels in place of a scale, lowest first, each with its defin
 
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
-(or that is the output). Files name what they hold; a key that is not known is an error that names
-file and key.
+(or that is the output). `steps = []` says that an aspect is judged without steps. Files name what
+they hold; a key that is not known is an error that names file and key.
 """
 
 from __future__ import annotations
@@ -171,10 +171,8 @@ def _aspect(path: Path, number: int, row: dict[str, Any]) -> Aspect:
 
 def _steps(path: Path, row: dict[str, Any]) -> tuple[str, ...]:
     steps = row["steps"]
-    if (
-        not isinstance(steps, list)
-        or not steps
-        or not all(isinstance(step, str) and step.strip() for step in steps)
+    if not isinstance(steps, list) or not all(
+        isinstance(step, str) and step.strip() for step in steps
     ):
         raise problem(
             path, f"aspect {row['name']!r}: steps must be a list of sentences, not {steps!r}"
