@@ -41,6 +41,7 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -66,6 +67,7 @@ async def evaluate(
         options: Options of the method.
         settings: How models are asked; limits and budget hold for all workers together.
         fields: Field map from the data's names to ours.
+        missing: Cells that are missing values.
         unit: What of a conversation is judged: all of it, each turn or each call.
         conversation_chars: Longest text of a conversation that a judge is shown.
         limit: Maximum number of examples to read.
@@ -87,6 +89,7 @@ async def evaluate(
         tools=(tools,) if isinstance(tools, str) else tuple(tools),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(fields or {}),
+        missing=missing,
         unit=unit,
         conversation_chars=conversation_chars,
         limit=limit,

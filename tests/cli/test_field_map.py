@@ -75,6 +75,29 @@ def test_flags_and_file_say_the_same(server, table, run, tmp_path):
     assert "nothing" in wrong.err
 
 
+def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path):
+    """For a run, and for what is made of its data; or anew for each command, typed or in a file."""
+    text = table.read_text().replace("Text 2.,M0,3", "Text 2.,M0,n/a")
+    table.write_text(text.replace("Text 3.,M1,4", "Text 3.,M1,-"))
+    refused = scored(server, table, run, *as_flags())
+    assert (refused.code, "line 4, field 'coh'" in refused.err) == (2, True)
+    assert "if it marks a missing value, declare --missing n/a" in refused.err
+    marks = ("--missing", "N/A", "--missing", "-")
+    assert scored(server, table, run, *as_flags(), *marks).code == 0
+    copy = table.with_name("copy.csv")
+    copy.write_bytes(table.read_bytes())
+    config = as_file(tmp_path)
+    config.write_text('missing = ["N/A", "-"]\n' + config.read_text())
+    made = [
+        textassay("meta", run, *data, "--json", "--bootstrap", 0)
+        for data in ([], [copy, *as_flags(), *marks], [copy, "--config", config])
+    ]
+    assert [json.loads(one.out)["rows"][0]["n"] for one in made] == [4, 4, 4]
+    assert textassay("meta", run, copy, *as_flags()).code == 2
+    assert textassay("show", run, "--json").out == textassay(
+        "show", run, "--json", "--human", copy, "--config", config).out  # fmt: skip
+
+
 def test_levels_may_be_listed(server, table, run):
     """As aspects may."""
     assert scored(server, table, run, *as_flags()).code == 0

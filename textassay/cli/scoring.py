@@ -107,7 +107,7 @@ def command_from(
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
     given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
-    given |= {"data": str(flags["data"]), "fields": flags.get("fields") or {}}
+    given |= {"data": str(flags["data"]), **arguments.reading(flags)}
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,

@@ -64,6 +64,7 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -73,8 +74,8 @@ async def evaluate(
     """Judge every example and return the run.
 
     Args:
-        examples: A path (JSON Lines, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a
-            table such as a pandas DataFrame.
+        examples: A path (JSON Lines, .gz, .csv, .parquet, .xlsx), an iterable of `Example` or
+            dicts, or a table such as a pandas DataFrame.
         method: Name of a method (`"g-eval"`; `textassay.methods.METHODS` lists them), folder of a
             fitted evaluator or what `fit` returned, a method object, or a graph from an
             `Assignment` to its scores.
@@ -90,6 +91,7 @@ async def evaluate(
         settings: How models that are given by name are asked; see `Settings`. A connected model
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
+        missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         unit: What of a conversation is judged: all of it (`"conversation"`), each `"turn"` of the
             assistant or each `"call"` of a tool, with its history.
         conversation_chars: Longest text of a conversation that a judge is shown; tool results are
@@ -174,6 +176,7 @@ async def stream(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,

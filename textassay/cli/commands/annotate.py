@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -87,7 +87,7 @@ def annotate(
         out=out,
         task=flags.get("task"),
         aspects=flags.get("aspects"),
-        fields=flags.get("fields"),
+        reading=arguments.reading(flags),
         raters=raters,
         per_item=per_item,
         repeat=repeat,
@@ -115,7 +115,7 @@ class Annotation:
     host: str
     port: int
     public: str | None
-    fields: Mapping[str, str] | None
+    reading: Mapping[str, Any]
     next_from: Path | None
     seed: int
     new_links: bool
@@ -134,7 +134,7 @@ async def _serve(annotation: Annotation) -> int:
     from textassay.runtime.data import Examples
 
     examples = await asyncio.to_thread(
-        lambda: tuple(Examples(annotation.data, fields=annotation.fields))
+        lambda: tuple(Examples(annotation.data, **annotation.reading))
     )
     study = Study(
         examples,
