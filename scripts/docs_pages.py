@@ -44,9 +44,9 @@ def within_site(readme: str) -> str:
     """Return the README with links to guides and images made relative, to other files as text."""
 
     def link(found: re.Match[str]) -> str:
-        text, target = found[1], found[2]
+        text, (target, *place) = found[1], found[2].split("#", 1)
         if target.startswith("docs/") and (ROOT / target).suffix in (".md", ".ipynb"):
-            return f"[{text}]({Path(target).with_suffix('.md').name})"
+            return f"[{text}]({'#'.join((Path(target).with_suffix('.md').name, *place))})"
         return found[0] if re.match("https?:|#", target) else text
 
     relative = re.sub(r'(\bsrc="|\]\()docs/images/', r"\1images/", readme)

@@ -66,7 +66,9 @@ def test_the_tutorial_is_a_page(site):
     places = [page.index("".join(cell["source"])) for cell in cells]
     assert places == sorted(places)
     assert page.count("```python\n") == sum(cell["cell_type"] == "code" for cell in cells)
-    assert "[Tutorial notebook](tutorial.md)" in (site / "build/docs/index.md").read_text("utf-8")
+    overview = (site / "build/docs/index.md").read_text("utf-8")
+    assert "[Tutorial notebook](tutorial.md)" in overview
+    assert "](data.md#passages)" in overview
 
 
 @pytest.mark.skipif(
