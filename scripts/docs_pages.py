@@ -33,8 +33,8 @@ def main(out: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (out / "index.md").write_text(within_site(readme), encoding="utf-8")
     (out / "reference" / "cli.md").write_text(command_line(), encoding="utf-8")
-    for name, page in python().items():
-        (out / "reference" / f"{name}.md").write_text(page, encoding="utf-8")
+    for name, text in python().items():
+        (out / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
     notebook = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
     (out / "tutorial.md").write_text(tutorial(notebook), encoding="utf-8")
     shutil.copy(ROOT / "docs" / "site.css", out / "site.css")

@@ -271,7 +271,17 @@ LOG = Group(
         Literal["text", "json"] | None,
         _option(None, "Write progress and messages as text, or as one JSON object per line."),
     ],
+    prometheus=Annotated[
+        Path | None,
+        _option(
+            None,
+            "Keep the run's figures in this file, as Prometheus text for node_exporter's textfile"
+            " collector.",
+            metavar="FILE",
+        ),
+    ],
 )
+"""How a run is watched by programs."""
 
 DRY_RUN = Group(
     dry_run=Annotated[

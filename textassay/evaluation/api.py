@@ -375,7 +375,8 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
         if not isinstance(error, StorageError):
             session.write_summary()
         if not isinstance(error, ConfigurationError):
-            error.add_note(f"finished work is kept; continue with: textassay resume {folder.path}")
+            kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
+            error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
         raise
     # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
     # journal
