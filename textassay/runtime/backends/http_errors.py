@@ -297,8 +297,8 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
     behind = list(causes(error))
     named = next((cause for cause in behind if _is_transport(cause)), error)
     # aiohttp names its TLS setting for plain HTTP as well
-    said = str(named).replace(" ssl:default", "")
-    what = quote(said or type(named).__name__, secret)
+    text = str(named).replace(" ssl:default", "")
+    what = quote(text or type(named).__name__, secret)
     numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
     if (
         any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind)
