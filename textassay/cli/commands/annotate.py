@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
+LOGGED_EVERY = 10.0
+"""Seconds between two lines about them where standard error is no terminal."""
 
 
 @command(
@@ -230,8 +232,13 @@ async def _watch(ratings: CollectedRatings) -> None:
 
     console = messages()
     if not console.is_terminal:
-        # without a terminal there is nothing to draw; serving goes on until the process is stopped
-        await asyncio.Event().wait()
+        # a line in a log whenever there are more answers
+        shown = len(ratings.answers)
+        while True:
+            await asyncio.sleep(LOGGED_EVERY)
+            if len(ratings.answers) != shown:
+                shown = len(ratings.answers)
+                say(f"{shown} answers")
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             table = agreement_table(ratings.snapshot())
