@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.api import aspects_of
+from textassay.evaluation.api import aspects_of, continues
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
@@ -63,7 +63,7 @@ async def evaluate(
         task: A built-in task, or the path of a TOML file, which each node must have.
         aspects: Names of the task's aspects, or aspects of your own.
         out: Run folder, on this machine.
-        resume: Continue the run in `out`.
+        resume: Continue the run in `out`, or begin it if there is none.
         options: Options of the method.
         settings: How models are asked; limits and budget hold for all workers together.
         fields: Field map from the data's names to ours.
@@ -102,7 +102,7 @@ async def evaluate(
             settings or Settings(),
             Path(out),
             Cluster.parse(cluster, workers),
-            resume=resume,
+            resume=continues(Path(out), resume),
             followed=followed,
             notify=_log.warning,
         )

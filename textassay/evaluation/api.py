@@ -38,6 +38,7 @@ from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_files import MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
@@ -86,7 +87,8 @@ async def evaluate(
             has the aspects.
         aspects: Names of the task's aspects, or aspects of your own; by default all of the task.
         out: Run folder; without one nothing is written.
-        resume: Continue the run in `out`.
+        resume: Continue the run in `out`, or begin it if there is none, so that a script can be run
+            again.
         options: Options of the method, such as `{"n": 20, "temperature": 1.0}`.
         settings: How models that are given by name are asked; see `Settings`. A connected model
             has its own.
@@ -244,6 +246,7 @@ async def open_evaluation(
     )
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
+    request = request.model_copy(update={"resume": continues(request.out, request.resume)})
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -257,6 +260,11 @@ async def open_evaluation(
         if session.tools_by_default is not None:
             _log.info("%s", as_python(session.tools_by_default.notice))
         yield session
+
+
+def continues(out: Path | None, resume: bool) -> bool:
+    """Return whether there is a run to continue, if one is to be continued."""
+    return resume and out is not None and (out / MANIFEST).exists()
 
 
 def aspects_of(
