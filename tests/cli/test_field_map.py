@@ -179,6 +179,41 @@ def test_commands_from_scores_to_decisions_read_the_data_of_the_run(
     assert textassay(command, run, copy, *flags, *(tmp_path / f"{n}2" for n in out)).code == 2
 
 
+OWN = {
+    "Nr": "id", "Judge": "metrics.judge", "Doc": "group", "Text": "output",
+    "Ann": "annotators.coherence", "Bob": "annotators.coherence", "Cy": "annotators.coherence",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("meta", ("--bootstrap", "0")),
+        ("estimate", ()),
+        ("alt-test", ()),
+        ("calibrate", ("-o", "out")),
+        ("label-plan", ("--half-width", "0.5")),
+    ],
+)
+def test_one_table_has_scores_and_ratings(command, flags, tmp_path, monkeypatch):
+    """Of a spreadsheet, named once for both; the map and the marks are those of both."""
+    monkeypatch.chdir(tmp_path)
+    rows = [";".join(OWN)]
+    rows += [
+        f"{i};{'N/A' if i % 9 == 8 else f'{1 + i % 5},5'};d{i // 2};Text {i}.;"
+        f"{1 + i % 5};{'-' if i % 7 == 6 else 1 + (i + i // 5) % 5};{1 + i % 4}"
+        for i in range(64)
+    ]
+    (tmp_path / "own.csv").write_text("\n".join(rows), encoding="utf-8")
+    fields = [part for theirs, ours in OWN.items() for part in ("--field", f"{theirs}={ours}")]
+    asked = (command, "own.csv", "own.csv", "--aspect-map", "judge=coherence", *fields)
+    refused = textassay(*asked, "--missing", "-", *flags)
+    assert (refused.code, "declare --missing N/A" in refused.err) == (2, True)
+    done = textassay(*asked, "--missing", "-", "--missing", "N/A", *flags)
+    assert done.code == 0, done.err
+    assert "judge" in done.out
+
+
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
     """And a wrong one is refused."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
+from textassay.meta.score_files import holds_metrics
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
@@ -87,6 +88,20 @@ def _examples(
         labels=labels,
         **{"fields": run.fields, "missing": run.missing, **reading},
     )
+
+
+def judged_in(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Path | Examples:
+    """Return a run or file of scores as it is, and a data set with metrics opened.
+
+    The field map is that of DATA, so it is used if both are one file; marks of missing values are
+    those of both.
+    """
+    if not holds_metrics(scores):
+        return scores
+    reading = arguments.reading_of(given)
+    if data is None or not data.exists() or not scores.samefile(data):
+        reading.pop("fields", None)
+    return Examples(scores, needs_output=False, **reading)
 
 
 def compared_examples(
@@ -169,9 +184,9 @@ def _has_probabilities(ratings: Path) -> bool:
 
 
 def read_columns(
-    scores: Path, people: People, aspect_map: Sequence[str], labels: str = RANDOM
+    scores: Path | Examples, people: People, aspect_map: Sequence[str], labels: str = RANDOM
 ) -> list[Columns]:
-    """Read scores, and join them with the ratings."""
+    """Read scores (see `judged_in`), and join them with the ratings."""
     from textassay.calibration.columns import join_columns, read_judged, read_plan
 
     # a misspelled word fails as a missing file

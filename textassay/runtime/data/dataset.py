@@ -166,6 +166,9 @@ class Examples:
         """Path of the file, or type of the table."""
         return self._table.name
 
+    def __str__(self) -> str:
+        return self.name
+
     def check(self) -> DataInfo:
         """Read everything once and return what was found; later calls return the same at no cost.
 
