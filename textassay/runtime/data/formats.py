@@ -358,21 +358,21 @@ class Xlsx(_File):
                 f"{self.name}: .xlsx needs openpyxl: pip install 'textassay[xlsx]'"
             ) from error
         try:
-            book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
+                filled = [sheet for sheet in book.worksheets if any(_filled_rows(sheet))]
+                if len(filled) > 1:
+                    titles = ", ".join(repr(sheet.title) for sheet in filled)
+                    raise DataError(
+                        f"{self.name}: {len(filled)} sheets have cells ({titles}); save the one"
+                        " with the examples as a file of its own"
+                    )
+                for sheet in filled:
+                    yield from self._named(_filled_rows(sheet))
+        # a syntax error is what parsers of XML raise
+        except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
             raise DataError(
                 f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
             ) from error
-        with closing(book):
-            filled = [sheet for sheet in book.worksheets if any(_filled_rows(sheet))]
-            if len(filled) > 1:
-                titles = ", ".join(repr(sheet.title) for sheet in filled)
-                raise DataError(
-                    f"{self.name}: {len(filled)} sheets have cells ({titles}); save the one with"
-                    " the examples as a file of its own"
-                )
-            for sheet in filled:
-                yield from self._named(_filled_rows(sheet))
 
     def _named(self, rows: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
         header: list[str] | None = None
