@@ -1,10 +1,11 @@
 """Real judges replayed: recorded answers of GPT-4 and GPT-3.5, against people and the record.
 
-    python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py
+    python -m benchmarks.recorded_judges --data DATA_FOLDER --replay-judge replay_judge.py --keep .
 
 DATA_FOLDER holds `summeval/` and `topical_chat/` as JSON lines with recorded answers;
 `replay_judge.py` is an OpenAI-compatible server that answers a scoring prompt with what the judge
-said. Neither is part of the project.
+said. Neither is part of the project. With `--keep FOLDER` it keeps the texts, `summeval.jsonl`, and
+GPT-4's run, which `replay/FOLDER/runs/gpt-4` asks again, and prints the table of the README.
 """
 
 from __future__ import annotations
@@ -88,18 +89,48 @@ def score(
     }
 
 
-def agreement(out: Path, data: Path) -> list[dict[str, Any]]:
-    """Run `textassay meta --json` at dataset and group level."""
-    levels = ("--level", "dataset", "--level", "group", "--bootstrap", "0")
+def rows_from(*words: object) -> list[dict[str, Any]]:
+    """Return the rows that a command prints with `--json`."""
     done = subprocess.run(
-        command("meta", out, data, *levels, "--json"),
+        command(*words, "--json"),
         cwd=ROOT,
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
         check=True,
     )
     found: list[dict[str, Any]] = json.loads(done.stdout)["rows"]
     return found
+
+
+def agreement(out: Path, data: Path) -> list[dict[str, Any]]:
+    """Run `textassay meta --json` at dataset and group level."""
+    return rows_from("meta", out, data, "--level", "dataset,group", "--bootstrap", "0")
+
+
+def verdicts(run: Path, data: Path, trivial: Path) -> Iterator[str]:
+    """Yield the rows of the README's table, the best agreement first."""
+    judged = rows_from("meta", run, data, "--level", "group")
+    measured = {
+        (name, aspect): rows_from(
+            "meta", trivial, data, "--level", "group", "--bootstrap", "0", "--aspect-map",
+            f"{name}={aspect}",
+        )[0]["spearman"]
+        for name in ("rougeL", "length")
+        for aspect in SUMMEVAL
+    }  # fmt: skip
+    may = {row["score"]: row["may_stand_in"] for row in rows_from("alt-test", run, data)}
+    means = {row["aspect"]: row for row in rows_from("estimate", run, data)}
+    for row in sorted(judged, key=lambda row: -row["spearman"]):
+        aspect, (low, high) = row["aspect"], row["ci"]["spearman"]
+        cells = (
+            aspect,
+            f"{row['spearman']:.3f} [{low:.3f}, {high:.3f}]",
+            *(f"{measured[name, aspect]:.3f}" for name in ("rougeL", "length")),
+            "**yes**" if may[aspect] else "no",
+            *(f"{means[aspect][of]['value']:.3f}" for of in ("judge_only", "labels_only")),
+        )
+        yield f"| {' | '.join(cells)} |"
 
 
 def recorded_means(path: Path, judge: str, prompt: str) -> Recorded:
@@ -119,10 +150,9 @@ def against_record(found: Recorded, recorded: Recorded) -> str:
     return f"{equal / len(pairs):.2%} of {len(pairs)} equal the record, {unscored} unscored"
 
 
-def summeval(args: argparse.Namespace, folder: Path) -> None:
-    """GPT-4 and GPT-3.5 on the 1,200 rows that have recorded answers."""
-    whole = args.data / "summeval" / "summeval.jsonl.gz"
-    predictions = args.data / "summeval" / "predictions_llm_judges.jsonl.gz"
+def gpt_4(args: argparse.Namespace, folder: Path, models: tuple[str, ...]) -> None:
+    """GPT-4 on the 1,200 rows that have recorded answers, by each client."""
+    whole, predictions = _summeval(args)
     recorded = recorded_means(predictions, "gpt-4-0314", "rts")
     ids = {id_ for id_, _ in recorded}
     data = folder / "summeval.jsonl"
@@ -130,8 +160,8 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
     with replay(
         args.replay_judge, whole, predictions, "--judge", "gpt-4-0314", "--prompt", "rts"
     ) as url:
-        for model in ("direct/gpt-4", "openai/gpt-4"):
-            out = folder / model.replace("/", "-")
+        for model in models:
+            out = folder / "runs" / model.removeprefix("direct/").replace("/", "-")
             status, found = score(
                 data, out, url, SUMMEVAL, "--task", "summarization", "--model", model
             )
@@ -144,6 +174,13 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
                     f" {row['n']} "
                     f"groups {row['groups']} skipped {row['groups_skipped']}"
                 )
+
+
+def gpt_35(args: argparse.Namespace, folder: Path) -> None:
+    """GPT-3.5 on the same rows, by each of its prompts."""
+    whole, predictions = _summeval(args)
+    data = folder / "summeval.jsonl"
+    ids = {row["id"] for row in rows_of(data)}
     for prompt, form, n in (("rts", "number", 1), ("mcq", "letters", 2), ("stareval", "stars", 1)):
         judge = "gpt-3.5-turbo-0301"
         with replay(
@@ -169,6 +206,22 @@ def summeval(args: argparse.Namespace, folder: Path) -> None:
         )
 
 
+def _summeval(args: argparse.Namespace) -> tuple[Path, Path]:
+    folder = args.data / "summeval"
+    return folder / "summeval.jsonl.gz", folder / "predictions_llm_judges.jsonl.gz"
+
+
+def keep(args: argparse.Namespace, folder: Path) -> None:
+    """Keep GPT-4's run and one of trivial measures, and print the table of the README."""
+    (folder / "runs").mkdir(parents=True, exist_ok=True)
+    gpt_4(args, folder, ("direct/gpt-4",))
+    data, trivial = folder / "summeval.jsonl", folder / "runs" / "trivial"
+    measured = command("tools", "score", data, "--tools", "length,rougeL", "--out", trivial)
+    subprocess.run(measured, cwd=ROOT, check=True, capture_output=True)
+    for line in verdicts(folder / "runs" / "gpt-4", data, trivial):
+        print(line)
+
+
 def topical_chat(args: argparse.Namespace, folder: Path) -> None:
     """GPT-3.5 with G-Eval's prompt, 20 samples."""
     data = args.data / "topical_chat" / "topical_chat.jsonl"
@@ -188,9 +241,14 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--replay-judge", type=Path, required=True)
+    parser.add_argument("--keep", type=Path, help="folder for GPT-4's run; nothing else is made")
     args = parser.parse_args()
+    if args.keep is not None:
+        keep(args, args.keep.absolute())
+        return
     with tempfile.TemporaryDirectory() as name:
-        summeval(args, Path(name))
+        gpt_4(args, Path(name), ("direct/gpt-4", "openai/gpt-4"))
+        gpt_35(args, Path(name))
         topical_chat(args, Path(name))
 
 

@@ -33,7 +33,8 @@ def main(out: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (out / "index.md").write_text(within_site(readme), encoding="utf-8")
     (out / "reference" / "cli.md").write_text(command_line(), encoding="utf-8")
-    (out / "reference" / "python.md").write_text(python(), encoding="utf-8")
+    for name, text in python().items():
+        (out / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
     notebook = (ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8")
     (out / "tutorial.md").write_text(tutorial(notebook), encoding="utf-8")
     shutil.copy(ROOT / "docs" / "site.css", out / "site.css")
@@ -43,9 +44,9 @@ def within_site(readme: str) -> str:
     """Return the README with links to guides and images made relative, to other files as text."""
 
     def link(found: re.Match[str]) -> str:
-        text, target = found[1], found[2]
+        text, (target, *place) = found[1], found[2].split("#", 1)
         if target.startswith("docs/") and (ROOT / target).suffix in (".md", ".ipynb"):
-            return f"[{text}]({Path(target).with_suffix('.md').name})"
+            return f"[{text}]({'#'.join((Path(target).with_suffix('.md').name, *place))})"
         return found[0] if re.match("https?:|#", target) else text
 
     relative = re.sub(r'(\bsrc="|\]\()docs/images/', r"\1images/", readme)

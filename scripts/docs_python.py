@@ -22,14 +22,17 @@ _SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|References|Exampl
 _ENTRY = re.compile(r"(\*{0,2}[\w.]+)(?: \([^)]*\))?: (.*)")
 
 
-def python() -> str:
-    """Return every public name with its signature and docstring, module by module."""
-    parts = ["# Python", "## textassay", docstring(textassay), *_names(textassay)]
-    for name in textassay.__all__:
-        module = getattr(textassay, name)
-        if isinstance(module, ModuleType):
-            parts += [f"## textassay.{name}", docstring(module), *_names(module)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def python() -> dict[str, str]:
+    """Return a page for each public module, by its name: every name, signature and docstring."""
+    named = [(f"textassay.{name}", getattr(textassay, name)) for name in textassay.__all__]
+    modules = [(name, value) for name, value in named if isinstance(value, ModuleType)]
+    return {
+        name: "\n\n".join(
+            part for part in (f"# {name}", docstring(module), *_names(module)) if part
+        )
+        + "\n"
+        for name, module in (("textassay", textassay), *modules)
+    }
 
 
 def _names(module: ModuleType) -> list[str]:
@@ -39,7 +42,7 @@ def _names(module: ModuleType) -> list[str]:
         if isinstance(value, ModuleType) or not callable(value):
             continue
         parts += [
-            f"### {module.__name__}.{name}",
+            f"## {module.__name__}.{name}",
             f"```python\n{signature(name, value)}\n```",
             docstring(value),
         ]

@@ -33,7 +33,7 @@ def test_every_page_is_in_the_navigation(site):
     pages = site / "build" / "docs"
     there = {page.relative_to(pages).as_posix() for page in pages.rglob("*.md")}
     listed = set(
-        re.findall(r": ([\w/-]+\.md)$", (site / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+        re.findall(r": ([\w/.-]+\.md)$", (site / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     )
     assert listed == there
 
@@ -44,10 +44,14 @@ def test_the_reference_has_every_command_and_name(site):
     assert "## textassay score" in commands
     assert "`--max-cost`" in commands
     assert commands.count("\n## textassay ") >= len(COMMANDS)
-    names = (site / "build" / "docs" / "reference" / "python.md").read_text("utf-8")
+    pages = sorted((site / "build" / "docs" / "reference").glob("textassay*.md"))
+    names = "".join(page.read_text("utf-8") for page in pages)
     for name in ("textassay.evaluate", "textassay.Run", "textassay.calibration.estimate_means"):
-        assert f"### {name}\n" in names
+        assert f"## {name}\n" in names
     assert textassay.evaluate.__doc__.splitlines()[0] in names
+    # one page per module
+    assert [page.stem for page in pages if page.read_text("utf-8").count("\n# ") > 0] == []
+    assert "## textassay.calibration." not in pages[0].read_text("utf-8")
     # signatures are read as they are called: no line runs off the page, no inner machinery
     blocks = re.findall(r"```python\n(.*?)\n```", names, re.DOTALL)
     long = [line for block in blocks for line in block.splitlines() if len(line) > 120]
@@ -62,7 +66,9 @@ def test_the_tutorial_is_a_page(site):
     places = [page.index("".join(cell["source"])) for cell in cells]
     assert places == sorted(places)
     assert page.count("```python\n") == sum(cell["cell_type"] == "code" for cell in cells)
-    assert "[Tutorial notebook](tutorial.md)" in (site / "build/docs/index.md").read_text("utf-8")
+    overview = (site / "build/docs/index.md").read_text("utf-8")
+    assert "[Tutorial notebook](tutorial.md)" in overview
+    assert "](data.md#passages)" in overview
 
 
 @pytest.mark.skipif(

@@ -58,6 +58,7 @@ ALLOWED = {
         "report",
         "listening",
         "process",
+        "telemetry",
     }
     | {"demo", "annotate", "stress", "workers"},
     "annotate": {"listening", "runtime", "meta", "agents"},

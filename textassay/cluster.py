@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.api import aspects_of
+from textassay.evaluation.api import aspects_of, continues
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import request_from
 from textassay.evaluation.run import Run
@@ -41,6 +41,7 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -62,10 +63,11 @@ async def evaluate(
         task: A built-in task, or the path of a TOML file, which each node must have.
         aspects: Names of the task's aspects, or aspects of your own.
         out: Run folder, on this machine.
-        resume: Continue the run in `out`.
+        resume: Continue the run in `out`, or begin it if there is none.
         options: Options of the method.
         settings: How models are asked; limits and budget hold for all workers together.
         fields: Field map from the data's names to ours.
+        missing: Cells that are missing values.
         unit: What of a conversation is judged: all of it, each turn or each call.
         conversation_chars: Longest text of a conversation that a judge is shown.
         limit: Maximum number of examples to read.
@@ -87,6 +89,7 @@ async def evaluate(
         tools=(tools,) if isinstance(tools, str) else tuple(tools),
         data=str(examples) if isinstance(examples, str | Path) else None,
         fields=dict(fields or {}),
+        missing=missing,
         unit=unit,
         conversation_chars=conversation_chars,
         limit=limit,
@@ -99,7 +102,7 @@ async def evaluate(
             settings or Settings(),
             Path(out),
             Cluster.parse(cluster, workers),
-            resume=resume,
+            resume=continues(Path(out), resume),
             followed=followed,
             notify=_log.warning,
         )

@@ -54,7 +54,7 @@ async def test_answers_reach_the_file_of_ratings(tmp_path):
         first = (await items(client, base, tokens[0]))[0]
         assert await post(client, base, tokens[0], first, GOOD) == (
             200,
-            {"kept": 1, "done": 1, "remaining": 5},
+            {"kept": 1, "done": 1, "repeated": 0, "remaining": 5},
         )
     [row] = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert row["human"] == {"tone": 4.0, "polite": 1.0}

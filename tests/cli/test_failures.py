@@ -41,7 +41,8 @@ def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
     assert stopped.out == ""
     assert "stopped: nothing answers at http://127.0.0.1:9/v1" in stopped.err
     assert "is --api-base right?" in stopped.err
-    assert f"continue with: textassay resume {run}" in stopped.err
+    assert f"nothing is finished yet; continue with: textassay resume {run}" in stopped.err
+    assert "ssl" not in stopped.err
     assert textassay("resume", run, "--api-base", server.url).code == 0
     assert len(verdicts(run)) == 12
 

@@ -75,6 +75,29 @@ def test_flags_and_file_say_the_same(server, table, run, tmp_path):
     assert "nothing" in wrong.err
 
 
+def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path):
+    """For a run, and for what is made of its data; or anew for each command, typed or in a file."""
+    text = table.read_text().replace("Text 2.,M0,3", "Text 2.,M0,n/a")
+    table.write_text(text.replace("Text 3.,M1,4", "Text 3.,M1,-"))
+    refused = scored(server, table, run, *as_flags())
+    assert (refused.code, "line 4, field 'coh'" in refused.err) == (2, True)
+    assert "if it marks a missing value, declare --missing n/a" in refused.err
+    marks = ("--missing", "N/A", "--missing", "-")
+    assert scored(server, table, run, *as_flags(), *marks).code == 0
+    copy = table.with_name("copy.csv")
+    copy.write_bytes(table.read_bytes())
+    config = as_file(tmp_path)
+    config.write_text('missing = ["N/A", "-"]\n' + config.read_text())
+    made = [
+        textassay("meta", run, *data, "--json", "--bootstrap", 0)
+        for data in ([], [copy, *as_flags(), *marks], [copy, "--config", config])
+    ]
+    assert [json.loads(one.out)["rows"][0]["n"] for one in made] == [4, 4, 4]
+    assert textassay("meta", run, copy, *as_flags()).code == 2
+    assert textassay("show", run, "--json").out == textassay(
+        "show", run, "--json", "--human", copy, "--config", config).out  # fmt: skip
+
+
 def test_levels_may_be_listed(server, table, run):
     """As aspects may."""
     assert scored(server, table, run, *as_flags()).code == 0
@@ -154,6 +177,41 @@ def test_commands_from_scores_to_decisions_read_the_data_of_the_run(
     assert found[0].code == 0, found[0].err
     assert found[0].out.replace("out0", "out1") == found[1].out
     assert textassay(command, run, copy, *flags, *(tmp_path / f"{n}2" for n in out)).code == 2
+
+
+OWN = {
+    "Nr": "id", "Judge": "metrics.judge", "Doc": "group", "Text": "output",
+    "Ann": "annotators.coherence", "Bob": "annotators.coherence", "Cy": "annotators.coherence",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("meta", ("--bootstrap", "0")),
+        ("estimate", ()),
+        ("alt-test", ()),
+        ("calibrate", ("-o", "out")),
+        ("label-plan", ("--half-width", "0.5")),
+    ],
+)
+def test_one_table_has_scores_and_ratings(command, flags, tmp_path, monkeypatch):
+    """Of a spreadsheet, named once for both; the map and the marks are those of both."""
+    monkeypatch.chdir(tmp_path)
+    rows = [";".join(OWN)]
+    rows += [
+        f"{i};{'N/A' if i % 9 == 8 else f'{1 + i % 5},5'};d{i // 2};Text {i}.;"
+        f"{1 + i % 5};{'-' if i % 7 == 6 else 1 + (i + i // 5) % 5};{1 + i % 4}"
+        for i in range(64)
+    ]
+    (tmp_path / "own.csv").write_text("\n".join(rows), encoding="utf-8")
+    fields = [part for theirs, ours in OWN.items() for part in ("--field", f"{theirs}={ours}")]
+    asked = (command, "own.csv", "own.csv", "--aspect-map", "judge=coherence", *fields)
+    refused = textassay(*asked, "--missing", "-", *flags)
+    assert (refused.code, "declare --missing N/A" in refused.err) == (2, True)
+    done = textassay(*asked, "--missing", "-", "--missing", "N/A", *flags)
+    assert done.code == 0, done.err
+    assert "judge" in done.out
 
 
 @pytest.mark.parametrize("command", ["show", "report"])

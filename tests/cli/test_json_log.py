@@ -24,3 +24,26 @@ def test_every_line_is_json(tmp_path):
     assert last["usage"]["calls"] == 4
     assert (last["done"], last["total"]) == (4, 4)
     assert last["limiters"]["direct/mock"]["in_flight"] == 0
+
+
+def test_prometheus_reads_a_file(tmp_path):
+    """From the command line; the last figures are those of the run's end."""
+    data, file = write_examples(tmp_path / "data.jsonl", 4), tmp_path / "textassay.prom"
+    flags = ("--method", "llm-score", "--model", "direct/mock", "--aspects", "fluency")
+    with served() as server:
+        asked = (*flags, "--api-base", server.url, "--prometheus")
+        run = tmp_path / "run"
+        lost = textassay("score", data, *asked, tmp_path / "no" / "x.prom", "--out", run)
+        assert (lost.code, "x.prom cannot be written" in lost.err) == (2, True)
+        assert server.counters.requests == 0
+        done = textassay("score", data, *asked, file, "--out", tmp_path / "second")
+    assert done.code == 0, done.err
+    shown = file.read_text(encoding="utf-8")
+    label = f'run="{tmp_path / "second"}"'
+    assert f"textassay_examples_done_total{{{label}}} 4\n" in shown
+    assert f'textassay_call_duration_seconds_count{{{label},model="direct/mock"}} 4\n' in shown
+    # a name ends in _total if it only grows, and nothing else does
+    kinds = dict(line.split()[2:] for line in shown.splitlines() if line.startswith("# TYPE"))
+    assert {name for name in kinds if name.endswith("_total")} == {
+        name for name, kind in kinds.items() if kind == "counter"
+    }

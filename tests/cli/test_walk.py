@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.annotate.test_server import items, post
-from tests.cli.harness import textassay
+from tests.cli.harness import served, textassay
 
 SOURCES, EACH = 40, 5
 TASK = ("--task", "summarization", "--aspects", "fluency")
@@ -21,24 +22,30 @@ TASK = ("--task", "summarization", "--aspects", "fluency")
 
 @pytest.fixture
 def pool(tmp_path):
-    """200 unrated texts of 40 sources, a judge's scores of them, and what people would say."""
+    """200 unrated texts of 40 sources, a run over them, and what people would say."""
     rng = np.random.default_rng(0)
-    rows, scores, people = [], [], {}
+    rows, judged, people = [], {}, {}
     for at in range(SOURCES * EACH):
         id_, quality = f"t{at}", rng.normal(3, 1)
         rows.append(
             {"id": id_, "group": f"g{at // EACH}", "source": f"S {at}.", "output": f"Text {at}."}
         )
-        value = float(np.clip(quality - 0.5 + rng.normal(0, 0.4), 1, 5))
-        scores.append(
-            {"id": id_, "aspect": "fluency", "value": value, "scale": [1, 5], "signature": "judge"}
-        )
+        judged[f"Text {at}."] = float(np.clip(quality - 0.5 + rng.normal(0, 0.4), 1, 5))
         people[f"Text {at}."] = [
             float(np.clip(round(quality + rng.normal(0, 0.3)), 1, 5)) for _ in range(2)
         ]
-    for name, lines in (("pool.jsonl", rows), ("scores.jsonl", scores)):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
-    return tmp_path / "pool.jsonl", tmp_path / "scores.jsonl", people
+    data, run = tmp_path / "pool.jsonl", tmp_path / "run"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def reply(body, draw):
+        (text,) = re.findall(r"^Text \d+\.$", body["messages"][-1]["content"], re.MULTILINE)
+        return f"Rating: {judged[text]:.3f}"
+
+    with served(reply=reply) as server:
+        flags = ("--method", "llm-score", "-m", "direct/judge", "--api-base", server.url)
+        done = textassay("score", data, *flags, *TASK, "-o", run)
+    assert done.code == 0, done.err
+    return data, run, people
 
 
 async def rate(pool, plan, out, people, raters=2):
@@ -65,20 +72,20 @@ async def rate(pool, plan, out, people, raters=2):
     return rated
 
 
-def plan(scores, pool, out, *ratings):
+def plan(run, pool, out, *ratings):
     return textassay(
-        "label-plan", scores, pool, *ratings, "--half-width", "0.1", "--next", 40, "-o", out
+        "label-plan", run, pool, *ratings, "--half-width", "0.1", "--next", 40, "-o", out
     )  # fmt: skip
 
 
 @pytest.mark.asyncio
 async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path):
     """Twice around, without a script between: no text is rated twice, and every rating counts."""
-    data, scores, people = pool
+    data, run, people = pool
     first, second = tmp_path / "next.jsonl", tmp_path / "next2.jsonl"
     one, two = tmp_path / "ratings.jsonl", tmp_path / "ratings2.jsonl"
 
-    done = await asyncio.to_thread(plan, scores, data, first)
+    done = await asyncio.to_thread(plan, run, data, first)
     assert done.code == 0, done.err
     assert "nothing is rated yet" in done.err
     rated = await rate(data, first, one, people)
@@ -87,13 +94,13 @@ async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path):
         0.2
     }
 
-    done = await asyncio.to_thread(plan, scores, data, second, "--ratings", one)
+    done = await asyncio.to_thread(plan, run, data, second, "--ratings", one)
     assert done.code == 0, done.err
     again = await rate(data, second, two, people)
     assert len(again) == 40
     assert not rated & again
 
-    both = (scores, data, "--ratings", one, "--ratings", two)
+    both = (run, data, "--ratings", one, "--ratings", two)
     apart = await asyncio.to_thread(textassay, "estimate", *both)
     assert (apart.code, "--labels FILE" in apart.err) == (2, True)
     both = (*both, "--labels", second)
@@ -109,9 +116,23 @@ async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path):
         textassay, "calibrate", *both, "-o", tmp_path / "calibration", "--json"
     )
     assert done.code == 0, done.err
-    for command, more in (("meta", ("--raters",)), ("alt-test", ())):
-        done = await asyncio.to_thread(textassay, command, *both[:6], *more, "--json")
-        assert done.code == 0, done.err
-        assert json.loads(done.out)["rows"]
-    done = await asyncio.to_thread(plan, scores, data, tmp_path / "n3.jsonl", *both[2:])
+    applied = tmp_path / "calibrated"
+    done = await asyncio.to_thread(
+        textassay, "calibrate", run, "--apply", tmp_path / "calibration", "-o", applied
+    )
+    assert done.code == 0, done.err
+    covered = [
+        score["low"] <= np.mean(people[f"Text {score['id'][1:]}."]) <= score["high"]
+        for score in map(json.loads, (applied / "scores.jsonl").read_text().splitlines())
+        if not score["outside"]
+    ]
+    assert np.mean(covered) > 0.8
+    done = await asyncio.to_thread(textassay, "meta", *both[:6], "--raters", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["rows"][0]["n"] == 80
+    done = await asyncio.to_thread(textassay, "alt-test", *both[:6], "--json")
+    assert done.code == 0, done.err
+    # a judge half a grade below people, who differ by less, does not stand in for them
+    assert json.loads(done.out)["rows"][0]["may_stand_in"] is False
+    done = await asyncio.to_thread(plan, run, data, tmp_path / "n3.jsonl", *both[2:])
     assert done.code == 0, done.err

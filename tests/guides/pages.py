@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ NAMES = {
     "openai/gpt-6-luna": "direct/judge",
     "--max-cost": "--price 1,2 --max-cost",
 }  # fmt: skip
-LARGE = ("agreement.md", "annotate.md", "decisions.md", "fit.md", "report.md")
+LARGE = ("README.md", "agreement.md", "annotate.md", "decisions.md", "fit.md", "report.md")
 """Pages whose commands need more than four texts."""
 COMMON = ["--method", "llm-score", "--task", "summarization", "--aspects", "fluency"]
 
@@ -129,6 +130,17 @@ def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+def _readme(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A run whose answers are replayed; the page's figures are those of tests/test_readme.py."""
+    shutil.copy(reader.folder / "data.jsonl", reader.folder / "summeval.jsonl")
+    done = textassay(
+        "score", "summeval.jsonl", "--method", "llm-score", "--task", "summarization",
+        "--model", "direct/judge", "--api-base", reader.url, "--out", "runs/gpt-4",
+    )  # fmt: skip
+    assert done.code == 0, done
+    yield
+
+
 def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """A table with the columns that the page maps."""
     reader.names["..."] = (
@@ -145,6 +157,9 @@ def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
         for r in rows
     ]
     (reader.folder / "summaries.csv").write_text("\n".join(lines), encoding="utf-8")
+    lines = ["coherence;Score (mean);output"]
+    lines += [f"3,5;{'N/A' if at else 4};{r['output']}" for at, r in enumerate(rows)]
+    (reader.folder / "ratings.csv").write_text("\n".join(lines), encoding="utf-8")
 
     def check(text: str, found: dict[str, Any]) -> None:
         (reader.folder / "map.toml").write_text(text, encoding="utf-8")
@@ -325,7 +340,8 @@ def _trees(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 PREPARE = {
-    "annotate.md": _annotate, "data.md": _data, "decisions.md": _decisions, "fit.md": _fit,
+    "README.md": _readme, "annotate.md": _annotate, "data.md": _data,
+    "decisions.md": _decisions, "fit.md": _fit,
     "fusion-eval.md": _fusion, "gateways.md": _gateways, "local-models.md": _local_models,
     "reproduce.md": _reproduce, "scale.md": _scale, "stress.md": _stress,
     "telemetry.md": _telemetry, "thinking.md": _thinking, "tools.md": _tools, "trees.md": _trees,

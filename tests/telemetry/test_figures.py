@@ -48,4 +48,8 @@ async def test_final_figures_are_those_of_the_run_folder(tmp_path):
     assert shown["tokens_total", "prompt"] == usage["prompt_tokens"]
     assert shown["tokens_total", "completion"] == usage["completion_tokens"]
     assert shown["cost_dollars_total",] == pytest.approx(usage["cost"], rel=1e-5)
-    assert shown["examples_done",] == shown["examples_total",] == len(ROWS)
+    answered = seen[-1].limiters[judge.name]
+    assert shown["call_duration_seconds_count", judge.name] == answered.answered == usage["calls"]
+    assert shown["call_duration_seconds_sum", judge.name] == pytest.approx(answered.answer_seconds)
+    assert shown["rejected_calls_total", judge.name] == 0
+    assert shown["examples_done_total",] == shown["examples",] == len(ROWS)

@@ -163,6 +163,6 @@ async def test_prometheus_figures_are_those_of_the_progress():
     text = telemetry.prometheus_text(seen[-1], run='a "b"')
     assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 1\n' in text
     assert 'textassay_scores_total{run="a \\"b\\"",outcome="invalid"} 1\n' in text
-    assert 'textassay_examples_total{run="a \\"b\\""} 2\n' in text
+    assert 'textassay_examples{run="a \\"b\\""} 2\n' in text
     calls = seen[-1].usage.calls
     assert f'textassay_calls_total{{run="a \\"b\\""}} {calls}\n' in text

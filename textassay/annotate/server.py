@@ -408,7 +408,11 @@ class AnnotationServer:
         return {**item, "repeat": visit.repeat, "position": position}
 
     def _progress(self, rater: Rater) -> dict[str, int]:
-        return {"done": len(rater.visits), "remaining": self.assignment.remaining(rater)}
+        return {
+            "done": len(rater.visits),
+            "repeated": sum(visit.repeat > 0 for visit in rater.visits),
+            "remaining": self.assignment.remaining(rater),
+        }
 
     async def _keep_writing(self) -> None:
         """Write the file of ratings whenever answers came; until that is possible if it fails.

@@ -59,7 +59,7 @@ class Judged:
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
 
-def read_judged(path: str | Path) -> dict[str, Judged]:
+def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
     Raises:

@@ -58,6 +58,8 @@ EXIT_STATUS = {
     1: "finished, but something is unscored; the reasons are printed",
     2: "wrong arguments, configuration or data; no model was called",
     3: "stopped early (budget, interrupt, wrong key, no server); resume continues it",
+    4: "a gate (--fail-above, --fail-below) is inconclusive",
+    141: "the reader of the output closed the pipe",
 }
 """Exit statuses of commands that ask models."""
 
@@ -191,7 +193,9 @@ def _epilog(examples: Sequence[str], asks_models: bool) -> str:
 
 def statuses() -> str:
     """Return the exit statuses, one a line."""
-    return "Exit status:\n" + "\n".join(f"  {code}  {text}" for code, text in EXIT_STATUS.items())
+    return "Exit status:\n" + "\n".join(
+        f"  {code:<3}  {text}" for code, text in EXIT_STATUS.items()
+    )
 
 
 def _version(requested: bool) -> None:

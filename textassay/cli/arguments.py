@@ -241,6 +241,11 @@ def tools(
     return names(given) or ()
 
 
+def marks(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return marks of missing values; a TOML file may have one alone."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 LISTS = ("aspects", "features", "tools")
 """Flags that take `A,B` and may repeat."""
 
@@ -250,6 +255,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "features": names,
     "tools": tools,
     "extra": extra,
+    "missing": marks,
     "price": price,
 }
 """How values are read that are more than one word, on the command line and in a file."""
@@ -301,10 +307,17 @@ def with_config(
     return _with_described_models(flags, configured.get("model", {})), {**in_file, **chosen}
 
 
-def field_map(given: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the field map of the flags `config` and `field`; the file may have any key."""
-    fields: dict[str, str] | None = with_config(given, CONFIG_KEYS)[0].get("fields")
-    return fields
+def reading(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how data are read, the arguments `fields` and `missing` of `Examples`, if given."""
+    return {name: flags[name] for name in ("fields", "missing") if name in flags}
+
+
+def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the flags of a command that scores nothing say that data are read.
+
+    The file of `--config` may have any key.
+    """
+    return reading(with_config(given, CONFIG_KEYS)[0])
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:

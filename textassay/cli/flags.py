@@ -45,12 +45,11 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(text.split()), maxsplit=1)[0]
 
 
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
-]
-OptionalData = Annotated[
-    str | None, typer.Argument(metavar="DATA", help="Examples: JSON Lines (.gz), CSV or Parquet.")
-]
+_EXAMPLES = typer.Argument(
+    metavar="DATA", help="Examples: JSON Lines (.gz), CSV, Parquet or .xlsx."
+)
+Data = Annotated[str, _EXAMPLES]
+OptionalData = Annotated[str | None, _EXAMPLES]
 Scores = Annotated[
     Path,
     typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value."),
@@ -272,7 +271,17 @@ LOG = Group(
         Literal["text", "json"] | None,
         _option(None, "Write progress and messages as text, or as one JSON object per line."),
     ],
+    prometheus=Annotated[
+        Path | None,
+        _option(
+            None,
+            "Keep the run's figures in this file, as Prometheus text for node_exporter's textfile"
+            " collector.",
+            metavar="FILE",
+        ),
+    ],
 )
+"""How a run is watched by programs."""
 
 DRY_RUN = Group(
     dry_run=Annotated[
@@ -306,10 +315,10 @@ CONFIG = Group(
     ],
 )
 
-FIELDS = flags_of(RunRequest, "fields")
-"""The field map."""
+CELLS = flags_of(RunRequest, "fields", "missing")
+"""What the columns of data mean, and which cells mean nothing."""
 
-MAPPED = CONFIG | FIELDS
+MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
 RATED = MAPPED | Group(
     ratings=Annotated[
@@ -326,7 +335,7 @@ RATED = MAPPED | Group(
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = FIELDS | flags_of(RunRequest, "limit", "pair")
+READING = CELLS | flags_of(RunRequest, "limit", "pair")
 """How data are read."""
 UNIT = flags_of(RunRequest, "unit")
 """What of a conversation is an example."""

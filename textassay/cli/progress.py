@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from textassay.cli.console import messages, progress_line
+from textassay.cli.new_files import io_errors
 from textassay.evaluation.progress import Progress, effort, line, problems, speed
 
 if TYPE_CHECKING:
@@ -58,6 +60,46 @@ async def show_progress(
         # the last state is always printed, or a short run would leave no line at all
         if not live:
             print(render(progress()), file=sys.stderr, flush=True)  # noqa: T201
+
+
+@asynccontextmanager
+async def exported(
+    progress: Callable[[], Progress], path: Path | None, run: Path | None
+) -> AsyncIterator[None]:
+    """Keep the figures of a run in a file as Prometheus text, up to those of its end.
+
+    Args:
+        progress: Returns the state of the run.
+        path: The file, which is replaced in one step each time; `None` for none.
+        run: Value of the label `run`.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    from textassay.runtime.storage.files import write_text
+    from textassay.telemetry import prometheus_text
+
+    def write() -> None:
+        with io_errors(path):
+            write_text(path, prometheus_text(progress(), run="" if run is None else str(run)))
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(PLAIN_SECONDS)
+            write()
+
+    # at once, so that a folder that is not there is told before anything is asked
+    write()
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        write()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
+from textassay.meta.score_files import holds_metrics
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
@@ -39,9 +40,9 @@ def rated_examples(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config` and `field`, which together are the field map, and `ratings`,
-            files that are joined to the data. Without a map, the data of a run are read with that
-            of the run.
+        given: The flags `config`, `field` and `missing`, which say how the data are read, and
+            `ratings`, files that are joined to the data. What is not given is that of the run, for
+            the run's own data.
         needs_output: Whether a row without an output is an error.
         aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
 
@@ -49,7 +50,11 @@ def rated_examples(
         ConfigurationError: There are no data, or the map does not fit.
     """
     examples = _examples(scores, data, given, needs_output, aspect_map)
-    files = {str(path): Examples(path, needs_output=False) for path in given.get("ratings", ())}
+    missing = arguments.reading_of(given).get("missing", ())
+    files = {
+        str(path): Examples(path, needs_output=False, missing=missing)
+        for path in given.get("ratings", ())
+    }
     return Examples(WithRatings(examples, files)) if files else examples
 
 
@@ -63,7 +68,7 @@ def _examples(
     from textassay.meta.score_files import read_labels
     from textassay.meta.table import labels_of_people
 
-    fields = arguments.field_map(given)
+    reading = arguments.reading_of(given)
     run = _request(scores)
     if data is None:
         if run is None or run.data is None:
@@ -74,15 +79,29 @@ def _examples(
     labels = labels_of_people(read_labels(scores), aspect_map)
     # the run's map is meant for the run's file; another file may have other columns
     if run is None or not _same(data, run):
-        return Examples(data, fields=fields or None, needs_output=needs_output, labels=labels)
+        return Examples(data, needs_output=needs_output, labels=labels, **reading)
     return Examples(
         data,
-        fields=(run.fields if fields is None else fields) or None,
         needs_output=needs_output,
         unit=run.unit,
         conversation_chars=run.conversation_chars,
         labels=labels,
+        **{"fields": run.fields, "missing": run.missing, **reading},
     )
+
+
+def judged_in(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Path | Examples:
+    """Return a run or file of scores as it is, and a data set with metrics opened.
+
+    The field map is that of DATA, so it is used if both are one file; marks of missing values are
+    those of both.
+    """
+    if not holds_metrics(scores):
+        return scores
+    reading = arguments.reading_of(given)
+    if data is None or not data.exists() or not scores.samefile(data):
+        reading.pop("fields", None)
+    return Examples(scores, needs_output=False, **reading)
 
 
 def compared_examples(
@@ -93,7 +112,7 @@ def compared_examples(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config` and `field`.
+        given: The flags `config`, `field` and `missing`.
         pair: `system` to pair the systems of each group; `None` does so if the run did.
 
     Raises:
@@ -139,7 +158,7 @@ def read_people(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `ratings`.
+        given: The flags `config`, `field`, `missing` and `ratings`.
         aspect_map: Texts `SCORE=HUMAN`.
         labels: How the rated rows were picked; `None` where it does not matter.
 
@@ -165,9 +184,9 @@ def _has_probabilities(ratings: Path) -> bool:
 
 
 def read_columns(
-    scores: Path, people: People, aspect_map: Sequence[str], labels: str = RANDOM
+    scores: Path | Examples, people: People, aspect_map: Sequence[str], labels: str = RANDOM
 ) -> list[Columns]:
-    """Read scores, and join them with the ratings."""
+    """Read scores (see `judged_in`), and join them with the ratings."""
     from textassay.calibration.columns import join_columns, read_judged, read_plan
 
     # a misspelled word fails as a missing file

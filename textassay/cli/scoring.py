@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed, warn
-from textassay.cli.progress import STYLES, Style, show_progress
+from textassay.cli.progress import STYLES, Style, exported, show_progress
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import settings_to_resume
@@ -19,6 +19,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, notices, open_session
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import spec_of
+from textassay.methods.by_name import find
 from textassay.methods.method import ReadsProbabilities, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
@@ -73,6 +74,8 @@ class ScoreCommand:
     progress: Style = "auto"
     as_json: bool = False
     """Whether the result is printed as one JSON document."""
+    prometheus: Path | None = None
+    """File of the run's figures as Prometheus text."""
     workers: Processes | Cluster | None = None
     """The workers that judge; `None` to judge in this process."""
 
@@ -96,6 +99,9 @@ def command_from(
     ):
         if not flags.get(name):
             raise ConfigurationError(f"{command} needs {shown_as}")
+    # what is misspelled is told before what is missing
+    if not Path(flags["method"]).is_dir():
+        find(flags["method"])
     if flags.get("out") is None and not flags.get("dry_run"):
         raise ConfigurationError(
             f"{command} needs --out RUN, a folder for the scores (or --dry-run)"
@@ -107,7 +113,7 @@ def command_from(
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
     given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
-    given |= {"data": str(flags["data"]), "fields": flags.get("fields") or {}}
+    given |= {"data": str(flags["data"]), **arguments.reading(flags)}
     request = RunRequest(
         **given,
         conversation_chars=conversation_chars,
@@ -118,6 +124,7 @@ def command_from(
         request=request,
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
+        prometheus=_figures(flags),
         workers=_workers(flags),
     )
 
@@ -193,8 +200,14 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             update={"data": data, "settings": settings, "out": folder, "resume": True}
         ),
         progress=_style(flags),
+        prometheus=_figures(flags),
         workers=_workers(flags),
     )
+
+
+def _figures(flags: Mapping[str, Any]) -> Path | None:
+    given = flags.get("prometheus")
+    return None if given is None else Path(given)
 
 
 def say_if_unlimited(folder: Path, settings: Settings) -> None:
@@ -244,9 +257,11 @@ async def run_order(order: ScoreCommand) -> Run | int:
             _say_before(session, order)
             if order.dry:
                 return await _dry_run(session, order)
-            began = True
-            async with show_progress(lambda: session.engine.progress, order.progress):
-                return await finish(session)
+            watched = exported(lambda: session.engine.progress, order.prometheus, order.request.out)
+            async with watched:
+                began = True
+                async with show_progress(lambda: session.engine.progress, order.progress):
+                    return await finish(session)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textassay.cli.console import logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, typed
-from textassay.cli.progress import show_progress
+from textassay.cli.progress import exported, show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
 from textassay.evaluation.default_tools import with_default_tools
@@ -32,7 +32,10 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         stops_of_a_run(out, lambda: followed.is_begun),
         logged_warnings(*SHOWN_WARNINGS),
     ):
-        async with show_progress(lambda: followed.progress, order.progress):
+        async with (
+            exported(lambda: followed.progress, order.prometheus, out),
+            show_progress(lambda: followed.progress, order.progress),
+        ):
             run = await run_with_workers(
                 request.data,
                 request,

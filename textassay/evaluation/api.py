@@ -38,6 +38,7 @@ from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.runtime.storage.run_files import MANIFEST
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
@@ -64,6 +65,7 @@ async def evaluate(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -73,8 +75,8 @@ async def evaluate(
     """Judge every example and return the run.
 
     Args:
-        examples: A path (JSON Lines, .gz, .csv, .parquet), an iterable of `Example` or dicts, or a
-            table such as a pandas DataFrame.
+        examples: A path (JSON Lines, .gz, .csv, .parquet, .xlsx), an iterable of `Example` or
+            dicts, or a table such as a pandas DataFrame.
         method: Name of a method (`"g-eval"`; `textassay.methods.METHODS` lists them), folder of a
             fitted evaluator or what `fit` returned, a method object, or a graph from an
             `Assignment` to its scores.
@@ -85,11 +87,13 @@ async def evaluate(
             has the aspects.
         aspects: Names of the task's aspects, or aspects of your own; by default all of the task.
         out: Run folder; without one nothing is written.
-        resume: Continue the run in `out`.
+        resume: Continue the run in `out`, or begin it if there is none, so that a script can be run
+            again.
         options: Options of the method, such as `{"n": 20, "temperature": 1.0}`.
         settings: How models that are given by name are asked; see `Settings`. A connected model
             has its own.
         fields: Field map from the data's names to ours, such as `{"text": "output"}`.
+        missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         unit: What of a conversation is judged: all of it (`"conversation"`), each `"turn"` of the
             assistant or each `"call"` of a tool, with its history.
         conversation_chars: Longest text of a conversation that a judge is shown; tool results are
@@ -174,6 +178,7 @@ async def stream(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     unit: Unit | None = None,
     conversation_chars: int | None = None,
     limit: int | None = None,
@@ -241,6 +246,7 @@ async def open_evaluation(
     )
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
+    request = request.model_copy(update={"resume": continues(request.out, request.resume)})
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -254,6 +260,11 @@ async def open_evaluation(
         if session.tools_by_default is not None:
             _log.info("%s", as_python(session.tools_by_default.notice))
         yield session
+
+
+def continues(out: Path | None, resume: bool) -> bool:
+    """Return whether there is a run to continue, if one is to be continued."""
+    return resume and out is not None and (out / MANIFEST).exists()
 
 
 def aspects_of(
@@ -372,7 +383,8 @@ async def writing_summary(session: Summarized) -> AsyncIterator[None]:
         if not isinstance(error, StorageError):
             session.write_summary()
         if not isinstance(error, ConfigurationError):
-            error.add_note(f"finished work is kept; continue with: textassay resume {folder.path}")
+            kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
+            error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
         raise
     # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
     # journal

@@ -27,6 +27,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
     data = Examples(
         source,
         fields=request.fields or None,
+        missing=request.missing,
         unit=request.unit,
         conversation_chars=request.conversation_chars,
         labels=_labels(request),

@@ -113,7 +113,7 @@ def exchanges_of_run(
     ids: Collection[str] | None = None,
     *,
     data: Any = None,
-    fields: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> AsyncGenerator[Exchange, None]:
     """Return what was asked and answered in a run, example by example, in the order of the data.
 
@@ -123,7 +123,7 @@ def exchanges_of_run(
         folder: The run folder.
         ids: Examples to read back; `None` for all.
         data: The examples, if they are no longer where the run found them.
-        fields: Their field map, if it is not that of the run.
+        reading: How they are read, `fields` and `missing`, if it is not as in the run.
 
     Raises:
         RunFolderError: There is no run.
@@ -140,7 +140,7 @@ def exchanges_of_run(
     }
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))
-    own = {"settings": settings, "fields": request.fields if fields is None else fields}
+    own = {"settings": settings, **(reading or {})}
     return _walked(source, request.model_copy(update=own), models, ids)
 
 

@@ -86,6 +86,10 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
     Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
     resumed, replaces the merged run unless that was itself resumed or edited meanwhile.
 
+    The data are not read, as they need not be on this machine. An id that is not in them, which
+    only an edited file can have, is told by what reads both: `resume` refuses it, `meta` and
+    `estimate` count it.
+
     Args:
         run: The folder that holds the shards, and that becomes a run.
         partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for

@@ -55,6 +55,8 @@ class RunRequest(DescribedMessage):
     fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
     """Column of the data and the field that it stands for, such as text=output or
     coh=human.coherence; may repeat."""
+    missing: Annotated[tuple[str, ...], Flag(DATA, "MARK")] = ()
+    """Cell that is a missing value, such as N/A or -, in any case; may repeat."""
     limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
     """Read only the first N examples."""
     unit: Annotated[Unit | None, Flag(DATA)] = None

@@ -79,6 +79,7 @@ async def fit(
     options: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Sequence[str] = (),
     limit: int | None = None,
     progress: Watch = None,
 ) -> Fit:
@@ -131,6 +132,7 @@ async def fit(
         options: How the model is asked, such as `{"n": 5, "temperature": 1.0}`.
         settings: How models that are given by name are asked; see `Settings`.
         fields: Field map from the data's names to ours.
+        missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
         progress: As for `evaluate`; with `method`.
 
@@ -202,7 +204,7 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     if request.out is not None:
         check_out(request.out)
     return read_recorded(
-        Examples(examples, fields=request.fields),
+        Examples(examples, fields=request.fields, missing=request.missing),
         features=request.features,
         scores=request.scores,
         learning=_learning(request),
@@ -225,7 +227,7 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     if tree is None:
         tree = options.pop("tree", BY_MODEL)
     shared: dict[str, Any] = {
-        "data": Examples(examples, fields=request.fields),
+        "data": Examples(examples, fields=request.fields, missing=request.missing),
         "models": models,
         "out": request.out,
         "task": request.task,

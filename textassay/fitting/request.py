@@ -192,6 +192,7 @@ class FitRequest(DescribedMessage):
     repeats: Annotated[int | None, whole(1, 100), Flag(LEARNING, "N")] = None
     """Samples per point of the curves of --report full (default: 3 data, 1 criteria)."""
     fields: Annotated[Any, instance(Mapping)] = None
+    missing: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
 
     @model_validator(mode="after")
     def _curves_are_drawn(self) -> Self:

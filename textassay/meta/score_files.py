@@ -28,13 +28,13 @@ from textassay.runtime.messages import Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
-_TABLES = (".csv", ".tsv", ".parquet")
+_TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path) -> Recorded:
+def read_scores(path: str | Path | Examples) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -42,8 +42,8 @@ def read_scores(path: str | Path) -> Recorded:
     other file is read as data are: blank lines and a byte order mark are left out.
 
     Args:
-        path: A run folder, its `scores.jsonl`, or a file whose lines hold `id`, `aspect` and
-            `value`.
+        path: A run folder, its `scores.jsonl`, a file whose lines hold `id`, `aspect` and `value`,
+            or a data set with `metrics`.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -58,7 +58,7 @@ def read_scores(path: str | Path) -> Recorded:
     return scores
 
 
-def read_judge(path: str | Path) -> Recorded:
+def read_judge(path: str | Path | Examples) -> Recorded:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
 
     Raises:
@@ -133,18 +133,20 @@ class RecordedRow:
     fields: dict[str, Any]
 
 
-def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
+def read_score_lines(path: str | Path | Examples) -> Iterator[RecordedRow]:
     """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
 
-    A data set whose rows hold `metrics` serves as a file of scores too.
+    A data set whose rows hold `metrics` serves as a file of scores too, opened or by its path.
 
     Raises:
         RunFolderError: As `read_scores`.
         DataError: As `read_scores`.
     """
-    path = Path(path)
-    if path.is_file() and path.name != SCORES and _holds_metrics(path):
-        for example in Examples(path, needs_output=False):
+    if not isinstance(path, Examples):
+        path = Path(path)
+        path = Examples(path, needs_output=False) if holds_metrics(path) else path
+    if isinstance(path, Examples):
+        for example in path:
             for name, value in example.metrics.items():
                 yield RecordedRow(name, example.id, value, {})
         return
@@ -174,7 +176,10 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
         )
 
 
-def _holds_metrics(path: Path) -> bool:
+def holds_metrics(path: Path) -> bool:
+    """Return whether a file is a data set with metrics, rather than one of scores."""
+    if not path.is_file() or path.name == SCORES:
+        return False
     name = path.name.removesuffix(".gz")
     if name.endswith(_TABLES):
         return True

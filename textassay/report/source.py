@@ -309,6 +309,7 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
         examples = Examples(
             path,
             fields=fields,
+            missing=_at(run.manifest, "spec", "missing") or (),
             unit=_at(run.manifest, "spec", "unit"),
             conversation_chars=_at(run.manifest, "spec", "conversation_chars"),
             labels=labels,

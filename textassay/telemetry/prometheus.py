@@ -20,9 +20,16 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
     """
     own = {"run": run} if run else {}
     usage = progress.usage
+
+    def by_model(name: str) -> list[MetricSample]:
+        return [
+            ({**own, "model": model}, getattr(state, name))
+            for model, state in progress.limiters.items()
+        ]
+
     lines = [
-        *_metric("examples_done", "gauge", "Examples finished.", [(own, progress.done)]),
-        *_metric("examples_total", "gauge", "Examples of the run.", _known(own, progress.total)),
+        *_metric("examples_done_total", "counter", "Examples finished.", [(own, progress.done)]),
+        *_metric("examples", "gauge", "Examples of the run.", _known(own, progress.total)),
         *_metric("scores_total", "counter", "Scores.", _by(own, "outcome", progress.outcomes)),
         *_metric("failed_attempts_total", "counter", "Failed attempts, retried ones included.",
                  _by(own, "type", progress.failures)),
@@ -41,21 +48,23 @@ def prometheus_text(progress: Any, *, run: str = "") -> str:
             ) if count
         ]),
         *_metric("cost_dollars_total", "counter", "Cost in US dollars.", _known(own, usage.cost)),
-        *_metric("calls_in_flight", "gauge", "Calls in flight.", [
-            ({**own, "model": name}, state.in_flight) for name, state in progress.limiters.items()
-        ]),
-        *_metric("calls_limit", "gauge", "Calls that may be in flight.", [
-            ({**own, "model": name}, state.limit) for name, state in progress.limiters.items()
-        ]),
+        *_metric("calls_in_flight", "gauge", "Calls in flight.", by_model("in_flight")),
+        *_metric("calls_limit", "gauge", "Calls that may be in flight.", by_model("limit")),
+        *_metric("rejected_calls_total", "counter",
+                 "Calls that the server turned away because of load (429, 503, 529).",
+                 by_model("rejected")),
+        *_metric("call_duration_seconds", "summary", "Time from a call's admission to its answer.",
+                 by_model("answer_seconds"), by_model("answered")),
     ]  # fmt: skip
     return "".join(f"{line}\n" for line in lines)
 
 
-def _metric(name: str, kind: str, text: str, samples: Iterable[MetricSample]) -> list[str]:
+def _metric(name: str, kind: str, text: str, *series: Iterable[MetricSample]) -> list[str]:
+    """Return the lines of a metric; a summary has two series, its sum and its count."""
+    ends = ("_sum", "_count") if kind == "summary" else ("",)
     rows = [
-        f"textassay_{name}{_labels(labels)} {value:g}"
-        if isinstance(value, float)
-        else f"textassay_{name}{_labels(labels)} {value}"
+        f"textassay_{name}{end}{_labels(labels)} {value}"
+        for end, samples in zip(ends, series, strict=True)
         for labels, value in samples
     ]
     # a metric without samples is left out: 0 would say that nothing failed or cost nothing, not

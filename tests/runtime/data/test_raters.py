@@ -120,14 +120,6 @@ def test_a_json_list_is_read(tmp_path):
         Examples(path).check()
 
 
-def test_other_separators_are_named(tmp_path):
-    """The header of a CSV file that was not taken apart."""
-    path = tmp_path / "data.csv"
-    path.write_text("id;output\na;x\n")
-    with pytest.raises(DataError, match="semicolons"):
-        Examples(path).check()
-
-
 def rated(id_, **fields):
     return Example(id=id_, output=f"Text {id_}.", **fields)
 

@@ -12,7 +12,7 @@ let upcoming = [];          // items that the server leased to this rater, in or
 let past = [];              // items answered in this page, for Back
 let shown = null;           // {item, answer, draft, since, seconds, past: index or null}
 let outbox = [];
-let progress = { done: 0, remaining: 0 };
+let progress = { done: 0, repeated: 0, remaining: 0 };
 let sending = null;         // the promise of the answers that are being sent, if any are
 let retryIn = 1;
 
@@ -108,6 +108,8 @@ function show(item, answer = null, index = null, draft = null) {
     texts.append(...outputs);
   }
   fill(draft || answer);
+  $("intro").textContent = study.intro;
+  $("next").hidden = false;
   $("back").disabled = item.position === 0;
   $("next").textContent = "Save and continue";
   mark(0, true);
@@ -133,6 +135,10 @@ function panel(part, kind) {
 
 function build() {
   const form = $("form");
+  const kinds = new Set(study.questions.map((question) => question.kind));
+  document.querySelectorAll("#help [data-for]").forEach((key) => {
+    key.hidden = key.nextElementSibling.hidden = !kinds.has(key.dataset.for);
+  });
   study.questions.forEach((question, number) => {
     const set = document.createElement("fieldset");
     set.dataset.aspect = question.aspect;
@@ -308,9 +314,16 @@ async function back() {
 }
 
 function finish() {
-  notice(progress.remaining
-    ? "No text is available right now: the remaining ones are with other raters. Reload this page later."
-    : "Done. Thank you! You can close this page once everything is saved.");
+  if (progress.remaining) {
+    notice("No text is available right now: the remaining ones are with other raters. Reload this page later.");
+    return;
+  }
+  const twice = progress.repeated
+    ? ` You saw ${progress.repeated} of the texts twice, which shows how steady ratings are.`
+    : "";
+  notice(`Done. Thank you! You can close this page once everything is saved.${twice}`);
+  $("intro").textContent = "All texts are rated";
+  $("next").hidden = true;
 }
 
 function notice(text) {
@@ -326,7 +339,7 @@ function notice(text) {
 /* ---- the frame around it ---- */
 
 function setProgress(answer) {
-  progress = { done: answer.done, remaining: answer.remaining };
+  progress = { done: answer.done, repeated: answer.repeated, remaining: answer.remaining };
   $("bar").max = Math.max(1, progress.done + progress.remaining);
   $("bar").value = progress.done;
   $("count").textContent = `${progress.done} done, ${progress.remaining} to go`;

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
+LOGGED_EVERY = 10.0
+"""Seconds between two lines about them where standard error is no terminal."""
 
 
 @command(
@@ -87,7 +89,7 @@ def annotate(
         out=out,
         task=flags.get("task"),
         aspects=flags.get("aspects"),
-        fields=flags.get("fields"),
+        reading=arguments.reading(flags),
         raters=raters,
         per_item=per_item,
         repeat=repeat,
@@ -115,7 +117,7 @@ class Annotation:
     host: str
     port: int
     public: str | None
-    fields: Mapping[str, str] | None
+    reading: Mapping[str, Any]
     next_from: Path | None
     seed: int
     new_links: bool
@@ -134,7 +136,7 @@ async def _serve(annotation: Annotation) -> int:
     from textassay.runtime.data import Examples
 
     examples = await asyncio.to_thread(
-        lambda: tuple(Examples(annotation.data, fields=annotation.fields))
+        lambda: tuple(Examples(annotation.data, **annotation.reading))
     )
     study = Study(
         examples,
@@ -230,8 +232,13 @@ async def _watch(ratings: CollectedRatings) -> None:
 
     console = messages()
     if not console.is_terminal:
-        # without a terminal there is nothing to draw; serving goes on until the process is stopped
-        await asyncio.Event().wait()
+        # a line in a log whenever there are more answers
+        shown = len(ratings.answers)
+        while True:
+            await asyncio.sleep(LOGGED_EVERY)
+            if len(ratings.answers) != shown:
+                shown = len(ratings.answers)
+                say(f"{shown} answers")
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             table = agreement_table(ratings.snapshot())

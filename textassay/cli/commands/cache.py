@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -92,11 +92,11 @@ def export(
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data, arguments.field_map(given)))
+    run_async(_export(run, out, data, arguments.reading_of(given)))
 
 
 async def _export(
-    folder: Path, out: Path | None, data: Path | None, fields: Mapping[str, str] | None
+    folder: Path, out: Path | None, data: Path | None, reading: Mapping[str, Any]
 ) -> None:
     """Write prompts and answers of a run as JSON Lines, to a new file or to standard output.
 
@@ -107,7 +107,7 @@ async def _export(
     from textassay.evaluation.exchanges import exchanges_of_run
 
     count = missing = 0
-    exchanges = exchanges_of_run(folder, data=data, fields=fields)
+    exchanges = exchanges_of_run(folder, data=data, reading=reading)
     try:
         # "x": prompts hold the data, and an existing file may be somebody's
         file = sys.stdout if out is None else out.open("x", encoding="utf-8")

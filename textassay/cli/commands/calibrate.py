@@ -115,7 +115,7 @@ def _learn(
     from textassay.calibration.calibration import report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
-    from textassay.cli.rated import CHOSEN, read_columns, read_people, sources_of
+    from textassay.cli.rated import CHOSEN, judged_in, read_columns, read_people, sources_of
     from textassay.runtime.storage.files import check_new_folder
 
     if out is None:
@@ -123,7 +123,7 @@ def _learn(
     # before the scores are read, which may take minutes
     check_new_folder(out)
     people = read_people(scores, data, given, aspect_map or (), labels)
-    tables = read_columns(scores, people, aspect_map, labels)
+    tables = read_columns(judged_in(scores, data, given), people, aspect_map, labels)
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(

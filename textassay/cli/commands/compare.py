@@ -149,9 +149,9 @@ class _Sides:
 
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
-    from textassay.cli.rated import own_data, read_people
+    from textassay.cli.rated import judged_in, own_data, read_people
 
-    a, b = read_judged(run_a), read_judged(run_b)
+    a, b = (read_judged(judged_in(run, data, given)) for run in (run_a, run_b))
     people = other = None
     if data is not None or given or own_data(run_a) is not None:
         people = read_people(run_a, data, given)
@@ -166,8 +166,8 @@ def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
 def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
     from textassay.calibration.compare_runs import of_system
-    from textassay.cli.rated import read_people
+    from textassay.cli.rated import judged_in, read_people
 
-    scores, people = read_judged(run), read_people(run, data, given)
+    scores, people = read_judged(judged_in(run, data, given)), read_people(run, data, given)
     first, second = (of_system(scores, people, name) for name in systems)
     return _Sides(first, second, people, None, known=True)

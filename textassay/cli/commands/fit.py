@@ -77,7 +77,8 @@ OF_A_MODEL = ("dry_run", "n", "temperature", "max_cost")
 PASSED_ON = (
     "method", "model", "out", "features", "aggregator", "task", "aspects", "split",
     "train_fraction", "test_fraction", "seed", "raters", "new_systems", "report", "repeats", "tree",
-    "layers", "children", "keep", "saliency", "noise", "rounds", "labels", "fields", "limit",
+    "layers", "children", "keep", "saliency", "noise", "rounds", "labels", "fields", "missing",
+    "limit",
 )  # fmt: skip
 """Flags that are parameters of `textassay.fit`."""
 

@@ -42,7 +42,7 @@ def jurors(
     given: Annotated[Given, RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
-    from textassay.cli.rated import rated_examples
+    from textassay.cli.rated import judged_in, rated_examples
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter
     from textassay.fitting.table import Selection, rating_scales, read_table
@@ -53,7 +53,8 @@ def jurors(
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
     rated = read_table(
-        rated_examples(scores, data, given), Selection(scores=read_files((str(scores),)))
+        rated_examples(scores, data, given),
+        Selection(scores=read_files((judged_in(scores, data, given),))),
     )
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _costs(scores)

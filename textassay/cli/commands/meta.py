@@ -48,13 +48,13 @@ def meta(
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import rated_examples
+    from textassay.cli.rated import judged_in, rated_examples
     from textassay.meta.score_files import read_judge, read_labels
     from textassay.meta.table import agreement_table
 
     examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map or ())
     found = agreement_table(
-        read_judge(scores),
+        read_judge(judged_in(scores, data, given)),
         examples,
         # names of levels are checked there
         levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),

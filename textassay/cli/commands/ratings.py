@@ -46,8 +46,7 @@ def import_ratings(
 
     rows = interchange.read(form, file)
     if data is not None:
-        fields = arguments.field_map(given)
-        rows = interchange.with_examples(rows, Examples(data, fields=fields))
+        rows = interchange.with_examples(rows, Examples(data, **arguments.reading_of(given)))
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
         write_text(out, "".join(f"{line}\n" for line in lines))
@@ -73,7 +72,7 @@ def export_tasks(
 
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
     task = tasks.load(flags.get("task"), flags.get("aspects"))
-    examples = Examples(data, fields=flags.get("fields"))
+    examples = Examples(data, **arguments.reading(flags))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:

@@ -61,7 +61,7 @@ def show(
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, arguments.field_map(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, arguments.reading_of(given), as_json=as_json))
         return
     from textassay.report.page import join_runs, mapped
     from textassay.report.source import open_data, open_run
@@ -136,7 +136,7 @@ async def _show_exchanges(
     folder: Path,
     ids: Collection[str] | None,
     data: Path | None,
-    fields: Mapping[str, str] | None,
+    reading: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> None:
@@ -147,7 +147,7 @@ async def _show_exchanges(
     """
     from textassay.evaluation.exchanges import exchanges_of_run
 
-    exchanges = exchanges_of_run(folder, ids, data=data, fields=fields)
+    exchanges = exchanges_of_run(folder, ids, data=data, reading=reading)
     if as_json:
         rows = [exchange.as_dict() async for exchange in exchanges]
         typer.echo(json.dumps({"rows": rows}))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +25,7 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
 )
-from textassay.cli.progress import Style, show_progress
+from textassay.cli.progress import Style, exported, show_progress
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class StressRequest:
     order: StressPlan
     dry: bool = False
     progress: Style = "auto"
+    prometheus: Path | None = None
 
 
 def stress_order(
@@ -149,7 +152,7 @@ def stress_order(
         margin=margin,
         confidence=confidence,
     )
-    return StressRequest(order, read.dry, read.progress)
+    return StressRequest(order, read.dry, read.progress, read.prometheus)
 
 
 def request_to_resume(order: ScoreCommand) -> StressRequest:
@@ -163,7 +166,9 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
         raise ConfigurationError(
             f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
         )
-    return StressRequest(StressPlan.recall(request), progress=order.progress)
+    return StressRequest(
+        StressPlan.recall(request), progress=order.progress, prometheus=order.prometheus
+    )
 
 
 async def execute(request: StressRequest, *, as_json: bool = False) -> int:
@@ -171,10 +176,16 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     from textassay.cli.run_result import print_estimate
     from textassay.stress.run import StressRun
 
-    def watching(stage: str, session: Session) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def watching(stage: str, session: Session) -> AsyncIterator[None]:
         if stage and request.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
-        return show_progress(lambda: session.engine.progress, request.progress, dry=request.dry)
+        out, path = request.order.request.out, None if request.dry else request.prometheus
+        async with (
+            exported(lambda: session.engine.progress, path, None if out is None else out / stage),
+            show_progress(lambda: session.engine.progress, request.progress, dry=request.dry),
+        ):
+            yield
 
     run = StressRun(request.order, watching=watching)
     with stops_of_a_run(request.order.request.out, lambda: run.began):

@@ -13,11 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from textassay.meta.score_files import HasScores, Recorded, read_scores, recorded
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
 
-ScoreSource = str | Path | HasScores
-"""A run folder or a file of scores, as `FILE` or `NAME=FILE`, or a run."""
+ScoreSource = str | Path | Examples | HasScores
+"""A run folder or a file of scores, as `FILE` or `NAME=FILE`, a data set with metrics, or a run."""
 
 
 def read_files(files: Iterable[ScoreSource] | Mapping[str, ScoreSource]) -> Recorded:
@@ -62,7 +63,7 @@ def _named(source: ScoreSource) -> tuple[str | None, ScoreSource]:
 
 
 def _scores_of(source: ScoreSource) -> Recorded:
-    return read_scores(source) if isinstance(source, str | Path) else recorded(source)
+    return read_scores(source) if isinstance(source, str | Path | Examples) else recorded(source)
 
 
 def split_name(item: str) -> tuple[str | None, str]:

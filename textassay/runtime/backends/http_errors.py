@@ -296,7 +296,9 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
     # of them are looked at, the most telling kind first.
     behind = list(causes(error))
     named = next((cause for cause in behind if _is_transport(cause)), error)
-    what = quote(str(named) or type(named).__name__, secret)
+    # aiohttp names its TLS setting for plain HTTP as well
+    text = str(named).replace(" ssl:default", "")
+    what = quote(text or type(named).__name__, secret)
     numbers = {number for cause in behind for number in (_errno(cause),) if number is not None}
     if (
         any(isinstance(c, asyncio.TimeoutError | TimeoutError) for c in behind)

@@ -169,6 +169,12 @@ class LimiterState:
     """Requests admitted in the last minute."""
     tokens_last_minute: int
     """Their tokens: reserved, or actual if they are known already."""
+    answered: int = 0
+    """Requests that were answered."""
+    answer_seconds: float = 0.0
+    """Seconds that their answers took together, from admission."""
+    rejected: int = 0
+    """Requests that the server turned away because of load (429, 503, 529)."""
 
     def __add__(self, other: LimiterState) -> LimiterState:
         """Return the state of both limiters together, paused as long as either."""
@@ -180,6 +186,9 @@ class LimiterState:
             paused_for=max(self.paused_for, other.paused_for),
             requests_last_minute=self.requests_last_minute + other.requests_last_minute,
             tokens_last_minute=self.tokens_last_minute + other.tokens_last_minute,
+            answered=self.answered + other.answered,
+            answer_seconds=self.answer_seconds + other.answer_seconds,
+            rejected=self.rejected + other.rejected,
         )
 
 
@@ -374,7 +383,8 @@ class Limiter:
         self._adaptive = (
             AdaptiveConcurrency(self.concurrency, timeout=timeout) if adaptive else None
         )
-        self._in_flight = 0
+        self._in_flight = self._answered = self._rejected = 0
+        self._answer_seconds = 0.0
         self._paused_until = -math.inf
         self._waiting: OrderedDict[asyncio.Future[None], Permit] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -435,6 +445,7 @@ class Limiter:
 
     def rejected(self, permit: Permit) -> None:
         """Learn that the server turned a request away because of load (429, 503)."""
+        self._rejected += 1
         if self._adaptive is not None:
             self._adaptive.rejected(permit.sent, self._now())
 
@@ -461,6 +472,9 @@ class Limiter:
             paused_for=self._paused_until - now if self._paused_until > now else 0.0,
             requests_last_minute=self._window.requests,
             tokens_last_minute=self._window.tokens,
+            answered=self._answered,
+            answer_seconds=self._answer_seconds,
+            rejected=self._rejected,
         )
 
     async def _enter(self, permit: Permit) -> None:
@@ -538,8 +552,12 @@ class Limiter:
         self._in_flight -= 1
         if error is not None and not permit.is_settled:
             self._correct(permit, 0)
-        if error is None and self._adaptive is not None:
-            self._adaptive.answered(permit.sent, self._now())
+        if error is None:
+            now = self._now()
+            self._answered += 1
+            self._answer_seconds += now - permit.sent
+            if self._adaptive is not None:
+                self._adaptive.answered(permit.sent, now)
         if self._waiting:
             self._wake()
 

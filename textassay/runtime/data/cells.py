@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.tables import Decimal
+from textassay.runtime.errors import parameter
 from textassay.runtime.labels import LabelSets, known_pair, number_of
 
 KEYED = ("human", "metrics", "annotators", "meta")
@@ -19,6 +22,8 @@ LISTED = frozenset({"context", "passages", "messages", "tools", "tools_called"})
 """Fields that may be lists of objects, which flat files hold as text."""
 
 
+_LONGEST_MARK = 20
+"""Characters of what an error takes for a mark of a missing value."""
 _NUMERIC = frozenset({int, float, type(None)})
 _BOOLEAN = ("false", "true")
 
@@ -35,14 +40,33 @@ class LabelReader:
     """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
 
     The values of one name are all of one kind: a 4 beside a yes would be on another scale.
+
+    Attributes:
+        missing: Marks of missing values, as they were declared.
     """
 
-    def __init__(self, declared: LabelSets | None = None) -> None:
-        """Take the labels of aspects by name."""
+    def __init__(self, declared: LabelSets | None = None, missing: Iterable[str] = ()) -> None:
+        """Take the labels of aspects by name, and the marks of missing values."""
+        self.missing = tuple(missing)
+        marks = {mark.strip().casefold() for mark in self.missing}
+        self._codes = {number for mark in marks if (number := _finite(mark)) is not None}
+        self._marks = {mark for mark in marks if _finite(mark) is None}
         self._declared = {name: tuple(labels) for name, labels in (declared or {}).items()}
         self._words = {word.casefold() for labels in self._declared.values() for word in labels}
         self._pairs: dict[tuple[str, str], tuple[str, str]] = {}
         self._rated: dict[str, set[str]] = {}
+
+    def is_missing(self, value: Any, *, is_rating: bool = True) -> bool:
+        """Return whether a value is a mark of a missing one, in any case.
+
+        A mark that is a number, such as 99, is one among ratings only, however it is written.
+        """
+        if isinstance(value, str):
+            mark = value.strip().casefold()
+            if mark in self._marks:
+                return True
+            return is_rating and bool(self._codes) and _finite(mark) in self._codes
+        return is_rating and type(value) in _NUMERIC and value in self._codes
 
     def are_known(self, text: str) -> bool:
         """Return whether a text is a label of any aspect."""
@@ -55,7 +79,11 @@ class LabelReader:
             FieldError: Earlier values of the same name are of another kind.
         """
         rated = self._rated.setdefault(field, set())
-        if rated.issuperset(values) and _NUMERIC.issuperset(map(type, values.values())):
+        if (
+            not self._codes
+            and rated.issuperset(values)
+            and _NUMERIC.issuperset(map(type, values.values()))
+        ):
             return values
         return {
             name: [self._number(field, name, one) for one in value]
@@ -66,6 +94,8 @@ class LabelReader:
 
     def _number(self, field: str, name: str, value: Any) -> Any:
         where = f"{field}.{name}"
+        if self.is_missing(value):
+            return None
         if not isinstance(value, str | bool):
             if type(value) in _NUMERIC and value not in (0, 1, None):
                 self._rated[field].add(name)
@@ -93,7 +123,9 @@ class LabelReader:
             raise FieldError(f"{field}.{name}", f"is {kinds}; this one has {value!r}")
 
 
-def cell_from_text(key: str, name: str, text: str, labels: LabelReader) -> Any:
+def cell_from_text(
+    key: str, name: str, text: str, labels: LabelReader, decimal: Decimal = "."
+) -> Any:
     """Return what a cell of a flat table says.
 
     `None` if it is empty and the field may be missing; a label is left as it is.
@@ -108,7 +140,7 @@ def cell_from_text(key: str, name: str, text: str, labels: LabelReader) -> Any:
     if not text.strip():
         return None
     if name in ("human.", "metrics."):
-        return text if labels.are_known(text) else _number(key, text)
+        return text if labels.are_known(text) else number_in(key, text, decimal)
     if name == "references":
         return _listed(text)
     if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):
@@ -121,15 +153,48 @@ def cell_from_text(key: str, name: str, text: str, labels: LabelReader) -> Any:
     return text
 
 
-def _number(key: str, text: str) -> float:
+def number_in(key: str, text: str, decimal: Decimal = ".") -> float:
+    """Return the number that a cell holds as text.
+
+    Args:
+        key: The column.
+        text: The cell.
+        decimal: The decimal mark; where it is a comma, a point is understood as well.
+
+    Raises:
+        FieldError: It is no finite number.
+    """
+    # "1.234,5" stays as it is, which is no number
+    plain = text.replace(",", ".") if decimal == "," and "." not in text else text
     try:
         # Python reads "1_000" as a number; in data it is a code.
-        number = float(text) if "_" not in text else math.nan
+        number = float(plain) if "_" not in plain else math.nan
     except ValueError:
-        raise FieldError(key, f"should be a number or empty, not {short_repr(text)}") from None
+        raise FieldError(
+            key, f"should be a number or empty, not {short_repr(text)}{advice(text)}"
+        ) from None
     if not math.isfinite(number):
         raise FieldError(key, f"should be a finite number or empty, not {short_repr(text)}")
     return number
+
+
+def advice(text: str) -> str:
+    """Say what to do about text where a number should be."""
+    if _finite(text.replace(",", ".")) is not None:
+        return "; write it with a decimal point (cells separated by semicolons may have commas)"
+    if len(text) > _LONGEST_MARK:
+        return ""
+    typed = f'"{text}"' if " " in text else text
+    marks = parameter("missing", f"({text!r},)", typed=typed)
+    return f"; if it marks a missing value, declare {marks}"
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _listed(text: str) -> Any:

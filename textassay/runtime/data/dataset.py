@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
 from struct import iter_unpack
@@ -25,7 +25,7 @@ from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
 from textassay.runtime.data.units import UNITS, Unit, in_units
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
 
@@ -111,12 +111,13 @@ class Examples:
         unit: Unit | None = None,
         conversation_chars: int | None = None,
         labels: LabelSets | None = None,
+        missing: Iterable[str] = (),
     ) -> None:
         """Open a data set; rows are not looked at yet.
 
         Args:
-            source: A path (.jsonl, .json, .csv, .tsv, each also .gz, or .parquet), a pandas or
-                polars data frame, an arrow table, a Hugging Face data set, or an iterable of
+            source: A path (.jsonl, .json, .csv, .tsv, each also .gz, .parquet or .xlsx), a pandas
+                or polars data frame, an arrow table, a Hugging Face data set, or an iterable of
                 examples or dicts.
             fields: From names in the rows to ours, such as `{"answer": "output", "coh":
                 "human.coherence"}`; goes before the names that are understood by themselves.
@@ -128,6 +129,8 @@ class Examples:
                 first.
             labels: Labels that ratings may be, by aspect, lowest first; known pairs such as pass
                 and fail need not be declared.
+            missing: Marks of missing values, such as `N/A`, in any case, in every field but `id`,
+                `output` and `meta`; one that is a number, such as `99`, in ratings and metrics.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -143,7 +146,11 @@ class Examples:
             )
         self._table: Table = open_table(source)
         self._fields, self._needs_output = dict(fields or {}), needs_output
-        self._labels = LabelReader(labels)
+        if isinstance(missing, str):
+            raise ConfigurationError(
+                f"{parameter('missing')} takes a list of marks, not {missing!r}"
+            )
+        self._labels = LabelReader(labels, missing)
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
@@ -158,6 +165,9 @@ class Examples:
     def name(self) -> str:
         """Path of the file, or type of the table."""
         return self._table.name
+
+    def __str__(self) -> str:
+        return self.name
 
     def check(self) -> DataInfo:
         """Read everything once and return what was found; later calls return the same at no cost.
@@ -240,10 +250,10 @@ class Examples:
         self, start: int = 0, stop: int | None = None
     ) -> Iterator[tuple[int, Any, Example]]:
         table, make = self._table, self._reader.example
-        text_cells, is_plain, text_lists = table.text_cells, table.is_plain, table.text_lists
+        decimal, is_plain = table.decimal, table.is_plain
         for number, row in islice(table.rows(), start, stop):
             try:
-                example = make(row, text_cells=text_cells, is_plain=is_plain, text_lists=text_lists)
+                example = make(row, decimal=decimal, is_plain=is_plain)
             except FieldError as error:
                 raise self._bad(number, error) from None
             except RecursionError:

@@ -18,7 +18,14 @@ from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
-from textassay.runtime.data.cells import KEYED, FieldError, LabelReader, cell_from_text, json_cell
+from textassay.runtime.data.cells import (
+    KEYED,
+    FieldError,
+    LabelReader,
+    advice,
+    cell_from_text,
+    json_cell,
+)
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.data.material import (
@@ -28,6 +35,7 @@ from textassay.runtime.data.material import (
     refuse_unused,
     says_something,
 )
+from textassay.runtime.data.tables import Decimal
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
 
@@ -109,7 +117,8 @@ class FieldReader:
                 "human.coherence"}`.
             needs_output: Whether a row must have an output; else it is empty if missing.
             conversation_chars: Longest text of a conversation.
-            labels: Reads labels among ratings; by default those that are known by themselves.
+            labels: Reads labels and missing marks; by default the labels that are known by
+                themselves.
 
         Raises:
             DataError: The map leads to a field that does not exist.
@@ -134,19 +143,17 @@ class FieldReader:
         self,
         row: Any,
         *,
-        text_cells: bool = False,
+        decimal: Decimal | None = None,
         is_plain: bool = False,
-        text_lists: bool = False,
     ) -> Example:
         """Return the example that a row stands for; an `Example` is returned as it is.
 
         Args:
             row: A mapping.
-            text_cells: All values are text, as in CSV: numbers are read from it, and empty cells
-                are missing.
+            decimal: Decimal mark of numbers that are written as text, as in CSV, where lists and
+                objects are as well and empty cells are missing; `None` if all values are what they
+                say.
             is_plain: The values are known to be what JSON can hold.
-            text_lists: Lists and objects may be written as text, as in a data frame that was read
-                from CSV.
 
         Raises:
             FieldError: The row makes no example.
@@ -162,9 +169,11 @@ class FieldReader:
         if layout.export is not None:
             row = layout.export(row)
             layout = self._layouts.get((_EXPORTED, *row)) or self._layout(row, exported=True)
-        if text_cells or text_lists:
+        if self._labels.missing:
+            row = {key: self._unless_missing(row[key], name) for key, name in layout.meanings}
+        if decimal:
             row = {
-                key: cell_from_text(key, name, value, self._labels)
+                key: cell_from_text(key, name, value, self._labels, decimal)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings
@@ -200,6 +209,13 @@ class FieldReader:
         elif "output" not in fields and "output" not in layout.names:
             raise _no_output(tuple(row))
         return _validated(fields, layout, self._labels)
+
+    def _unless_missing(self, value: Any, name: str) -> Any:
+        """Return a value, or `None` for a mark of a missing one: what is judged is never one."""
+        if name in ("id", "output", "meta", "meta."):
+            return value
+        is_rating = name.endswith(".")
+        return None if self._labels.is_missing(value, is_rating=is_rating) else value
 
     def _check_unused(
         self, row: Mapping[str, Any], layout: _Layout, fields: Mapping[str, Any]
@@ -464,7 +480,10 @@ def _problem(kind: str, value: Any, reason: str) -> str:
         "tuple_type": "should be a list",
         "string_too_short": "should not be empty (leave it out if there is none)",
     }.get(kind, reason)
-    return f"{expected}, not {short_repr(value)}" if kind != "string_too_short" else expected
+    if kind == "string_too_short":
+        return expected
+    is_mark = kind == "float_type" and isinstance(value, str)
+    return f"{expected}, not {short_repr(value)}{advice(value) if is_mark else ''}"
 
 
 def _kind(value: Any) -> str:

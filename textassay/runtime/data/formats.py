@@ -1,6 +1,6 @@
 """Files and tables as streams of rows.
 
-JSON Lines, CSV, parquet, data frames, arrow tables and plain iterables.
+JSON Lines, CSV, parquet, workbooks, data frames, arrow tables and plain iterables.
 
 Knows formats and nothing of what fields mean. Complaints are `DataError` and name the file and the
 line.
@@ -13,9 +13,12 @@ import gzip
 import json
 import math
 import os
+import re
+import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -23,6 +26,7 @@ import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.tables import (
+    Decimal,
     Frame,
     Numbered,
     Restartable,
@@ -87,7 +91,8 @@ class _File:
     """A regular file."""
 
     unit: Literal["line", "row"] = "line"
-    text_cells = is_plain = text_lists = False
+    decimal: Decimal | None = None
+    is_plain = False
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
@@ -246,17 +251,35 @@ class JsonList(_File):
         yield from enumerate(items, start=1)
 
 
-class Csv(_File):
-    """Comma- or tab-separated values with a header.
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')
 
-    Cells may hold line breaks, rows are named by their first line.
+
+class Csv(_File):
+    """Values separated by commas, semicolons or tabs, with a header.
+
+    Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
+    where the comma is the decimal mark, so that there numbers may have one.
     """
 
-    text_cells = is_plain = True
+    is_plain = True
 
-    def __init__(self, path: Path, delimiter: str = ",") -> None:
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+        """Take the file, and what separates its cells; `None` for what its header says."""
         super().__init__(path)
-        self._delimiter = delimiter
+        if delimiter is not None:
+            self._delimiter = delimiter
+
+    @cached_property
+    def _delimiter(self) -> str:
+        filled = ((number, line) for number, line in self._lines() if line.strip())
+        number, line = next(filled, (1, b""))
+        header = _QUOTED.sub("", self._decoded(number, line))
+        return max(",;\t", key=header.count)
+
+    @property
+    def decimal(self) -> Decimal:  # type: ignore[override]
+        """The decimal mark of numbers."""
+        return "," if self._delimiter == ";" else "."
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows as mappings of text."""
@@ -274,7 +297,6 @@ class Csv(_File):
                 if cells and header is None:
                     header = [cell.strip() for cell in cells]
                     refuse_duplicate_columns(header, self.name)
-                    self._check_delimiter(header)
                 elif cells and header is not None:
                     if len(cells) != len(header):
                         counts = f"has {len(cells)} cells, but the header has {len(header)}"
@@ -287,19 +309,6 @@ class Csv(_File):
                 start = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error
-
-    def _check_delimiter(self, header: list[str]) -> None:
-        """Refuse a header that was not taken apart.
-
-        Raises:
-            DataError: It is one cell that holds other separators.
-        """
-        for other, name in ((";", "semicolons"), ("\t", "tabs")):
-            if len(header) == 1 and other in header[0]:
-                raise DataError(
-                    f"{self.name}: the header has one column, {header[0]!r}; cells seem to be "
-                    f"separated by {name}; separate them by commas, or by tabs in a .tsv file"
-                )
 
 
 class Parquet(_File):
@@ -326,6 +335,69 @@ class Parquet(_File):
             ) from error
 
 
+class Xlsx(_File):
+    """The one sheet of a workbook that has cells; its first row with cells is the header.
+
+    Rows have the numbers that the spreadsheet shows. A formula is the value that it had when the
+    workbook was saved.
+    """
+
+    unit: Literal["line", "row"] = "row"
+    decimal: Decimal | None = "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings; empty rows are left out.
+
+        Raises:
+            DataError: It is no workbook, several sheets have cells, or a column has no name.
+        """
+        try:
+            import openpyxl
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: .xlsx needs openpyxl: pip install 'textassay[xlsx]'"
+            ) from error
+        try:
+            with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
+                filled = [sheet for sheet in book.worksheets if any(_filled_rows(sheet))]
+                if len(filled) > 1:
+                    titles = ", ".join(repr(sheet.title) for sheet in filled)
+                    raise DataError(
+                        f"{self.name}: {len(filled)} sheets have cells ({titles}); save the one"
+                        " with the examples as a file of its own"
+                    )
+                for sheet in filled:
+                    yield from self._named(_filled_rows(sheet))
+        # a syntax error is what parsers of XML raise
+        except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
+            ) from error
+
+    def _named(self, rows: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
+        header: list[str] | None = None
+        for number, cells in rows:
+            if header is None:
+                header = ["" if cell is None else str(cell).strip() for cell in cells]
+                refuse_duplicate_columns(filter(None, header), self.name)
+                continue
+            for at, cell in enumerate(cells, start=1):
+                if cell is not None and (at > len(header) or not header[at - 1]):
+                    raise DataError(
+                        f"{self.name}, row {number}: the cell in column {at} is in no column that"
+                        " has a name in the first row"
+                    )
+            # a row may end before its last empty cells
+            padded = (*cells, *[None] * (len(header) - len(cells)))
+            yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}
+
+
+def _filled_rows(sheet: Any) -> Iterator[tuple[int, Sequence[Any]]]:
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if any(cell is not None for cell in cells):
+            yield number, cells
+
+
 MAX_NAME = 300
 """Characters of a path that an error shows."""
 _FORMATS: dict[str, type[_File]] = {
@@ -334,7 +406,10 @@ _FORMATS: dict[str, type[_File]] = {
     ".ndjson": JsonLines,
     ".csv": Csv,
     ".parquet": Parquet,
+    ".xlsx": Xlsx,
 }
+_ONCE_PACKED = (".parquet", ".xlsx")
+"""Formats that are packed by themselves, and not read from `.gz`."""
 
 
 def _named(path: Path) -> str:
@@ -364,10 +439,10 @@ def _open_file(path: Path) -> Table:
     suffix = _suffix(path)
     if suffix == ".tsv":
         return Csv(path, "\t")
-    if suffix not in _FORMATS or (suffix == ".parquet" and path.suffix.lower() == ".gz"):
+    if suffix not in _FORMATS or (suffix in _ONCE_PACKED and path.suffix.lower() == ".gz"):
         raise DataError(
-            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv or"
-            " .parquet"
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
+            " .parquet or .xlsx"
         )
     return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from textassay.runtime.data.aliases import RATERS
-from textassay.runtime.data.cells import LabelReader
+from textassay.runtime.data.cells import FieldError, LabelReader, number_in
 from textassay.runtime.data.tables import Numbered, Table
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
@@ -76,7 +76,7 @@ class ByRater:
         self.name = table.name
         self.unit: Literal["line", "row"] = table.unit
         # Ratings were read as numbers here, so joined rows are no longer text only.
-        self.text_cells, self.is_plain, self.text_lists = False, False, True
+        self.decimal, self.is_plain = table.decimal or ".", False
         self.fields = {
             key: ours
             for key, ours in fields.items()
@@ -134,17 +134,17 @@ class ByRater:
         return texts, rated
 
     def _number(self, key: str, value: Any, number: int) -> float | str | None:
-        if value is None or value == "" or value != value:
+        if value is None or value == "" or value != value or self._labels.is_missing(value):
             return None
         if isinstance(value, str) and self._labels.are_known(value):
             return value  # becomes a number with those of the other rows
         try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{self.name}, {self._table.unit} {number}, field {key!r}: should be a number, not"
-                f" {value!r}"
-            ) from None
+            return number_in(key, value, self.decimal) if isinstance(value, str) else float(value)
+        except FieldError as error:
+            problem = str(error)
+        except TypeError:
+            problem = f"field {key!r}: should be a number, not {value!r}"
+        raise DataError(f"{self.name}, {self._table.unit} {number}, {problem}")
 
 
 class WithRatings:

@@ -9,6 +9,7 @@ from textassay.runtime.errors import DataError
 
 Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
+Decimal = Literal[".", ","]
 
 
 class Table(Protocol):
@@ -18,12 +19,16 @@ class Table(Protocol):
     """What errors call it."""
     unit: Literal["line", "row"]
     """What rows are counted in."""
-    text_cells: bool
-    """Whether every value is text, numbers included."""
     is_plain: bool
     """Whether every value is known to be what JSON can hold."""
-    text_lists: bool
-    """Whether lists and objects may be written as text, as in a frame that was read from CSV."""
+
+    @property
+    def decimal(self) -> Decimal | None:
+        """Decimal mark of the numbers that cells hold as text.
+
+        `None` where no number, list or object is written as text.
+        """
+        ...
 
     def rows(self) -> Iterator[Numbered]:
         """Yield the rows, from the start."""
@@ -48,7 +53,8 @@ class Rows:
     """Rows in memory."""
 
     unit: Literal["line", "row"] = "row"
-    text_cells = is_plain = text_lists = False
+    decimal: Decimal | None = None
+    is_plain = False
 
     def __init__(self, rows: Iterable[Any], name: str) -> None:
         """Take examples or mappings; nothing is copied."""
@@ -64,15 +70,15 @@ class Rows:
 
 
 class TableColumns(Rows):
-    """A polars frame or an arrow table, row by row."""
+    """A polars frame or an arrow table, row by row; may have been read from CSV."""
 
-    text_lists = True
+    decimal = "."
 
 
 class Frame(Rows):
-    """A pandas data frame; its index is no data."""
+    """A pandas data frame, which may have been read from CSV; its index is no data."""
 
-    text_lists = True
+    decimal = "."
 
     def __init__(self, frame: Any, name: str) -> None:
         """Take the frame.
