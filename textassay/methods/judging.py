@@ -46,6 +46,9 @@ class PromptMethod(TaskMethod):
     labels_prompt: ClassVar[str | None] = None
     """Prompt file for aspects that have labels in place of a scale; `None` if it judges none."""
 
+    reads_rubrics: bool = False
+    """Whether it judges by the rubrics of the rows."""
+
     options: PromptOptions
     prompt_digest: str
     given: frozenset[str]
