@@ -1,4 +1,4 @@
-"""Criteria of a row, judged by `checklist`: verdicts, points, prerequisites, and what is missing."""
+"""Criteria of a row, judged by `checklist`: verdicts, points, prerequisites and what is missing."""
 
 from __future__ import annotations
 
@@ -166,9 +166,11 @@ async def test_answers_are_read_by_their_numbers(text: str, verdicts: list[bool 
 async def test_p_yes_needs_no_words() -> None:
     """A verdict is yes above one half."""
     model = ScriptedModel(
-        choices=lambda request: {"yes": -0.1, "no": -2.4}
-        if "ambulance" in request.text.rpartition("meet the criterion: ")[2]
-        else {"yes": -2.4, "no": -0.1}
+        choices=lambda request: (
+            {"yes": -0.1, "no": -2.4}
+            if "ambulance" in request.text.rpartition("meet the criterion: ")[2]
+            else {"yes": -2.4, "no": -0.1}
+        )
     )
     score = await judged(model, answers="p-yes")
     assert score.value == 0.6
@@ -295,9 +297,7 @@ def test_a_run_over_rubrics_is_scored_resumed_and_held_against_people(
     scores = [json.loads(line) for line in (out / "scores.jsonl").read_text().splitlines()]
     said = {s["id"]: [piece["met"] for piece in s["evidence"][:3]] for s in scores}
     right = sum(
-        met == bool((at + place) % 2)
-        for at in range(8)
-        for place, met in enumerate(said[f"x{at}"])
+        met == bool((at + place) % 2) for at in range(8) for place, met in enumerate(said[f"x{at}"])
     )
     assert labels["criteria"]["measures"]["accuracy"]["value"] == pytest.approx(right / 24)
     assert labels["criteria"]["groups"] == 8  # criteria of one text are of one source

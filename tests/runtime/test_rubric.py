@@ -88,6 +88,19 @@ def test_rubrics_come_in_files_and_tables(tmp_path: Any) -> None:
     assert none.digest == Examples([{"id": "a", "output": "x", "rubric": []}]).check().digest
 
 
+def test_a_row_of_healthbench_loads_as_it_is() -> None:
+    """With the conversation as its prompt; a completion is the only thing to add."""
+    row = {
+        "prompt": [{"role": "user", "content": "My chest hurts."}], "prompt_id": "p1",
+        "rubrics": HEALTH, "example_tags": ["theme:emergency"], "completion": "Wait.",
+        "ideal_completions_data": {"ideal_completion": "Call.", "ideal_completions_group": "g"},
+        "canary": "healthbench:0",
+    }  # fmt: skip
+    [example] = Examples([row])
+    assert [one.points for one in example.rubric] == [8, 2, -6]
+    assert (example.output, "My chest hurts." in (example.source or "")) == ("Wait.", True)
+
+
 def test_what_ragas_calls_rubrics_is_kept_and_told() -> None:
     """It says what each rating means, and is no list of criteria."""
     data = Examples([{"output": "x", "rubrics": {"score1_description": "bad"}}])
@@ -149,7 +162,11 @@ def test_every_way_to_fill_in_what_is_missing_stays_between_the_ends(
     met = [verdict for _, verdict in drawn] + [True]
     ends = [
         share_of_points(
-            rubric, [(one.points > 0) == best if m is None else m for one, m in zip(rubric, met)]
+            rubric,
+            [
+                (one.points > 0) == best if m is None else m
+                for one, m in zip(rubric, met, strict=True)
+            ],
         )
         for best in (False, True)
     ]
@@ -168,7 +185,7 @@ def test_every_way_to_fill_in_what_is_missing_stays_between_the_ends(
     ],
 )
 def test_devai_s_published_requirements_met(judge: str, name: str, system: str, met: int) -> None:
-    """Zhuge et al. (2024), table 2, "Requirements Met (D)": 28.96, 28.68, 30.60 and 28.14 % of 366."""
+    """Zhuge et al. (2024), table 2, "Requirements Met (D)": 28.96, 28.68, 30.60 and 28.14 %."""
     tasks: dict[str, list[dict[str, Any]]] = {}
     for row in benchmark("devai/devai.jsonl.gz"):
         if row["system"] == system and judge in row:

@@ -307,10 +307,10 @@ class Checklist(PromptMethod):
         return await fuse(example, aspect, verdicts)
 
     async def _question_set_of(self, example: Example, question: Aspect) -> QuestionSet:
-        asked = question_of(question)
+        words = question_of(question)
         if self.reads_rubrics:
-            asked = f"Does this {self._task.output_name.lower()} meet the criterion: {asked}"
-        question_text = self.options.pattern.replace("{question}", asked)
+            words = f"Does this {self._task.output_name.lower()} meet the criterion: {words}"
+        question_text = self.options.pattern.replace("{question}", words)
         return await self._prepared(
             example, question.model_copy(update={"question": question_text})
         )
