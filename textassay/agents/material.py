@@ -20,7 +20,8 @@ _LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
 def material(task: Task, example: Example) -> list[dict[str, str]]:
     """Return the texts of an example as prompts want them.
 
-    `{label, text}` each, delimited, blank ones left out.
+    `{label, text}` each, delimited, blank ones left out. References stand before the output, if the
+    task has a name for them.
     """
     values, labels = vars(example), vars(task)
     shown = [
@@ -28,6 +29,13 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
         for kind, name in _LABELS
         if (text := values[kind]) and not text.isspace()
     ]
+    if task.reference_name is not None:
+        given = [text for text in example.references if not text.isspace()]
+        at = len(shown) - any(kind == "output" for kind, _, _ in shown)
+        shown[at:at] = [
+            ("reference", task.reference_name + (f" {number}" if len(given) > 1 else ""), text)
+            for number, text in enumerate(given, start=1)
+        ]
     return fenced(shown, nonce([text for _, _, text in shown]))
 
 

@@ -230,12 +230,14 @@ class QuoteCheck:
         signature: What the scores carry.
         required: Whether an answer counts only with a quotation that is found.
         question_counts: Whether the source is evidence even where there are passages.
+        references_count: Whether the references, which are shown then, are evidence.
         absence_counts: Whether an answer may rest on what is absent, and quote nothing.
     """
 
     signature: str = ""
     required: bool = True
     question_counts: bool = True
+    references_count: bool = False
     absence_counts: bool = False
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
@@ -253,7 +255,8 @@ class QuoteCheck:
         if answer.problem is not None or answer.verdict is None:
             return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         counts = self.question_counts or not example.passages
-        match = find_quote(answer.quote, quotable(example, question_counts=counts))
+        texts = quotable(example, question_counts=counts, references_count=self.references_count)
+        match = find_quote(answer.quote, texts)
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": match.where if match else None}
         piece |= {"reason": answer.reason} if answer.reason else {}

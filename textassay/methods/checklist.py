@@ -236,6 +236,7 @@ class Checklist(PromptMethod):
                 self.signature,
                 self.options.quotes == "required",
                 counts,
+                references_count=self._task.reference_name is not None,
                 absence_counts=self.reads_rubrics,
             )
             if self._asks_jointly:

@@ -15,6 +15,7 @@ from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
+from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
@@ -95,6 +96,19 @@ class PromptMethod(TaskMethod):
 
     def prepare(self) -> None:
         """Check the options and make what the nodes share; by default nothing."""
+
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse data without the references that the task shows.
+
+        Raises:
+            ConfigurationError: An example has none.
+        """
+        lacking = info.count - info.present["references"]
+        if self._task.reference_name is not None and lacking:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and {lacking:,} of {info.count:,} examples"
+                f" of {info.name} have none; give them in the field 'references'"
+            )
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""

@@ -1,0 +1,120 @@
+"""Agreement with people on ready tasks: the figures in their files and in docs/tasks.md.
+
+    python -m benchmarks.ready_tasks [--limit PAIRS]
+
+`rag-reference`: the 196 pairs of answers of RAGChecker (Ru et al. 2024, arXiv 2408.08067) that two
+people compared for correctness and completeness, from -2 to 2. Each answer is scored by itself; the
+difference of the scores is correlated with the mean of the two people, with intervals over pairs.
+`agent`: the 100 conversations of tau-bench's airline (Yao et al. 2024, arXiv 2406.12045), which
+succeeded or not, against what can be counted.
+
+Data: the folder named by `TEXTASSAY_DATA`. Judge: the embedded model, as this runs offline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import textassay
+from textassay import meta
+
+DATA = Path(os.environ.get("TEXTASSAY_DATA", "../shared/data"))
+TOOLS = ("length", "rougeL", "rouge1", "chrf")
+JUDGES = ("g-eval", "decomp-eval")
+ASPECTS = ("correctness", "completeness")
+TASK = "rag-reference"
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """Return the rows of a file of the data folder."""
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def shown(name: str, aspect: str, found: meta.Agreement) -> None:
+    """Print one line: Spearman's and Pearson's coefficients with their intervals."""
+    ends = [(found.ci or {}).get(one) or (float("nan"),) * 2 for one in ("spearman", "pearson")]
+    pairs = zip((found.spearman, found.pearson), ends, strict=True)
+    cells = [f"{value or 0:.2f} [{low:.2f}, {high:.2f}]" for value, (low, high) in pairs]
+    print(f"{name:24}{aspect:14}n {found.n:4}  spearman {cells[0]}  pearson {cells[1]}")
+
+
+def answers_of(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each answer of the pairs as a row of its own."""
+    return [
+        {
+            "id": f"{pair['id']}/{which}",
+            "group": pair["id"],
+            "source": pair["query"],
+            "references": [pair["reference"]],
+            "output": pair[which]["response"],
+        }
+        for pair in pairs
+        for which in ("model1", "model2")
+    ]
+
+
+def correlated(
+    pairs: list[dict[str, Any]], scores: dict[str, float | None], aspect: str
+) -> meta.Agreement:
+    """Correlate differences of scores with the mean of the two people."""
+    differences: list[float | None] = []
+    for pair in pairs:
+        first, second = (scores.get(f"{pair['id']}/{which}") for which in ("model1", "model2"))
+        differences.append(None if first is None or second is None else second - first)
+    people = [sum(label[aspect] for label in pair["labels"]) / 2 for pair in pairs]
+    return meta.correlate(differences, people, groups=[p["id"] for p in pairs], bootstrap=1000)
+
+
+async def rag(limit: int | None) -> None:
+    """Measure `rag-reference` on pairs of answers."""
+    pairs = rows_of("ragchecker/pairs.jsonl.gz")[:limit]
+    for aspect in ASPECTS:
+        first, second = ([pair["labels"][at][aspect] for pair in pairs] for at in (0, 1))
+        groups = [pair["id"] for pair in pairs]
+        shown("one person, other", aspect, meta.correlate(first, second, groups=groups))
+    run = await textassay.evaluate(answers_of(pairs), method="tools", tools=TOOLS)
+    for tool in TOOLS:
+        scores = {score.id: score.value for score in run.scores if score.aspect == tool}
+        for aspect in ASPECTS:
+            shown(tool, aspect, correlated(pairs, scores, aspect))
+    for method in JUDGES:
+        async with textassay.connect("embedded") as model:
+            run = await textassay.evaluate(answers_of(pairs), method=method, task=TASK, model=model)
+        for aspect in ASPECTS:
+            scores = {score.id: score.value for score in run.scores if score.aspect == aspect}
+            shown(f"embedded, {method}", aspect, correlated(pairs, scores, aspect))
+
+
+def agent() -> None:
+    """Hold what can be counted in tau-bench's conversations against their success."""
+    rows = rows_of("tau_airline/conversations.jsonl.gz")
+    success = [float(row["human"]["success"]) for row in rows]
+    groups = [row["group"] for row in rows]
+    print(f"{'best constant':24}{'success':14}n {len(rows):4}  {1 - sum(success) / len(rows):.2f}")
+    counted = {
+        "messages": [float(len(row["messages"])) for row in rows],
+        "calls": [
+            float(sum(len(m.get("tool_calls") or ()) for m in row["messages"])) for row in rows
+        ],
+    }
+    for name, values in counted.items():
+        shown(name, "success", meta.correlate(values, success, groups=groups, bootstrap=1000))
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=int, help="pairs to measure on; all by default")
+    asyncio.run(rag(parser.parse_args().limit))
+    agent()
+
+
+if __name__ == "__main__":
+    main()
