@@ -5,6 +5,8 @@
 `rag-reference`: the 196 pairs of answers of RAGChecker (Ru et al. 2024, arXiv 2408.08067) that two
 people compared for correctness and completeness, from -2 to 2. Each answer is scored by itself; the
 difference of the scores is correlated with the mean of the two people, with intervals over pairs.
+`conversation-turn` and `conversation`: the turns and conversations of FED (Mehri and Eskenazi
+2020), on the aspects that its five raters rated under another name.
 `agent`: the 100 conversations of tau-bench's airline (Yao et al. 2024, arXiv 2406.12045), which
 succeeded or not, against what can be counted.
 
@@ -29,6 +31,10 @@ TOOLS = ("length", "rougeL", "rouge1", "chrf")
 JUDGES = ("g-eval", "decomp-eval")
 ASPECTS = ("correctness", "completeness")
 TASK = "rag-reference"
+FED = (
+    ("fed_turn", "conversation-turn", "response", "relevant"),
+    ("fed_dialog", "conversation", "consistency", "consistent"),
+)
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
@@ -42,7 +48,7 @@ def shown(name: str, aspect: str, found: meta.Agreement) -> None:
     ends = [(found.ci or {}).get(one) or (float("nan"),) * 2 for one in ("spearman", "pearson")]
     pairs = zip((found.spearman, found.pearson), ends, strict=True)
     cells = [f"{value or 0:.2f} [{low:.2f}, {high:.2f}]" for value, (low, high) in pairs]
-    print(f"{name:24}{aspect:14}n {found.n:4}  spearman {cells[0]}  pearson {cells[1]}")
+    print(f"{name:32}{aspect:14}n {found.n:4}  spearman {cells[0]}  pearson {cells[1]}")
 
 
 def answers_of(pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -92,12 +98,31 @@ async def rag(limit: int | None) -> None:
             shown(f"embedded, {method}", aspect, correlated(pairs, scores, aspect))
 
 
+async def conversations() -> None:
+    """Measure what FED's raters judged, too."""
+    for name, task, aspect, human in FED:
+        data = DATA / name / f"{name}.jsonl"
+        async with textassay.connect("embedded") as model:
+            run = await textassay.evaluate(
+                data, method="g-eval", task=task, aspects=[aspect], model=model
+            )
+        lengths = await textassay.evaluate(data, method="tools", tools=["length"])
+        for scores, score in ((run, aspect), (lengths, "length")):
+            table = meta.agreement_table(
+                scores, data, aspect_map={score: human}, bootstrap=1000, raters=True
+            )
+            shown(f"{task}, {score}", human, table.rows[0].agreement)
+        assert table.raters is not None
+        ceiling = table.raters[0].agreement.ceiling
+        print(f"{'one rater, the others':32}{human:14}spearman {ceiling and ceiling.spearman:.2f}")
+
+
 def agent() -> None:
     """Hold what can be counted in tau-bench's conversations against their success."""
     rows = rows_of("tau_airline/conversations.jsonl.gz")
     success = [float(row["human"]["success"]) for row in rows]
     groups = [row["group"] for row in rows]
-    print(f"{'best constant':24}{'success':14}n {len(rows):4}  {1 - sum(success) / len(rows):.2f}")
+    print(f"{'best constant':32}{'success':14}n {len(rows):4}  {1 - sum(success) / len(rows):.2f}")
     counted = {
         "messages": [float(len(row["messages"])) for row in rows],
         "calls": [
@@ -113,6 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=int, help="pairs to measure on; all by default")
     asyncio.run(rag(parser.parse_args().limit))
+    asyncio.run(conversations())
     agent()
 
 
