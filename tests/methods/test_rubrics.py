@@ -302,3 +302,15 @@ def test_a_run_over_rubrics_is_scored_resumed_and_held_against_people(
     assert labels["criteria"]["measures"]["accuracy"]["value"] == pytest.approx(right / 24)
     assert labels["criteria"]["groups"] == 8  # criteria of one text are of one source
     assert textassay("resume", out).code == 0
+
+
+@pytest.mark.asyncio
+async def test_what_a_judge_thought_of_many_criteria_stands_once() -> None:
+    sample = Sample(
+        text='{"answers": [{"number": 1, "quote": "", "answer": "no"},'
+        ' {"number": 2, "quote": "", "answer": "no"}, {"number": 3, "quote": "", "answer": "no"}]}',
+        thought="Let me see.",
+    )
+    model = ScriptedModel(lambda request: Response(samples=(sample,)))
+    score = await judged(model, calls="joint")
+    assert [piece.get("thought") for piece in score.evidence] == ["Let me see.", None, None, None]

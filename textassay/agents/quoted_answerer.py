@@ -94,7 +94,7 @@ class QuotedAnswer(Message):
 
 
 class QuotedAnswers(Message):
-    """What a model answered to several questions, in their order; the first has the usage."""
+    """What a model answered to several questions, in their order; the first has usage and notes."""
 
     items: tuple[QuotedAnswer, ...]
 
@@ -218,7 +218,9 @@ class JointAnswerer:
             text = answer.samples[0].text.strip()
             prompt = prompt.followed_by(text, REMINDER, form="json") if left == asked else None
         items = [found[at] for at in range(len(questions))]
-        items[0] = items[0].model_copy(update={"usage": usage})
+        # cost and thoughts are of all of them, and stand once
+        shared = {"usage": usage, "notes": thought_note(answer.samples)}
+        items[0] = items[0].model_copy(update=shared)
         return QuotedAnswers(items=tuple(items))
 
 
@@ -388,7 +390,6 @@ def _answered(question: Aspect, read: _Read, answer: Parsed[tuple[_Read, ...]]) 
         quote=read.quote,
         reason=read.reason,
         text=read.reason if is_read else answer.samples[0].text.strip(),
-        notes=thought_note(answer.samples),
         problem=None if is_read else "CutOff" if answer.cut else read.problem,
     )
 
