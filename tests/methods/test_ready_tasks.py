@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from examples.mock_replies import reply_to
 from tests.cli.harness import served
 from tests.cli.harness import textassay as textassay_command
 from textassay import Example, ScriptedModel
-from textassay.methods import build
+from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS
 from textassay.runtime.errors import ConfigurationError
@@ -103,6 +104,43 @@ async def test_a_reference_is_shown_only_where_the_task_says_so() -> None:
     assert "In 1967." not in shown["rag"]
     assert "Reference Answer 2:" in shown["rag-reference"]
     assert shown["rag-reference"].index("On a Sunday.") < shown["rag-reference"].index("Then.")
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("gptscore", "claims")])
+def test_every_method_shows_the_reference_of_a_task_with_one(method: str, tmp_path: Path) -> None:
+    """Or else refuses: a judge that lacks it would rate something else."""
+    prompts: list[str] = []
+
+    def remembered(body: dict[str, Any], draw: int) -> str:
+        prompts.append("\n".join(message["content"] for message in body["messages"]))
+        return reply(body, draw)
+
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({**RAG[0], "output_b": "In 1968."}), encoding="utf-8")
+    names = ("juror1=direct/a", "juror2=direct/b") if method == "jury" else ("direct/a",)
+    models = [part for name in names for part in ("--model", name)]
+    with served(reply=remembered) as server:
+        textassay_command("score", data, "--method", method, "--task", "rag-reference", *models,
+                          "--api-base", server.url, "--out", tmp_path / "run")  # fmt: skip
+    told = [prompt for prompt in prompts if "on a Sunday" in prompt]
+    about = [prompt for prompt in prompts if "<output-" in prompt]
+    assert told == about != []
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "problem"),
+    [
+        ("gptscore", {}, "gptscore does not show them as such"),
+        ("claims", {}, "claims does not show them as such"),
+        ("decomp-eval", {"profile": "embedded"}, "profile 'embedded' does not"),
+    ],
+)
+def test_what_shows_no_reference_refuses_a_task_with_one(
+    method: str, options: dict[str, Any], problem: str
+) -> None:
+    model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
+    with pytest.raises(ConfigurationError, match=f"shows references, and {problem}"):
+        build(method, model, task="rag-reference", options=options)
 
 
 @pytest.mark.asyncio

@@ -97,6 +97,7 @@ class GPTScore(PromptMethod):
     """
 
     name = "gptscore"
+    shows_references = False
     prompt = "gptscore"
     how: How = "loglikelihood"
     Options = GPTScoreOptions

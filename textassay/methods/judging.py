@@ -47,6 +47,8 @@ class PromptMethod(TaskMethod):
     labels_prompt: ClassVar[str | None] = None
     """Prompt file for aspects that have labels in place of a scale; `None` if it judges none."""
 
+    shows_references: ClassVar[bool] = True
+    """Whether its prompts show what the task calls a reference."""
     reads_rubrics: bool = False
     """Whether it judges by the rubrics of the rows."""
 
@@ -74,6 +76,7 @@ class PromptMethod(TaskMethod):
             options or self.Options(), self.name, models, task, self.judge
         )
         self._refuse_labels()
+        self._refuse_references()
         # before the nodes, which share what it makes
         self.prepare()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
@@ -92,6 +95,21 @@ class PromptMethod(TaskMethod):
             raise ConfigurationError(
                 f"aspect {labeled!r} has labels, and profile {self.profile.name!r} asks for"
                 f" ratings; use {option('profile', 'none')}, or another model"
+            )
+
+    def _refuse_references(self) -> None:
+        """Raise if the task shows references, and the method or the judge's profile does not."""
+        if self._task.reference_name is None:
+            return
+        if not self.shows_references:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and {self.name} does not show them as such;"
+                " use llm-score, g-eval or checklist"
+            )
+        if self.profile.digest:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and profile {self.profile.name!r} does not;"
+                f" use {option('profile', 'none')}, or another model"
             )
 
     def prepare(self) -> None:
