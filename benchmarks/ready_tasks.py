@@ -3,8 +3,9 @@
     python -m benchmarks.ready_tasks [--limit PAIRS]
 
 `rag-reference`: the 196 pairs of answers of RAGChecker (Ru et al. 2024, arXiv 2408.08067) that two
-people compared for correctness and completeness, from -2 to 2. Each answer is scored by itself; the
-difference of the scores is correlated with the mean of the two people, with intervals over pairs.
+people compared for correctness and completeness, from -2 to 2, against measures of each answer: the
+difference of the two is correlated with the mean of the people, with intervals over pairs. (The
+embedded model's prompts show no reference.)
 `conversation-turn` and `conversation`: the turns and conversations of FED (Mehri and Eskenazi
 2020), on the aspects that its five raters rated under another name.
 `agent`: the 100 conversations of tau-bench's airline (Yao et al. 2024, arXiv 2406.12045), which
@@ -28,9 +29,7 @@ from textassay import meta
 
 DATA = Path(os.environ.get("TEXTASSAY_DATA", "../shared/data"))
 TOOLS = ("length", "rougeL", "rouge1", "chrf")
-JUDGES = ("g-eval", "decomp-eval")
 ASPECTS = ("correctness", "completeness")
-TASK = "rag-reference"
 FED = (
     ("fed_turn", "conversation-turn", "response", "relevant"),
     ("fed_dialog", "conversation", "consistency", "consistent"),
@@ -79,7 +78,7 @@ def correlated(
 
 
 async def rag(limit: int | None) -> None:
-    """Measure `rag-reference` on pairs of answers."""
+    """Hold trivial measures against what people said of pairs of answers."""
     pairs = rows_of("ragchecker/pairs.jsonl.gz")[:limit]
     for aspect in ASPECTS:
         first, second = ([pair["labels"][at][aspect] for pair in pairs] for at in (0, 1))
@@ -90,12 +89,6 @@ async def rag(limit: int | None) -> None:
         scores = {score.id: score.value for score in run.scores if score.aspect == tool}
         for aspect in ASPECTS:
             shown(tool, aspect, correlated(pairs, scores, aspect))
-    for method in JUDGES:
-        async with textassay.connect("embedded") as model:
-            run = await textassay.evaluate(answers_of(pairs), method=method, task=TASK, model=model)
-        for aspect in ASPECTS:
-            scores = {score.id: score.value for score in run.scores if score.aspect == aspect}
-            shown(f"embedded, {method}", aspect, correlated(pairs, scores, aspect))
 
 
 async def conversations() -> None:
