@@ -57,6 +57,8 @@ _FLOATING = re.compile(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\)
 _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
+_SEVERAL = re.compile(r"(?s)\n(?:Criteria|Questions):\n(.*?)\n\n")
+_NUMBERED = re.compile(r"(?m)^\d+\. ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 
 
@@ -90,6 +92,8 @@ def _as_asked(prompt: str, number: int) -> str:
     # a claim stands in the place of the output, and may only be judged by what it was made from
     quoted = _SOURCE if "\nClaim:\n" in prompt else _OUTPUT
     if '"quote": ' in prompt and (judged := quoted.search(prompt)):
+        if several := _SEVERAL.search(prompt):
+            return _answers(len(_NUMBERED.findall(several[1])), judged[1], number)
         return json.dumps({"quote": judged[1], "answer": ("yes", "no")[number % 2]})
     if "one claim on each line" in prompt and (wanted := _LIST_OF.search(prompt)):
         told = f"of the text {number} says that someone did something with somebody at some place"
@@ -126,6 +130,16 @@ def _as_asked(prompt: str, number: int) -> str:
     scales = _SCALE.findall(prompt) or _CRITERION.findall(prompt)
     low, high = map(int, scales[-1] if scales else (1, 5))
     return f"Rating: {low + number % (high - low + 1)}"
+
+
+def _answers(count: int, quote: str, number: int) -> str:
+    """Return answers to numbered questions, each with a reason and a quotation."""
+    pieces = [
+        {"number": at, "reason": "So it says.", "quote": quote,
+         "answer": ("yes", "no")[_hash(str(number), str(at)) % 2]}
+        for at in range(1, count + 1)
+    ]  # fmt: skip
+    return json.dumps({"answers": pieces})
 
 
 def _definition(number: int, i: int) -> str:

@@ -109,6 +109,7 @@ CONTRACT = {
     "messages",
     "model",
     "resource",
+    "rubric",
     "settings",
 }
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))

@@ -36,9 +36,10 @@ EXAMPLE = Example(
     output="A cat slept.",
     references=("It slept.",),
     meta={"output_b": "A dog slept."},
+    rubric=["Says who slept", {"criterion": "Names the dog", "points": -1}],
 )
 OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "checklist": [{}, {"answers": "p-yes"}],
+    "checklist": [{}, {"answers": "p-yes"}, {"calls": "joint"}, {"checklist": "rubric"}],
     "claims": [{}, {"split": "sentences", "verify": "p-yes"}],
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
     "decomp-eval": [{}, {"ask": "plain", "question_first": True}],

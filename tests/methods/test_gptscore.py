@@ -10,7 +10,7 @@ from textassay.agents.qualities import object_of
 from textassay.methods import build
 from textassay.methods.gptscore import default_directions, read_protocols
 from textassay.methods.library import tasks
-from textassay.prompts import TASKS
+from textassay.prompts import READY_TASKS, TASKS
 from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
@@ -281,7 +281,7 @@ async def test_the_papers_table_of_aspects_is_whole():
     assert all(quality.adjective or quality.clause for quality in QUALITIES.aspects)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in READY_TASKS])
 async def test_every_built_in_aspect_has_words_of_its_own(name):
     task = tasks.load(name)
     for aspect in (*task.aspects, *task.optional):

@@ -7,6 +7,7 @@ too many parts are missing there is no mean.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +66,7 @@ class Average:
         }
         # Before anything is averaged: an error may go away, and a mean without this part would be
         # kept.
-        broken = next(
-            (part for part in parts if isinstance(part, Failure) or part.outcome == "error"), None
-        )
-        if broken is not None:
-            error = _error_of(broken)
+        if (error := broken_part(parts)) is not None:
             return Score.unscored(error.type, error.message, outcome="error", **about)
         weighted = [
             (_mapped(part, aspect), weight)
@@ -124,11 +121,14 @@ def _mapped(part: Score, aspect: Aspect) -> float:
     return low + part.unit_value * (high - low)
 
 
-def _error_of(part: Score | Failure) -> ScoreError:
-    if isinstance(part, Failure):
-        return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
-    assert part.error is not None
-    return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
+def broken_part(parts: Iterable[Score | Failure]) -> ScoreError | None:
+    """Return why a part could not be asked for; `None` if all could."""
+    for part in parts:
+        if isinstance(part, Failure):
+            return ScoreError(type=part.type, message=f"{part.node}: {part.message}")
+        if part.outcome == "error" and part.error is not None:
+            return ScoreError(type=part.error.type, message=f"{part.aspect}: {part.error.message}")
+    return None
 
 
 def _missing(parts: list[Score | Failure], about: dict[str, Any]) -> Score:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, thought_note
-from textassay.agents.material import fenced
+from textassay.agents.material import fenced, references_shown
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.prompts import nonce
@@ -105,6 +105,7 @@ class Comparer:
         texts = [
             ("source", task.source_name, prepare(example.source or "")),
             ("context", task.context_name, prepare(example.context or "")),
+            *references_shown(task, example),
         ]
         texts = [part for part in texts if part[2].strip()]
         texts += [("output-a", f"{name} A", pair[0]), ("output-b", f"{name} B", pair[1])]

@@ -20,7 +20,8 @@ _LABELS = tuple((kind, f"{kind}_name") for kind in KINDS)
 def material(task: Task, example: Example) -> list[dict[str, str]]:
     """Return the texts of an example as prompts want them.
 
-    `{label, text}` each, delimited, blank ones left out.
+    `{label, text}` each, delimited, blank ones left out. References stand before the output, if the
+    task has a name for them.
     """
     values, labels = vars(example), vars(task)
     shown = [
@@ -28,7 +29,22 @@ def material(task: Task, example: Example) -> list[dict[str, str]]:
         for kind, name in _LABELS
         if (text := values[kind]) and not text.isspace()
     ]
+    if references := references_shown(task, example):
+        at = len(shown) - any(kind == "output" for kind, _, _ in shown)
+        shown[at:at] = references
     return fenced(shown, nonce([text for _, _, text in shown]))
+
+
+def references_shown(task: Task, example: Example) -> list[tuple[str, str, str]]:
+    """Return kind, label and text of each reference; none unless the task has a name for them."""
+    if task.reference_name is None:
+        return []
+    given = [text for text in example.references if text.strip()]
+    numbers = [f" {number}" for number in range(1, len(given) + 1)] if len(given) > 1 else [""]
+    return [
+        ("reference", f"{task.reference_name}{number}", text)
+        for number, text in zip(numbers, given, strict=False)
+    ]
 
 
 def fenced(texts: Iterable[tuple[str, str, str]], number: str) -> list[dict[str, str]]:

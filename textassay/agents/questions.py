@@ -136,6 +136,8 @@ def templated(task: Task, aspect: Aspect) -> QuestionForm:
         "context?": task.context_name.lower(),
         "output": noun,
     }
+    if task.reference_name is not None:
+        inputs["reference?"] = task.reference_name.lower()
     if aspect.question is not None:
         return QuestionForm(
             inputs=inputs, question=aspect.question, subquestion=for_sentence(aspect.question, noun)

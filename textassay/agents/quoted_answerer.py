@@ -1,16 +1,18 @@
-"""Answers yes/no questions in words, each with a quotation; a second agent looks the quotation up.
+"""Answers yes/no questions in words, each with a quotation; another agent looks the quotation up.
 
-The first asks a model. The second asks none: an answer whose quotation is not in the texts is
-abstained (RULERS, arXiv 2601.08654: verdicts are bound to evidence that can be checked).
+The first two ask a model, one question or several at once. The last asks none: an answer whose
+quotation is not in the texts is abstained (RULERS, arXiv 2601.08654: verdicts are bound to evidence
+that can be checked).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
+from textassay.agents.ask import DECLINED, MAX_QUOTED, REMINDER, Ask, Parsed, thought_note
 from textassay.agents.quotes import find_quote, quotable
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.rating import declines
@@ -33,13 +35,35 @@ DRY_RUN_ANSWER = (
     '{"quote": "as many words as a sentence of a news article or a summary usually has, about'
     ' twenty of them in all", "answer": "yes"}'
 )
+JOINT_SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "answers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "number": {"type": "integer"},
+                    "reason": {"type": "string"},
+                    **SCHEMA["properties"],
+                },
+                "required": ["number", "reason", "quote", "answer"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["answers"],
+    "additionalProperties": False,
+}
 MAX_TOKENS = 256
+"""Longest answer to one question, and what each of several adds."""
 
 _VERDICTS: dict[str, AnswerVerdict] = {
     "yes": "yes", "y": "yes", "true": "yes", "no": "no", "n": "no", "false": "no",
     "unsure": "unsure", "cannot tell": "unsure", "unknown": "unsure", "not sure": "unsure",
 }  # fmt: skip
 _ANSWERS, _QUOTES = ("answer", "verdict"), ("quote", "quotation", "evidence")
+_REASONS = ("reason", "explanation")
 
 
 class QuotedAnswer(Message):
@@ -51,6 +75,8 @@ class QuotedAnswer(Message):
     """The answer; `None` if none could be read."""
     quote: str = ""
     """The passage that it names as evidence."""
+    reason: str = ""
+    """Why, in its own words, if it was asked for that."""
     text: str = ""
     """The last answer as it was written."""
     notes: tuple[Json, ...] = ()
@@ -67,9 +93,16 @@ class QuotedAnswer(Message):
         return f"no yes or no could be read{cut}; it said: {self.text[:MAX_QUOTED]!r}"
 
 
+class QuotedAnswers(Message):
+    """What a model answered to several questions, in their order; the first has usage and notes."""
+
+    items: tuple[QuotedAnswer, ...]
+
+
 class _Read(Message):
     verdict: AnswerVerdict | None = None
     quote: str = ""
+    reason: str = ""
     problem: str | None = None
 
 
@@ -89,10 +122,7 @@ class QuotedAnswerer:
 
     @cached_property
     def _telling(self) -> Ask:
-        """Asks, and says that the source is no evidence."""
-        task = self.ask.task
-        name = f"{task.source_name} (no evidence: quote another text)"
-        return replace(self.ask, task=task.model_copy(update={"source_name": name}))
+        return _telling(self.ask)
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
         """Return the answer, or why it cannot be read.
@@ -131,6 +161,70 @@ class QuotedAnswerer:
 
 
 @dataclass(frozen=True)
+class JointAnswerer:
+    """Asks several yes/no questions about an example at once, for a reason and a passage each.
+
+    What the answer leaves out is asked for again, by itself. Answers are read by their numbers.
+
+    Attributes:
+        ask: Model and prompt, which is given `items` (the questions) and `is_rubric` as well.
+        retries: How often what an answer leaves out is asked for again.
+        question_counts: Whether the source is evidence even where there are passages.
+        is_rubric: Whether the questions are criteria, which are met or not.
+    """
+
+    ask: Ask
+    retries: int = 1
+    question_counts: bool = True
+    is_rubric: bool = False
+
+    @cached_property
+    def _telling(self) -> Ask:
+        return _telling(self.ask)
+
+    async def __call__(self, example: Example, questions: tuple[Aspect, ...]) -> QuotedAnswers:
+        """Return an answer to each question, or why it cannot be read.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ContentRefused: The provider's filter cut the answer off.
+            ModelError: The model could not be asked.
+        """
+        example = self.ask.prepare(example)
+        if not example.output.strip():
+            empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
+            return QuotedAnswers(items=tuple(empty))
+        ask = self.ask if self.question_counts or not example.passages else self._telling
+        structured = self.ask.model.capabilities.json_schema is True
+        found: dict[int, QuotedAnswer] = {}
+        usage, left, prompt = NO_USAGE, list(range(len(questions))), None
+        for _ in range(self.retries + 1):
+            shown = tuple(" ".join(question_of(questions[at]).split()) for at in left)
+            prompt = prompt or ask.render(example, items=shown, is_rubric=self.is_rubric)
+            answer = await ask.answer(
+                prompt,
+                partial(read_several, count=len(left)),
+                max_tokens=MAX_TOKENS * len(left),
+                json_schema=JOINT_SCHEMA if structured else None,
+                dry_run_answer=_dry_run_answers(len(left)),
+            )
+            usage += answer.usage
+            for at, read in zip(left, answer.read[0], strict=True):
+                found[at] = _answered(questions[at], read, answer)
+            asked, left = left, [at for at in left if found[at].problem is not None]
+            if not left or any(found[at].problem == DECLINED for at in left):
+                break
+            # if none was answered it is the form that was missed; else only what is left is asked
+            text = answer.samples[0].text.strip()
+            prompt = prompt.followed_by(text, REMINDER, form="json") if left == asked else None
+        items = [found[at] for at in range(len(questions))]
+        # cost and thoughts are of all of them, and stand once
+        shared = {"usage": usage, "notes": thought_note(answer.samples)}
+        items[0] = items[0].model_copy(update=shared)
+        return QuotedAnswers(items=tuple(items))
+
+
+@dataclass(frozen=True)
 class QuoteCheck:
     """Makes a score of an answer: 1 for yes, 0 for no, none if its quotation is not in the texts.
 
@@ -138,11 +232,15 @@ class QuoteCheck:
         signature: What the scores carry.
         required: Whether an answer counts only with a quotation that is found.
         question_counts: Whether the source is evidence even where there are passages.
+        references_count: Whether the references, which are shown then, are evidence.
+        absence_counts: Whether an answer may rest on what is absent, and quote nothing.
     """
 
     signature: str = ""
     required: bool = True
     question_counts: bool = True
+    references_count: bool = False
+    absence_counts: bool = False
 
     async def __call__(self, example: Example, answer: QuotedAnswer) -> Score:
         """Return the score; `abstained` with `QuoteNotFound` if the evidence does not exist."""
@@ -159,16 +257,19 @@ class QuoteCheck:
         if answer.problem is not None or answer.verdict is None:
             return Score.unscored(answer.problem or "NoAnswerFound", answer.complaint, **about)
         counts = self.question_counts or not example.passages
-        match = find_quote(answer.quote, quotable(example, question_counts=counts))
+        texts = quotable(example, question_counts=counts, references_count=self.references_count)
+        match = find_quote(answer.quote, texts)
         piece: Json = {"text": question_of(answer.question), "answer": answer.verdict}
         piece |= {"quote": answer.quote, "found_in": match.where if match else None}
+        piece |= {"reason": answer.reason} if answer.reason else {}
         # Recorded before the verdict is judged, so that an abstention shows the quotation that was
         # not found.
         about["evidence"] = (piece, *answer.notes)
         if answer.verdict == "unsure":
             message = "the judge could not tell"
             return Score.unscored("Unsure", message, outcome="abstained", **about)
-        if match is None and self.required:
+        is_absence = self.absence_counts and not answer.quote.strip()
+        if match is None and self.required and not is_absence:
             message = (
                 f"the quoted passage is not in any of the texts: {answer.quote[:MAX_QUOTED]!r}"
             )
@@ -187,17 +288,74 @@ def read_quoted(sample: Sample) -> _Read:
     Raises:
         ContentRefused: The provider's filter cut the answer off.
     """
-    fields = _fields(sample.text)
+    read = _read(_fields(sample.text))
+    # An answer that was cut off by a filter behind its verdict is an answer.
+    if read.verdict is not None:
+        return read
+    return _Read(problem=_unread(sample))
+
+
+def read_several(sample: Sample, *, count: int) -> tuple[_Read, ...]:
+    """Read the answers to numbered questions from JSON objects, each by its own number.
+
+    A single one needs no number. One that is answered twice, and differently, has no answer.
+
+    Args:
+        sample: What the judge wrote.
+        count: Number of questions.
+
+    Raises:
+        ContentRefused: The provider's filter cut the answer off.
+    """
+    found: dict[int, list[_Read]] = {}
+    for number, fields in _numbered([part.value for part in find_json(sample.text)], None):
+        at = 1 if number is None and count == 1 else number
+        if at is not None:
+            found.setdefault(at, []).append(_read(fields))
+    if not any(read.verdict for reads in found.values() for read in reads):
+        return (_Read(problem=_unread(sample)),) * count
+    settled = []
+    for at in range(1, count + 1):
+        reads = [read for read in found.get(at, ()) if read.verdict is not None]
+        is_one = len({read.verdict for read in reads}) == 1
+        settled.append(reads[0] if is_one else _Read(problem="NoAnswerFound"))
+    return tuple(settled)
+
+
+def _numbered(held: object, number: int | None) -> Iterator[tuple[int | None, Json]]:
+    """Yield the objects with an answer below a JSON value, and the number of each."""
+    if isinstance(held, list):
+        for item in held:
+            yield from _numbered(item, None)
+    elif isinstance(held, JsonObject):
+        fields = {normalized_key(name): value for name, value in held.items()}
+        own = fields.get("number", number)
+        if any(key in fields for key in _ANSWERS):
+            doubted = {normalized_key(name) for name in held.contradicted}
+            if doubted.isdisjoint(_ANSWERS):
+                yield (int(str(own)) if str(own).isdigit() else None), fields
+            return
+        for name, item in held.items():
+            yield from _numbered(item, int(name) if name.strip().isdigit() else None)
+
+
+def _read(fields: Json) -> _Read:
+    """Return what the fields of one answer say; no verdict if it is none of the words."""
     answer = next((fields[key] for key in _ANSWERS if key in fields), None)
     quote = next((fields[key] for key in _QUOTES if key in fields), "")
+    reason = next((fields[key] for key in _REASONS if key in fields), "")
     word = " ".join(str(answer).lower().strip(" .\"'*").split())
-    verdict = _VERDICTS.get(word) if isinstance(answer, str | bool) else None
-    # An answer that was cut off by a filter behind its verdict is an answer.
-    if verdict is not None:
-        return _Read(verdict=verdict, quote=quote if isinstance(quote, str) else "")
+    return _Read(
+        verdict=_VERDICTS.get(word) if isinstance(answer, str | bool) else None,
+        quote=quote if isinstance(quote, str) else "",
+        reason=reason if isinstance(reason, str) else "",
+    )
+
+
+def _unread(sample: Sample) -> str:
     if sample.finish_reason == "filtered":
         raise ContentRefused("the provider's content filter cut the answer off")
-    return _Read(problem=DECLINED if declines(sample.text) else "NoAnswerFound")
+    return DECLINED if declines(sample.text) else "NoAnswerFound"
 
 
 def _fields(text: str) -> Json:
@@ -215,6 +373,32 @@ def _fields(text: str) -> Json:
     fields = [(normalized_key(name), value) for name, value in pairs]
     answers = {str(value).lower() for name, value in fields if name in _ANSWERS}
     return dict(fields) if len(answers) == 1 else {}
+
+
+def _telling(ask: Ask) -> Ask:
+    """Return the same with a prompt that says that the source is no evidence."""
+    name = f"{ask.task.source_name} (no evidence: quote another text)"
+    return replace(ask, task=ask.task.model_copy(update={"source_name": name}))
+
+
+def _answered(question: Aspect, read: _Read, answer: Parsed[tuple[_Read, ...]]) -> QuotedAnswer:
+    """Return one of several answers; `text` has all of them if this one cannot be read."""
+    is_read = read.verdict is not None
+    return QuotedAnswer(
+        question=question,
+        verdict=read.verdict,
+        quote=read.quote,
+        reason=read.reason,
+        text=read.reason if is_read else answer.samples[0].text.strip(),
+        problem=None if is_read else "CutOff" if answer.cut else read.problem,
+    )
+
+
+def _dry_run_answers(count: int) -> str:
+    one = DRY_RUN_ANSWER.removeprefix("{")
+    reason = "one sentence of about twenty words that says what in the texts decides it"
+    items = [f'{{"number": {at}, "reason": "{reason}", {one}' for at in range(1, count + 1)]
+    return '{"answers": [' + ", ".join(items) + "]}"
 
 
 def _problem(answer: Parsed[_Read]) -> str | None:

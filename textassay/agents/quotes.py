@@ -206,7 +206,9 @@ def find_quote(quote: str, texts: Mapping[str, str]) -> QuoteMatch | None:
     return None
 
 
-def quotable(example: Example, *, question_counts: bool = True) -> dict[str, str]:
+def quotable(
+    example: Example, *, question_counts: bool = True, references_count: bool = False
+) -> dict[str, str]:
     """Return the texts of an example that can be quoted, the output first.
 
     Of passages and conversations, each by its number. Blank ones are left out.
@@ -215,11 +217,14 @@ def quotable(example: Example, *, question_counts: bool = True) -> dict[str, str
         example: What is judged.
         question_counts: Whether the source, and what was said in the conversation, is evidence
             even where there is a context; else only that is, and what tools answered.
+        references_count: Whether the references are evidence.
     """
     texts = {"output": example.output}
     for piece in evidence_pieces(example, question_counts=question_counts):
         known = texts.get(piece.name)
         texts[piece.name] = piece.text if known is None else f"{known}\n{piece.text}"
+    if references_count:
+        texts["reference"] = "\n".join(example.references)
     return {name: text for name, text in texts.items() if text.strip()}
 
 

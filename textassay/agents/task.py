@@ -23,6 +23,8 @@ class Task(Message):
     """What an example's `source` is called in prompts."""
     context_name: str = "Context"
     """What an example's `context` is called in prompts."""
+    reference_name: str | None = None
+    """What an example's references are called in prompts; `None` if no judge is shown them."""
     output_name: str = "Text"
     """What an example's `output` is called in prompts."""
     aspects: tuple[Aspect, ...] = Field(min_length=1)
@@ -38,5 +40,7 @@ class Task(Message):
     """Evaluation steps by aspect name, for aspects that come with some, or with none (`()`)."""
     published: tuple[str, ...] = ()
     """Names of aspects in the words that G-Eval's authors publish, for the profile `paper`."""
+    measured: str = ""
+    """What agreement with people it was measured at, and on what."""
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""

@@ -40,7 +40,13 @@ from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
 from textassay.methods.library import tasks
-from textassay.methods.method import AsksInTurn, ChecksData, Method, probabilities_of
+from textassay.methods.method import (
+    AsksInTurn,
+    ChecksData,
+    Method,
+    check_rubrics,
+    probabilities_of,
+)
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -193,6 +199,7 @@ async def open_session(
             roles.warn_of_unused(method.name)
         if isinstance(method, ChecksData):
             method.check_data(info)
+        check_rubrics(method, info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
         if not is_given:  # a method that was given has asked for its models elsewhere

@@ -30,6 +30,9 @@ from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
 
 _TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 
+CRITERIA = "criteria"
+"""What the verdicts on criteria of rubrics are called; those with a tag also `criteria: TAG`."""
+
 Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
@@ -71,6 +74,7 @@ def read_judge(path: str | Path | Examples) -> Recorded:
     signatures: dict[str, dict[str, str]] = {}
     for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
+        _add_criteria(scores, row.id, row.fields.get("evidence") or ())
         own = signatures.setdefault(row.aspect, {})
         own.pop(row.id, None)
         if row.value is not None:
@@ -246,4 +250,25 @@ def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
     columns: Recorded = {}
     for score in scores.scores:
         columns.setdefault(score.aspect, {})[score.id] = score.value
+        _add_criteria(columns, score.id, score.evidence)
     return columns
+
+
+def criterion_id(example: str, criterion: str) -> str:
+    """Return the id of the verdict on one criterion of an example."""
+    return f"{example}#criterion-{criterion}"
+
+
+def criterion_names(tags: Iterable[str]) -> list[str]:
+    """Return what a verdict on a criterion counts for: all criteria, and those with its tags."""
+    return [CRITERIA, *(f"{CRITERIA}: {tag}" for tag in tags)]
+
+
+def _add_criteria(scores: Recorded, example: str, evidence: Iterable[Any]) -> None:
+    """Add the verdicts on the criteria of a rubric that the evidence of a score has."""
+    for piece in evidence:
+        if isinstance(piece, Mapping) and "criterion" in piece and "met" in piece:
+            met = piece["met"]
+            for name in criterion_names(piece.get("tags") or ()):
+                own = scores.setdefault(name, {})
+                own[criterion_id(example, piece["criterion"])] = None if met is None else float(met)

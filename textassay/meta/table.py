@@ -19,7 +19,15 @@ from textassay.meta.correlation import COEFFICIENTS, Coefficient
 from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, rater_agreement
-from textassay.meta.score_files import HasScores, Recorded, read_labels, recorded
+from textassay.meta.score_files import (
+    CRITERIA,
+    HasScores,
+    Recorded,
+    criterion_id,
+    criterion_names,
+    read_labels,
+    recorded,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.labels import YES_NO, LabelScale
@@ -300,7 +308,10 @@ def agreement_table(
     declared = labels_of_people(labels, aspect_map)
     people = _People(Examples(examples, needs_output=False, labels=declared))
     # checked before pairing: files of other data usually share names of aspects but no id
-    known_ids, scored_ids = set(people.ids), {id_ for values in scores.values() for id_ in values}
+    known_ids, scored_ids = (
+        set(people.ids),
+        {id_ for name, values in scores.items() if not _is_of_criteria(name) for id_ in values},
+    )
     if not scored_ids & known_ids:
         raise DataError(
             f"no id occurs in both scores and data: the scores have {_some(scored_ids)}, the data"
@@ -321,7 +332,7 @@ def agreement_table(
                 given,
                 labels=(known or YES_NO).names,
                 ordered=(known or YES_NO).ordered,
-                groups=people.groups,
+                groups=people.groups_of(human),
                 bootstrap=bootstrap,
                 seed=seed,
             )
@@ -335,7 +346,7 @@ def agreement_table(
                 agreement=correlate(
                     judged,
                     people.ratings(human),
-                    groups=people.groups,
+                    groups=people.groups_of(human),
                     systems=people.systems,
                     level=level,
                     bootstrap=bootstrap,
@@ -374,6 +385,10 @@ def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:
     return bool(numbers) and numbers <= set(range(len(labels.names)))
 
 
+def _is_of_criteria(name: str) -> bool:
+    return name == CRITERIA or name.startswith(f"{CRITERIA}: ")
+
+
 def _nearest(value: float | None) -> float | None:
     """Return the label nearest to a mean of labels; `None` halfway between two."""
     if value is None or abs(value % 1 - 0.5) < _TIE:
@@ -405,7 +420,7 @@ def _rater_rows(
 
 
 class _People:
-    """Ids, groups, systems and ratings of the examples, as columns."""
+    """Ids, groups, systems and ratings of the examples and of their criteria, as columns."""
 
     def __init__(self, examples: Iterable[Example]) -> None:
         self.ids: list[str] = []
@@ -419,9 +434,25 @@ class _People:
             self.annotators.append(example.annotators)
             groups.append(example.group)
             systems.append(example.system)
+            for criterion in example.rubric:
+                if criterion.human is not None and (said := _nearest(criterion.human)) is not None:
+                    self.ids.append(criterion_id(example.id, criterion.id))
+                    self._human.append(dict.fromkeys(criterion_names(criterion.tags), said))
+                    self.annotators.append({})
+                    groups.append(example.group)
+                    systems.append(example.system)
         self.groups = groups if any(group is not None for group in groups) else None
         self.systems = systems if any(system is not None for system in systems) else None
         self.aspects = tuple(dict.fromkeys(name for human in self._human for name in human))
+
+    def groups_of(self, aspect: str) -> Sequence[str | None] | None:
+        """Return the source of each row; criteria of one example are of one source."""
+        if not _is_of_criteria(aspect):
+            return self.groups
+        return [
+            id_.rpartition("#criterion-")[0] if group is None else group
+            for id_, group in zip(self.ids, self.groups or [None] * len(self.ids), strict=True)
+        ]
 
     def ratings(self, aspect: str) -> list[float | None]:
         return [human.get(aspect) for human in self._human]

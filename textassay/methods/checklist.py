@@ -1,4 +1,7 @@
-"""Checklist: yes/no questions on each aspect, answered with evidence that is checked, averaged."""
+"""Checklist: yes/no questions on each aspect, answered with evidence that is checked, averaged.
+
+Or the criteria of each row's rubric, and the share of their points.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,15 @@ from textassay.agents.probabilities import (
     signature_of_parts,
 )
 from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
-from textassay.agents.quoted_answerer import MAX_TOKENS, QuoteCheck, QuotedAnswerer, question_of
+from textassay.agents.quoted_answerer import (
+    MAX_TOKENS,
+    JointAnswerer,
+    QuoteCheck,
+    QuotedAnswerer,
+    QuotedAnswers,
+    question_of,
+)
+from textassay.agents.rubric_total import RubricTotal
 from textassay.agents.task import Task
 from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
@@ -38,8 +49,16 @@ from textassay.runtime.messages import (
     Score,
 )
 
-QUESTIONS_PROMPT, P_YES_PROMPT = "checklist_questions", "decomp_eval"
-PUBLISHED, BY_MODEL = "published", "model"
+QUESTIONS_PROMPT, P_YES_PROMPT, JOINT_PROMPT = (
+    "checklist_questions", "decomp_eval", "checklist_joint",
+)  # fmt: skip
+PUBLISHED, BY_MODEL, BY_RUBRIC = "published", "model", "rubric"
+RUBRIC = Aspect(
+    name="rubric",
+    definition="how far the text does what its criteria ask for.",
+    scale=(0.0, 1.0),
+)
+"""What is judged by the rubrics of the rows, unless one aspect is named."""
 
 
 class Questions(Message):
@@ -52,9 +71,15 @@ class Questions(Message):
 
 
 class AllQuestions(Message):
-    """The questions on all aspects."""
+    """The questions on all aspects, or the criteria of a rubric."""
 
     items: tuple[Aspect, ...]
+
+
+class Batches(Message):
+    """Questions by the request that they are asked in, in order."""
+
+    items: tuple[AllQuestions, ...]
 
 
 class ChecklistOptions(PromptOptions):
@@ -62,7 +87,8 @@ class ChecklistOptions(PromptOptions):
 
     checklist: str = PUBLISHED
     """File (TOML or JSON) or name of a published checklist; `published`: the one of the task, and
-    the model's own questions on aspects that have none; `model`: the model's own for all."""
+    the model's own questions on aspects that have none; `model`: the model's own for all; `rubric`:
+    the criteria that each row has."""
     digest: str | None = None
     """First hex digits of the checklist's digest; any other state of the file is refused."""
     answers: Literal["quoted", "p-yes"] = "quoted"
@@ -70,6 +96,12 @@ class ChecklistOptions(PromptOptions):
     quotation is not in the texts is abstained. `p-yes`: P(yes) / (P(yes) + P(no)), no quotation; by
     log-probabilities if the model sends usable ones, else by the share of yes among written
     answers."""
+    calls: Literal["each", "joint"] = "each"
+    """One request for each question, or one for all questions of an aspect (or all criteria of a
+    rubric)."""
+    total: Literal["clipped", "raw"] = "clipped"
+    """What the points of a rubric add up to: `clipped` is 0 where faults outweigh, `raw` goes below
+    0 (HealthBench counts so, and clips the mean over all texts)."""
     quotes: Literal["required", "told"] = "required"
     """How to treat an answer whose quotation is missing or not found: `required` abstains, `told`
     counts it and notes that in the evidence."""
@@ -82,7 +114,8 @@ class ChecklistOptions(PromptOptions):
     weights: dict[str, float] = Field(default_factory=dict)
     """Weight of a question by its id (`coherence/logical-flow`); 1 if none is given."""
     required: float = Field(default=0.5, gt=0, le=1)
-    """Share of an aspect's questions that must have an answer; below it the aspect has no score."""
+    """Share of an aspect's questions that must have an answer; below it the aspect has no score. Of
+    a rubric all criteria must, unless this is given."""
     output: Literal["aspects", "questions"] = "aspects"
     """One score for each aspect, or the answer to every question for itself: features for `fit`."""
     pattern: str = Field(default="{question}", pattern=r"\{question\}")
@@ -104,11 +137,14 @@ class Checklist(PromptMethod):
     passage is not there is abstained.
     4. An aspect's score is the weighted mean of its answers, if at least `required` of them
     count.
+    5. With `checklist=rubric` the criteria are those of the row, and the score is the share of
+    their points (HealthBench, 2505.08775; prerequisites as in DevAI, 2410.10934).
 
-    Deviations: CheckEval asks all questions of an aspect in one request and quotes nothing; RULERS
-    maps scores to the raters' scale, for which we have `fit` and `calibrate`. The published
-    questions are the seeds of CheckEval's repository (`checklist=summarization-all` and
-    `dialogue-all` hold the augmented ones as well); those on other aspects and tasks are ours.
+    Deviations: CheckEval asks all questions of an aspect in one request, as `calls=joint` does, and
+    quotes nothing; HealthBench's grader quotes nothing and has other words; RULERS maps scores to
+    the raters' scale, for which we have `fit` and `calibrate`. The published questions are the
+    seeds of CheckEval's repository (`checklist=summarization-all` and `dialogue-all` hold the
+    augmented ones as well); those on other aspects and tasks are ours.
     """
 
     name = "checklist"
@@ -119,8 +155,11 @@ class Checklist(PromptMethod):
     def prepare(self) -> None:
         """Find the questions that are known, and who writes the others."""
         options = self.options
+        if self.reads_rubrics:
+            self._check_rubric_options()
         self._given, roots = _given(self._task, options)
-        self._writing = tuple(root for root in roots if root.id not in self._given)
+        unknown = [root for root in roots if root.id not in self._given]
+        self._writing = () if self.reads_rubrics else tuple(unknown)
         # a file's own roots may replace the task's aspects, and everything below works on what is
         # judged
         self._task = self._task.model_copy(update={"aspects": roots})
@@ -132,8 +171,15 @@ class Checklist(PromptMethod):
         # same
         self._write = once(self._written)
         sampling: dict[str, Any] = {"seed": options.seed, "required": options.explicit_sampling}
-        ask = self.ask(P_YES_PROMPT if self._reads_choices else None, **sampling)
-        ask = ask if self._reads_choices else self.ask(**sampling, max_tokens=MAX_TOKENS)
+        if self._reads_choices:
+            if options.calls == "joint":
+                raise ConfigurationError(
+                    f"calls=joint needs written answers; leave out {option('answers', 'p-yes')}"
+                )
+            ask = self.ask(P_YES_PROMPT, **sampling)
+        else:
+            prompt = JOINT_PROMPT if self._asks_jointly and options.prompt is None else None
+            ask = self.ask(prompt, **sampling, max_tokens=MAX_TOKENS)
         self.prompt_digest = ask.digest(
             ask.layout, options.pattern, self._task.digest, self.locked, self._variant
         )
@@ -143,8 +189,10 @@ class Checklist(PromptMethod):
             answers=options.answers,
             how="auto" if self._reads_choices else False,
             quotes=False if self._reads_choices else options.quotes,
-            questions=self.locked or "model",
+            questions=BY_RUBRIC if self.reads_rubrics else self.locked or "model",
             output=options.output,
+            calls=options.calls if self._asks_jointly else False,
+            total=options.total if self.reads_rubrics else False,
             evidence=options.evidence or False,
         )
         self._ask = ask
@@ -154,6 +202,12 @@ class Checklist(PromptMethod):
 
         Or score the questions themselves.
         """
+        if self.reads_rubrics:
+            return [
+                Node("criteria", self._criteria, example="input.example"),
+                *self._answering("criteria.items", "verdicts"),
+                Node("scores", self._total, **PER_ASPECT, verdicts="verdicts"),
+            ]
         if self.options.output == "questions":
             if self._writing:
                 raise ConfigurationError(
@@ -178,7 +232,25 @@ class Checklist(PromptMethod):
             # quotation
             counts = self.options.evidence == "all" or self._task.asks is not None
             answerer = QuotedAnswerer(self._ask, self.options.parse_retries, counts)
-            check = QuoteCheck(self.signature, self.options.quotes == "required", counts)
+            check = QuoteCheck(
+                self.signature,
+                self.options.quotes == "required",
+                counts,
+                references_count=self._task.reference_name is not None,
+                absence_counts=self.reads_rubrics,
+            )
+            if self._asks_jointly:
+                self._joint = JointAnswerer(
+                    self._ask, self.options.parse_retries, counts, self.reads_rubrics
+                )
+                self._check = check
+                return [
+                    Node("batches", self._batches, questions=questions),
+                    Node("answers", self._answer_batch, example=example,
+                         batch=each("batches.items")),
+                    Node(output, self._checked, example=example, batches="batches",
+                         answers="answers"),
+                ]  # fmt: skip
             return [
                 Node("answers", answerer, example=example, question=question),
                 Node(output, check, example=example, answer=each("answers")),
@@ -194,8 +266,52 @@ class Checklist(PromptMethod):
                  question_set=each("question_sets"), reply=each("answers")),
         ]  # fmt: skip
 
+    async def _criteria(self, example: Example) -> AllQuestions:
+        """Return the criteria of a row's rubric as what is asked."""
+        parent = self._task.aspects[0].id
+        return AllQuestions(
+            items=tuple(
+                Aspect(name=one.id, definition=one.criterion, parent=parent, scale=(0.0, 1.0))
+                for one in example.rubric
+            )
+        )
+
+    async def _batches(self, questions: tuple[Aspect, ...]) -> Batches:
+        """Return the questions of each aspect together, or each by itself."""
+        groups: dict[Any, list[Aspect]] = {}
+        for at, question in enumerate(questions):
+            key = question.parent if self.options.calls == "joint" else at
+            groups.setdefault(key, []).append(question)
+        return Batches(items=tuple(AllQuestions(items=tuple(group)) for group in groups.values()))
+
+    async def _answer_batch(self, example: Example, batch: AllQuestions) -> QuotedAnswers:
+        return await self._joint(example, batch.items)
+
+    async def _checked(
+        self, example: Example, batches: Batches, answers: list[QuotedAnswers | Failure]
+    ) -> list[Score | Failure]:
+        """Look up the quotations of all batches; a batch that failed fails for each question."""
+        checked: list[Score | Failure] = []
+        for batch, answered in zip(batches.items, answers, strict=True):
+            if isinstance(answered, Failure):
+                checked += [answered] * len(batch.items)
+            else:
+                checked += [await self._check(example, answer) for answer in answered.items]
+        return checked
+
+    async def _total(
+        self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
+    ) -> Score:
+        """Return the share of a rubric's points."""
+        signature = signature_of_parts(self.signature, verdicts)
+        fuse = RubricTotal(signature, self._required, self.options.total)
+        return await fuse(example, aspect, verdicts)
+
     async def _question_set_of(self, example: Example, question: Aspect) -> QuestionSet:
-        question_text = self.options.pattern.replace("{question}", question_of(question))
+        words = question_of(question)
+        if self.reads_rubrics:
+            words = f"Does this {self._task.output_name.lower()} meet the criterion: {words}"
+        question_text = self.options.pattern.replace("{question}", words)
         return await self._prepared(
             example, question.model_copy(update={"question": question_text})
         )
@@ -265,6 +381,27 @@ class Checklist(PromptMethod):
         return self.options.answers == "p-yes"
 
     @property
+    def reads_rubrics(self) -> bool:  # type: ignore[override]  # the options say it
+        """Whether the criteria are those of the rows."""
+        return self.options.checklist == BY_RUBRIC
+
+    @property
+    def _asks_jointly(self) -> bool:
+        # a criterion that is asked for by itself takes the words of many, as its reason counts too
+        return self.options.calls == "joint" or (self.reads_rubrics and not self._reads_choices)
+
+    def _check_rubric_options(self) -> None:
+        """Refuse options that say something of questions, where the rows have criteria."""
+        ineffective = {"weights", "digest", "count"} & self.given
+        if self.options.output == "questions":
+            ineffective.add("output")
+        if ineffective:
+            raise ConfigurationError(
+                f"{min(ineffective)} has no effect with {option('checklist', BY_RUBRIC)}: criteria"
+                " and points are in the data; leave it out"
+            )
+
+    @property
     def locked(self) -> str:
         """6 hex digits over all words of the questions that are known before the run.
 
@@ -278,7 +415,11 @@ class Checklist(PromptMethod):
     def _variant(self) -> tuple[object, ...]:
         weights = sorted(self.options.weights.items())
         writer = self._writer.digest if self._writer is not None else ""
-        return (writer, weights, self.options.required)
+        return (writer, weights, self._required)
+
+    @property
+    def _required(self) -> float:
+        return 1.0 if self.reads_rubrics and "required" not in self.given else self.options.required
 
     def _check_locked(self) -> None:
         locked = self.options.digest
@@ -421,12 +562,27 @@ def _given(
     chosen = tuple(map(with_unit_scale, task.aspects))
     published = options.checklist == PUBLISHED
     none: dict[str, tuple[Aspect, ...]] = {}
+    if options.checklist == BY_RUBRIC:
+        return none, (_judged(task),)
     if options.checklist == BY_MODEL or (published and task.name not in CHECKLISTS):
         return none, chosen
     tree = load_checklist(task.name if published else options.checklist, task)
     known = {root.id: questions_below(tree, root) for root in tree.roots}
     file = None if published else f"checklist {options.checklist}"
     return trees.for_aspects(known, tree.roots, task, chosen, file=file)
+
+
+def _judged(task: Task) -> Aspect:
+    """Return what rubrics stand for: the aspect that was named, or one of their own."""
+    if task.aspects == task.family:
+        return RUBRIC
+    if len(task.aspects) > 1:
+        names = ", ".join(aspect.name for aspect in task.aspects)
+        raise ConfigurationError(
+            f"a rubric gives one score, and {names} are {len(task.aspects)} aspects; name one, or"
+            " none"
+        )
+    return with_unit_scale(task.aspects[0])
 
 
 def _turned(question: Aspect, aspect: Aspect, rating: Score | Failure) -> Score | Failure:

@@ -103,6 +103,7 @@ class ClaimCheck(PromptMethod):
     """
 
     name = "claims"
+    shows_references = False
     prompt = "claims"
     default_tools: tuple[str, ...] = ()
     """No tool: the judge verifies unless one is named."""

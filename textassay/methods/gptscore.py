@@ -18,7 +18,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
-from textassay.prompts import TASKS
+from textassay.prompts import READY_TASKS, TASKS
 from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, option
@@ -99,6 +99,7 @@ class GPTScore(PromptMethod):
     """
 
     name = "gptscore"
+    shows_references = False
     prompt = "gptscore"
     how: How = "loglikelihood"
     Options = GPTScoreOptions
@@ -208,7 +209,7 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
     """Return the package's words for tasks and aspects, and hex digits that change with them."""
     words, aspects = table_file("gptscore"), table_file("gptscore_aspects")
     protocols, qualities = read_toml(words), read_toml(aspects)
-    loaded = map(tasks.load, TASKS)
+    loaded = [tasks.load(name) for name in TASKS if name not in READY_TASKS]
     # definitions of the built-in tasks: the paper's words apply only if the user kept them
     known = frozenset(a.definition for task in loaded for a in (*task.aspects, *task.optional))
     in_words = validated(aspects, qualities.content, Qualities).model_copy(

@@ -15,6 +15,7 @@ from textassay.agents.scorer import Reading, Scorer
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
+from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, option
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
@@ -46,6 +47,11 @@ class PromptMethod(TaskMethod):
     labels_prompt: ClassVar[str | None] = None
     """Prompt file for aspects that have labels in place of a scale; `None` if it judges none."""
 
+    shows_references: ClassVar[bool] = True
+    """Whether its prompts show what the task calls a reference."""
+    reads_rubrics: bool = False
+    """Whether it judges by the rubrics of the rows."""
+
     options: PromptOptions
     prompt_digest: str
     given: frozenset[str]
@@ -70,6 +76,7 @@ class PromptMethod(TaskMethod):
             options or self.Options(), self.name, models, task, self.judge
         )
         self._refuse_labels()
+        self._refuse_references()
         # before the nodes, which share what it makes
         self.prepare()
         self.graph = Graph(self.name, input=Assignment, nodes=self.nodes(), output="scores")
@@ -90,8 +97,36 @@ class PromptMethod(TaskMethod):
                 f" ratings; use {option('profile', 'none')}, or another model"
             )
 
+    def _refuse_references(self) -> None:
+        """Raise if the task shows references, and the method or the judge's profile does not."""
+        if self._task.reference_name is None:
+            return
+        if not self.shows_references:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and {self.name} does not show them as such;"
+                " use llm-score, g-eval or checklist"
+            )
+        if self.profile.digest:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and profile {self.profile.name!r} does not;"
+                f" use {option('profile', 'none')}, or another model"
+            )
+
     def prepare(self) -> None:
         """Check the options and make what the nodes share; by default nothing."""
+
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse data without the references that the task shows.
+
+        Raises:
+            ConfigurationError: An example has none.
+        """
+        lacking = info.count - info.present["references"]
+        if self._task.reference_name is not None and lacking:
+            raise ConfigurationError(
+                f"task {self.task!r} shows references, and {lacking:,} of {info.count:,} examples"
+                f" of {info.name} have none; give them in the field 'references'"
+            )
 
     def nodes(self) -> Sequence[Node]:
         """Return the nodes of the graph; the output is that of `scores`."""

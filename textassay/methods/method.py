@@ -17,7 +17,7 @@ from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.described import DescribedMessage
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
@@ -135,6 +135,41 @@ class ReadsProbabilities(Protocol):
     def signatures(self) -> tuple[str, ...]:
         """The signatures that its scores can carry."""
         ...
+
+
+@runtime_checkable
+class ReadsRubrics(Protocol):
+    """A method that asks about texts, and says whether it reads the rubrics of the rows."""
+
+    @property
+    def reads_rubrics(self) -> bool:
+        """Whether it does, as it was set up."""
+        ...
+
+
+def check_rubrics(method: Method, info: DataInfo) -> None:
+    """Refuse rubrics that a method would not read, and a method that lacks them.
+
+    A method of another kind, such as a graph of the user's own, sees the whole example.
+
+    Raises:
+        ConfigurationError: Says what reads them, and how to leave them out.
+    """
+    if not isinstance(method, ReadsRubrics) or method.reads_rubrics == bool(info.rubrics):
+        return
+    checklist = parameter("method", "'checklist'", typed="checklist")
+    by_rubric = f"{checklist} {option('checklist', 'rubric')}"
+    if info.rubrics:
+        unused = parameter("fields", '{"rubric": "meta"}', typed="rubric=meta")
+        raise ConfigurationError(
+            f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
+            f" {method.name} does not read as it is set up; judge it with {by_rubric}, or leave"
+            f" it out: {unused}"
+        )
+    raise ConfigurationError(
+        f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
+        f" out {option('checklist', 'rubric')}"
+    )
 
 
 def probabilities_of(method: Method) -> LogprobsOrSamples | None:

@@ -72,6 +72,7 @@ class Pairwise(PromptMethod):
         Raises:
             ConfigurationError: An example has no `output_b`.
         """
+        super().check_data(info)
         # before the run: a missing text would otherwise cost the calls of all other examples first
         lacking = info.count - info.compared
         if lacking:

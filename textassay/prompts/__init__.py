@@ -6,6 +6,7 @@ Takes and returns plain values; knows nothing of models, messages or methods.
 from textassay.prompts.packaged import (
     CHECKLISTS,
     PLANS,
+    READY_TASKS,
     TASKS,
     TREES,
     checklist_file,
@@ -19,6 +20,7 @@ from textassay.prompts.texts import fence, nonce, simplify
 __all__ = [
     "CHECKLISTS",
     "PLANS",
+    "READY_TASKS",
     "TASKS",
     "TREES",
     "PromptFault",

@@ -9,6 +9,17 @@ from pathlib import Path
 
 _FOLDER = Path(__file__).parent
 
+READY_TASKS = (
+    "rag",
+    "rag-reference",
+    "conversation",
+    "conversation-turn",
+    "agent",
+    "safety",
+    "code-review",
+)
+"""Those of the packaged tasks that are of no paper."""
+
 TASKS = (
     "summarization",
     "dialogue",
@@ -19,6 +30,7 @@ TASKS = (
     "fed-dialog",
     "story",
     "mqm",
+    *READY_TASKS,
 )
 """Names of the packaged tasks: what is judged in a kind of text, and what its parts are called."""
 

@@ -35,6 +35,7 @@ from textassay.runtime.conversation import (
     passages_text,
 )
 from textassay.runtime.labels import in_order
+from textassay.runtime.rubric import Criterion, read_rubric
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A finite number; ints are taken, booleans and strings are not."""
@@ -222,6 +223,8 @@ class Example(Message):
     """What `context` consists of, if it was given as passages."""
     messages: tuple[ConversationMessage, ...] = ()
     """The conversation that the output is a part of, or follows."""
+    rubric: tuple[Criterion, ...] = ()
+    """Criteria that this text is judged by, with points; read by `checklist`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -231,6 +234,8 @@ class Example(Message):
         get = data.get
         if get("messages") or get("passages") or type(get("context")) in _LISTS:
             data = with_material(data)
+        if get("rubric"):
+            data = {**data, "rubric": read_rubric(get("rubric"))}
         return {**data, "id": content_id(data)} if data.get("id") is None else data
 
 

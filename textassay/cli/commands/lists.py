@@ -54,6 +54,8 @@ def tasks(
 ) -> None:
     """List the built-in tasks, or one task's aspects with their definitions."""
     _show(_tasks(name), as_json)
+    if name is not None and not as_json and (measured := _measured(name)):
+        typer.echo(f"\nagreement with people: {measured}")
 
 
 @command("settings", panel=MAKING, examples=("textassay settings", "textassay settings --json"))
@@ -127,9 +129,19 @@ def _tasks(name: str | None) -> Rows:
             for each in TASKS
         ]
     return [
-        {"aspect": aspect.name, "scale": list(aspect.scale), "definition": aspect.definition}
+        {
+            "aspect": aspect.name,
+            "scale": list(aspect.labels or aspect.scale),
+            "definition": aspect.definition,
+        }
         for aspect in library.load(name).aspects
     ]
+
+
+def _measured(name: str) -> str:
+    from textassay.methods.library import tasks as library
+
+    return library.load(name).measured
 
 
 def _settings() -> Rows:

@@ -12,6 +12,9 @@
 An aspect may have labels in place of a scale, lowest first, each with its definition:
 `labels = {fail = "...", pass = "..."}`; `ordered = true` if more than two are ordered.
 
+With `reference_name` judges are shown the references as well. `measured` says what agreement with
+people the task was measured at; judges do not see it.
+
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
 (or that is the output). `steps = []` says that an aspect is judged without steps. Files name what
@@ -34,7 +37,10 @@ from textassay.runtime.messages import Aspect
 DEFAULT = "general"
 """The task if none is named."""
 
-_TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
+_TASK_KEYS = (
+    "name", "intro", "source_name", "context_name", "reference_name", "output_name", "asks",
+    "measured", "aspects",
+)  # fmt: skip
 _ASPECT_KEYS = (
     "name", "definition", "scale", "labels", "ordered", "question", "higher_is_better", "steps",
     "source", "optional",
@@ -149,7 +155,8 @@ def _read(path: Path) -> Task:
         if "steps" in row
     }
     content.setdefault("name", path.stem)
-    asks = content.pop("asks", None)  # told by GPTScore's signature: not of the digest
+    # what GPTScore's signature tells, and a remark: not of the digest
+    asks, measured = content.pop("asks", None), content.pop("measured", "")
     # the digest covers what is judged by default: a new optional aspect must not make earlier
     # scores of the task incomparable
     kept = [row for row in rows if not row.get("optional")]
@@ -157,6 +164,7 @@ def _read(path: Path) -> Task:
     aspects = tuple(a for a, row in zip(read, rows, strict=True) if not row.get("optional"))
     optional = tuple(a for a in read if a not in aspects)
     fields = {"aspects": aspects, "family": aspects, "optional": optional, "asks": asks}
+    fields["measured"] = measured
     return validated(path, {**content, **fields, "steps": steps, "digest": digest}, Task)
 
 

@@ -54,6 +54,7 @@ ALIASES = {
     ),
     "tools": ("available_tools", "tool_definitions"),
     "tools_called": ("toolsCalled", "tool_calls"),
+    "rubric": ("rubrics", "rubric_items"),
     "references": (
         "reference",
         "expected",
@@ -92,8 +93,8 @@ JOINED = frozenset({"context"})
 NOT_SHOWN = frozenset(
     ["expected_tools", "expectedTools", "expected_actions", "reference_tool_calls",
      "reference_contexts", "reference_context_ids", "retrieved_context_ids", "reference_topics",
-     "user_description", "userDescription", "chatbot_role", "chatbotRole", "persona", "rubric",
-     "rubrics", "multi_responses"]
+     "user_description", "userDescription", "chatbot_role", "chatbotRole", "persona",
+     "multi_responses"]
 )  # fmt: skip
 """Columns of other tools that no judge is shown: they are kept in `meta`, and a run names them."""
 RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")

@@ -64,6 +64,8 @@ class DataInfo(Message):
     """Number of examples with a recorded score, by name, in order of appearance."""
     compared: int = 0
     """Number of examples with a second text, `output_b`."""
+    rubrics: int = 0
+    """Number of examples with a rubric."""
     shortened: int = 0
     """Number of examples whose conversation is longer than what a judge is shown of it."""
     not_shown: dict[str, int] = {}
@@ -265,7 +267,7 @@ class Examples:
         return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
-        content, ids, compared, shortened = hashlib.sha256(), bytearray(), 0, 0
+        content, ids, compared, shortened, rubrics = hashlib.sha256(), bytearray(), 0, 0, 0
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
@@ -292,6 +294,7 @@ class Examples:
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+            rubrics += bool(values["rubric"])
             if values["messages"]:
                 shortened += is_shortened(values["source"])
             if values["human"]:
@@ -311,6 +314,7 @@ class Examples:
             human=human,
             metrics=metrics,
             compared=compared,
+            rubrics=rubrics,
             shortened=shortened,
             not_shown=dict(self._reader.not_shown),
         )
@@ -352,6 +356,8 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     content = {**vars(example)}
     # examples without them are what they were before there were any
     passages, messages = content.pop("passages"), content.pop("messages")
+    if rubric := content.pop("rubric"):
+        content["rubric"] = [criterion.model_dump() for criterion in rubric]
     if passages or messages:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]

@@ -38,6 +38,7 @@ from textassay.runtime.data.material import (
 from textassay.runtime.data.tables import Decimal
 from textassay.runtime.errors import DataError, parameter
 from textassay.runtime.messages import Example, content_id
+from textassay.runtime.rubric import read_rubric
 
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
@@ -191,6 +192,8 @@ class FieldReader:
             further = [(key, name, row[key]) for key, name in layout.further]
             keys = {name: key for key, name in layout.whole}
             fields = put_together(fields, further, keys, self._chars)
+        if "rubric" in fields:
+            self._read_rubric(fields, _key_of("rubric", layout))
         for key in layout.unnamed:
             if type(row[key]) is list:
                 self._check_unused(row, layout, fields)
@@ -234,6 +237,19 @@ class FieldReader:
         for key in layout.not_shown:
             if says_something(row[key]):
                 self.not_shown[key] = self.not_shown.get(key, 0) + 1
+
+    def _read_rubric(self, fields: dict[str, Any], key: str) -> None:
+        given = fields.pop("rubric")
+        # what Ragas calls so says what each rating means
+        if isinstance(given, Mapping):
+            meta = fields.get("meta")
+            fields["meta"] = {**(meta if isinstance(meta, Mapping) else {}), key: given}
+            self.not_shown[key] = self.not_shown.get(key, 0) + 1
+            return
+        try:
+            fields["rubric"] = read_rubric(given)
+        except ValueError as error:
+            raise FieldError(key, str(error)) from None
 
     def gives_id(self, row: Any) -> bool:
         """Return whether the row has an id of its own."""

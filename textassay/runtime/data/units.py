@@ -59,6 +59,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
                 "passages": passages,
                 "messages": history,
                 "references": example.references if is_end else (),
+                "rubric": example.rubric if is_end else (),
                 "group": example.id if example.group is None else example.group,
                 "human": {},
                 "annotators": {},

@@ -1,0 +1,172 @@
+"""Every ready task runs on the methods that support its aspects, and says what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import textassay
+from examples.mock_replies import reply_to
+from tests.cli.harness import served
+from tests.cli.harness import textassay as textassay_command
+from textassay import Example, ScriptedModel
+from textassay.methods import METHODS, build
+from textassay.methods.library import tasks
+from textassay.prompts import READY_TASKS
+from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.messages import Assignment
+
+GUIDE = Path(__file__).parents[2] / "docs" / "tasks.md"
+CALLS = [
+    {"role": "system", "content": "Confirm before you book."},
+    {"role": "user", "content": "Is there a train to Bath?"},
+    {"role": "assistant", "tool_calls": [{"id": "c1", "name": "trains", "args": {"to": "Bath"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "noon, 2 seats"},
+    {"role": "assistant", "content": "Yes, at noon. Shall I book?"},
+]
+TALK = [{"messages": CALLS}]
+RAG = [
+    {
+        "question": "When was it?", "contexts": ["It was in 1967.", "It rained all day."],
+        "answer": "It was in 1967.", "reference": "In 1967, on a Sunday.",
+    }
+]  # fmt: skip
+TEXT = [{"source": "Fix the typo.", "output": "This is all of it."}]
+ROWS: dict[str, Any] = {
+    "rag": RAG,
+    "rag-reference": RAG,
+    "conversation": TALK,
+    "conversation-turn": TALK,
+    "agent": TALK,
+    "safety": TEXT,
+    "code-review": TEXT,
+}
+RATING = ("llm-score", "g-eval", "checklist", "decomp-eval", "coascore")
+CASES = [
+    *((task, method) for task in READY_TASKS for method in RATING[: 2 if task == "safety" else 5]),
+    ("rag", "claims"),
+]
+
+
+def reply(body: dict[str, Any], draw: int) -> str:
+    """Answer as the mock server does, and what that does not know: questions, and letters."""
+    prompt = "\n".join(message["content"] for message in body["messages"])
+    if "Write a checklist" in prompt:
+        return "1. First: Is it so?\n2. Second: Is it so throughout?"
+    if "\nClaim:\n" in prompt:
+        return '{"quote": "It was in 1967.", "answer": "yes"}'
+    if "\nA. no: " in prompt:
+        return "It is not.\nAnswer: A"
+    return reply_to(body, prompt, draw, "score")
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("task", "method"), CASES)
+async def test_a_ready_task_runs(task: str, method: str) -> None:
+    """Against a server, with data in the form that other tools write; every score has a value."""
+    options = {"quotes": "told"} if method in ("checklist", "claims") else {}
+    unit: Any = "turn" if task == "conversation-turn" else None
+    with served(reply=reply) as server:
+        async with textassay.connect("direct/mock", api_base=server.url) as model:
+            run = await textassay.evaluate(
+                ROWS[task], method=method, task=task, model=model, options=options, unit=unit
+            )
+    assert [score.error for score in run.scores] == [None] * len(run.scores)
+    assert len(run.scores) == (1 if method == "claims" else len(tasks.load(task).aspects))
+
+
+@pytest.mark.parametrize("task", READY_TASKS)
+def test_a_ready_task_says_what_was_measured(task: str) -> None:
+    """In its file, in the list of tasks and in the guide, in the same words."""
+    measured = tasks.load(task).measured
+    guide = " ".join(GUIDE.read_text(encoding="utf-8").split())
+    entry = guide.partition(f"- `{task}`: ")[2]
+    assert measured
+    assert measured in " ".join(textassay_command("tasks", task).out.split())
+    assert entry.replace("`", "").partition("Agreement with people:* ")[2].startswith(measured)
+
+
+@pytest.mark.asyncio
+async def test_a_reference_is_shown_only_where_the_task_says_so() -> None:
+    """A judge of groundedness could take it for evidence."""
+    example = Example(
+        id="x", references=["In 1967.", "On a Sunday."], source="When?", output="Then."
+    )
+    shown = {}
+    for name in ("rag", "rag-reference"):
+        model = ScriptedModel(lambda request: "Score: 3")
+        method = build("llm-score", model, task=name)
+        await method.graph.run(Assignment(example=example, aspects=method.aspects[:1]))
+        shown[name] = model.requests[0].text
+    assert "In 1967." not in shown["rag"]
+    assert "Reference Answer 2:" in shown["rag-reference"]
+    assert shown["rag-reference"].index("On a Sunday.") < shown["rag-reference"].index("Then.")
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("gptscore", "claims")])
+def test_every_method_shows_the_reference_of_a_task_with_one(method: str, tmp_path: Path) -> None:
+    """Or else refuses: a judge that lacks it would rate something else."""
+    prompts: list[str] = []
+
+    def remembered(body: dict[str, Any], draw: int) -> str:
+        prompts.append("\n".join(message["content"] for message in body["messages"]))
+        return reply(body, draw)
+
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({**RAG[0], "output_b": "In 1968."}), encoding="utf-8")
+    names = ("juror1=direct/a", "juror2=direct/b") if method == "jury" else ("direct/a",)
+    models = [part for name in names for part in ("--model", name)]
+    with served(reply=remembered) as server:
+        textassay_command("score", data, "--method", method, "--task", "rag-reference", *models,
+                          "--api-base", server.url, "--out", tmp_path / "run")  # fmt: skip
+    told = [prompt for prompt in prompts if "on a Sunday" in prompt]
+    about = [prompt for prompt in prompts if "<output-" in prompt]
+    assert told == about != []
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "problem"),
+    [
+        ("gptscore", {}, "gptscore does not show them as such"),
+        ("claims", {}, "claims does not show them as such"),
+        ("decomp-eval", {"profile": "embedded"}, "profile 'embedded' does not"),
+    ],
+)
+def test_what_shows_no_reference_refuses_a_task_with_one(
+    method: str, options: dict[str, Any], problem: str
+) -> None:
+    model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
+    with pytest.raises(ConfigurationError, match=f"shows references, and {problem}"):
+        build(method, model, task="rag-reference", options=options)
+
+
+@pytest.mark.asyncio
+async def test_a_reference_is_evidence_where_it_is_shown() -> None:
+    """A quotation from it is found; P(yes) is asked beside it."""
+    example = Example(id="x", references=["It was on a Sunday."], output="Then.")
+    questions = "1. First: Is it so?"
+
+    def answer(request: Any) -> str:
+        return questions if "Write a checklist" in request.text else (
+            '{"quote": "It was on a Sunday", "answer": "no"}'
+        )  # fmt: skip
+
+    method = build("checklist", ScriptedModel(answer), task="rag-reference")
+    [score, _] = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert (score.value, score.evidence[0]["found_in"]) == (0.0, "reference")
+    model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
+    method = build("decomp-eval", model, task="rag-reference")
+    await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert all("It was on a Sunday." in request.text for request in model.requests)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("method", ["llm-score", "pairwise"])
+async def test_data_without_references_are_refused_where_the_task_shows_them(method: str) -> None:
+    rows = [*RAG, {"output": "x", "source": "Why?"}]
+    with pytest.raises(ConfigurationError, match=r"shows references, and 1 of 2 examples of list"):
+        await textassay.evaluate(rows, method=method, task="rag-reference",
+                                 model=ScriptedModel(["1"]))  # fmt: skip

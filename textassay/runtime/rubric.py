@@ -1,0 +1,171 @@
+"""Rubrics: the criteria that one text is judged by, and what their verdicts add up to.
+
+A criterion has points, which are below zero for a fault (HealthBench, Arora et al. 2025, arXiv
+2505.08775, section 3), and may depend on others: it is met only if these are (DevAI, Zhuge et al.
+2024, arXiv 2410.10934, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from textassay.runtime.labels import known_pair
+
+MAX_CRITERIA = 200
+"""Criteria of one rubric."""
+
+_Points = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class Criterion(BaseModel):
+    """One thing that a text should or should not do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    criterion: str = Field(min_length=1)
+    """What is asked of the text."""
+    points: _Points = 1.0
+    """What it adds to the total if it is met; below zero for a fault."""
+    tags: tuple[str, ...] = ()
+    """What it is about, such as `axis:accuracy`."""
+    id: str = Field(min_length=1)
+    """Unique in its rubric; the position, from 0, if none is given."""
+    prerequisites: tuple[str, ...] = ()
+    """Ids of the criteria whose verdicts must be yes for this one to count as met."""
+    human: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    """Whether it is met in the eyes of people: 1 or 0, or the share of raters who say so."""
+
+
+_NAMES = {
+    "criterion": ("criterion", "criteria", "criterion_text", "requirement", "description"),
+    "points": ("points", "weight"),
+    "tags": ("tags", "category"),
+    "id": ("id", "requirement_id"),
+    "prerequisites": ("prerequisites",),
+    "human": ("human", "satisfied"),
+}
+"""Keys of a criterion, ours first; the others are those of published rubrics."""
+_FIELDS = {key: field for field, keys in _NAMES.items() for key in keys}
+
+
+def read_rubric(given: Any) -> tuple[Criterion, ...]:
+    """Return a rubric from a list of criteria.
+
+    Args:
+        given: Texts, criteria, or objects with `criterion` and any of `points`, `tags`, `id`,
+            `prerequisites` and `human`.
+
+    Raises:
+        ValueError: It is no such list, nothing in it can earn points, two ids are equal, or
+            prerequisites are unknown.
+    """
+    if not isinstance(given, list | tuple):
+        raise ValueError(
+            'should be a list of criteria: texts, or {"criterion": "...", "points": 1}'
+        )
+    if len(given) > MAX_CRITERIA:
+        raise ValueError(f"has {len(given)} criteria; {MAX_CRITERIA} are the most")
+    rubric = tuple(_criterion(at, one) for at, one in enumerate(given))
+    if not rubric:
+        return ()
+    ids = [one.id for one in rubric]
+    if twice := next((one for one in ids if ids.count(one) > 1), None):
+        raise ValueError(f"has two criteria with the id {twice!r}")
+    for one in rubric:
+        if unknown := next((need for need in one.prerequisites if need not in ids), None):
+            raise ValueError(
+                f"criterion {one.id!r} depends on {unknown!r}, which is none of the ids"
+                f" {', '.join(ids)}"
+            )
+    if not any(one.points > 0 for one in rubric):
+        raise ValueError("has no criterion with points above 0, so that nothing can be earned")
+    return rubric
+
+
+def _criterion(at: int, given: Any) -> Criterion:
+    if isinstance(given, Criterion):
+        return given
+    if isinstance(given, str):
+        given = {"criterion": given}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"criterion {at}: should be a text or an object, not {given!r:.60}")
+    fields: dict[str, Any] = {}
+    for key, value in given.items():
+        field = _FIELDS.get(key)
+        if field is None:
+            raise ValueError(f"criterion {at}: unknown key {key!r}; known: {', '.join(_NAMES)}")
+        if field in fields:
+            raise ValueError(f"criterion {at}: {key!r} means {field!r}, which is there already")
+        if value is not None:
+            fields[field] = value
+    return _checked(at, fields)
+
+
+def _checked(at: int, fields: dict[str, Any]) -> Criterion:
+    """Return a criterion of its fields, as a row has them."""
+    if isinstance(text := fields.get("criterion"), str):
+        fields["criterion"] = " ".join(text.split())
+    tags, needs = fields.get("tags", ()), fields.get("prerequisites", ())
+    fields["tags"] = (tags,) if isinstance(tags, str) else tags
+    fields["prerequisites"] = (
+        tuple(map(_id, needs)) if isinstance(needs, list | tuple) else (_id(needs),)
+    )
+    fields["id"] = _id(fields.get("id", at))
+    if (found := known_pair(fields.get("human"))) is not None:
+        fields["human"] = float(found[1])
+    try:
+        return Criterion(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise ValueError(f"criterion {at}, {key}: {first['msg']}") from None
+
+
+def _id(given: Any) -> Any:
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+def with_prerequisites(
+    rubric: Sequence[Criterion], verdicts: Sequence[bool | None]
+) -> list[bool | None]:
+    """Return whether each criterion counts as met: its own verdict and those of its prerequisites.
+
+    As in DevAI's tables, verdicts of prerequisites count by themselves: what these depend on in
+    turn counts only if it is named as well.
+
+    Args:
+        rubric: The criteria.
+        verdicts: Whether each is met if it is looked at alone; `None` where nobody could say.
+
+    Returns:
+        In the order of the rubric; `None` where it depends on a verdict that is missing.
+    """
+    own = {one.id: verdict for one, verdict in zip(rubric, verdicts, strict=True)}
+    met: list[bool | None] = []
+    for one in rubric:
+        known = {own[id_] for id_ in (one.id, *one.prerequisites)}
+        # one that is not met decides, whatever is missing of the others
+        met.append(False if False in known else None if None in known else True)
+    return met
+
+
+def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> float | None:
+    """Return the points of what is met by the sum of the points above zero.
+
+    This is HealthBench's score of one text, which may be below zero; its score of a model is the
+    mean over the texts, clipped to 0..1 (section 3).
+
+    Args:
+        rubric: The criteria.
+        met: Whether each counts as met; a criterion with `None` is left out of both sums.
+
+    Returns:
+        At most 1; `None` if no criterion with points above zero is left.
+    """
+    counted = [(one.points, met) for one, met in zip(rubric, met, strict=True) if met is not None]
+    possible = math.fsum(points for points, _ in counted if points > 0)
+    return math.fsum(points for points, met in counted if met) / possible if possible else None
