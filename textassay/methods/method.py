@@ -123,6 +123,16 @@ class AsksInTurn(Protocol):
 
 
 @runtime_checkable
+class EndsEarly(Protocol):
+    """A method that asks until it knows enough, so that a dry run counts the most it may ask."""
+
+    @property
+    def most_calls(self) -> int:
+        """Most requests for one score."""
+        ...
+
+
+@runtime_checkable
 class ReadsProbabilities(Protocol):
     """A method that reads log-probabilities, or samples if the model sends none."""
 
