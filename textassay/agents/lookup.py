@@ -97,14 +97,14 @@ class Material(Message):
 
         All of them for an empty name; `turn` and `passage` stand for all turns and passages.
         """
-        wanted = _plain(name)
-        if not wanted:
+        plain = _plain(name)
+        if not plain:
             return list(self.sections)
-        begins = (f"{wanted},", f"{wanted} ") if wanted in ("turn", "passage") else (f"{wanted},",)
+        begins = (f"{plain},", f"{plain} ") if plain in ("turn", "passage") else (f"{plain},",)
         return [
             section
             for section in self.sections
-            if _plain(section.name) == wanted or _plain(section.name).startswith(begins)
+            if _plain(section.name) == plain or _plain(section.name).startswith(begins)
         ]
 
     def unknown(self, name: str) -> Found:

@@ -311,7 +311,7 @@ FIELDS = flags_of(RunRequest, "fields")
 
 MAPPED = CONFIG | FIELDS
 """How data are read by what scores nothing."""
-RATED = MAPPED | Group(
+RATINGS = Group(
     ratings=Annotated[
         list[Path] | None,
         _option(
@@ -322,14 +322,14 @@ RATED = MAPPED | Group(
         ),
     ],
 )
+"""Files of ratings beside the data."""
+RATED = MAPPED | RATINGS
 """How examples with human ratings are read."""
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = FIELDS | flags_of(RunRequest, "limit", "pair")
+READING = FIELDS | flags_of(RunRequest, "limit", "unit", "pair")
 """How data are read."""
-UNIT = flags_of(RunRequest, "unit")
-"""What of a conversation is an example."""
 
 JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
@@ -383,7 +383,6 @@ SCORE = (
     | JUDGING
     | SAMPLING
     | READING
-    | UNIT
     | SHARDING
     | WORKERS
     | RUNTIME

@@ -104,6 +104,7 @@ class ClaimCheck(PromptMethod):
 
     name = "claims"
     prompt = "claims"
+    shows_source = False  # but the windows of a conversation that are closest
     default_tools: tuple[str, ...] = ()
     """No tool: the judge verifies unless one is named."""
     Options = ClaimsOptions

@@ -73,6 +73,7 @@ class TaskMethod:
     """Base of methods for aspects of one task: what they tell of these."""
 
     _task: Task
+    shows_source: bool = True
 
     @property
     def task(self) -> str:
@@ -120,6 +121,14 @@ class AsksInTurn(Protocol):
         Completes a sentence that begins with the method's name.
         """
         ...
+
+
+@runtime_checkable
+class ShowsSource(Protocol):
+    """A method that may show an example's source as it stands."""
+
+    shows_source: bool
+    """Whether it does; of a long conversation the source is shortened."""
 
 
 @runtime_checkable

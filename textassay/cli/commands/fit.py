@@ -17,6 +17,7 @@ from textassay.cli.flags import (
     DRY_RUN,
     JUDGING,
     PROGRESS,
+    RATINGS,
     READING,
     RUNTIME,
     SAMPLING,
@@ -68,6 +69,7 @@ FLAGS = (
     | JUDGING.only("task", "aspects")
     | SAMPLING
     | READING
+    | RATINGS
     | RUNTIME
 )
 
@@ -78,6 +80,7 @@ PASSED_ON = (
     "method", "model", "out", "features", "aggregator", "task", "aspects", "split",
     "train_fraction", "test_fraction", "seed", "raters", "new_systems", "report", "repeats", "tree",
     "layers", "children", "keep", "saliency", "noise", "rounds", "labels", "fields", "limit",
+    "unit",
 )  # fmt: skip
 """Flags that are parameters of `textassay.fit`."""
 
@@ -131,6 +134,8 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         if not flags.get("scores"):
             raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is unexpected")
         flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
+    if flags.get("ratings"):
+        flags = _joined(flags)
     request = _request_from(flags, chosen)
     if flags.get("out") is None and not flags.get("dry_run"):
         raise ConfigurationError(
@@ -143,6 +148,16 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         fit = learn_recorded(flags["data"], request, watch)
     _show(fit, as_json)
     return 0
+
+
+def _joined(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags with the rated examples in place of the data and of how these are read."""
+    from textassay.cli.rated import with_ratings
+    from textassay.runtime.data.dataset import Examples
+
+    data = Examples(flags["data"], fields=flags.get("fields"), unit=flags.get("unit"))
+    rated = with_ratings(data, flags["ratings"])
+    return {**flags, "data": rated, "fields": None, "unit": None}
 
 
 def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:

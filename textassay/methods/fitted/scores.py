@@ -364,6 +364,7 @@ class LearnedTree:
     """
 
     name = "hd-eval-fitted"
+    shows_source = True
     how: How = "fused"
     task = None  # it is the evaluator's, not to be chosen
 
