@@ -13,6 +13,7 @@ from textassay.agents.ask import MAX_QUOTED
 from textassay.agents.lookup import Excerpt, Material, has_read
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.rating import rating_of_field
+from textassay.runtime.described import DescribedMessage
 from textassay.runtime.labels import known_pair, number_of
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -31,7 +32,7 @@ NOWHERE = "nowhere"
 _SEARCHES = frozenset({"find", "search", NOWHERE})
 
 
-class Action(Message):
+class Action(DescribedMessage):
     """Base of what a judge writes: names that were not asked for are left out."""
 
     model_config = ConfigDict(extra="ignore")

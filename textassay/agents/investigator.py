@@ -6,9 +6,11 @@ finding of the verdict cites what was read; `citations.py` looks that up.
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -26,7 +28,7 @@ from textassay.prompts import nonce
 from textassay.runtime.calls.conversation import conversation
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Message, ScoreError
-from textassay.runtime.model import Json, Sample
+from textassay.runtime.model import Function, Json, Sample
 
 STEP = "agent_judge_step"
 """Prompt that follows a step of the judge."""
@@ -95,6 +97,7 @@ class Investigator:
         max_steps: Most requests, that of the verdict included.
         max_chars: Most characters that one step shows.
         retries: How often in a row an answer that is no action is asked for again.
+        functions: Whether the actions are offered as functions as well, which the model may call.
         required: Whether a verdict counts only if all of its citations are found.
     """
 
@@ -103,6 +106,7 @@ class Investigator:
     max_chars: int = 6000
     retries: int = 1
     required: bool = True
+    functions: bool = False
 
     async def __call__(self, material: Material, aspect: Aspect) -> Inquiry:
         """Return the verdict with all that was read, or why there is no verdict.
@@ -120,7 +124,10 @@ class Investigator:
             for left in range(self.max_steps, 0, -1):
                 talk.has_next = left > 1
                 answer = await self.ask.answer(
-                    prompt, read_action, dry_run_answer=loop.dry_run_answer(left)
+                    prompt,
+                    read_action,
+                    functions=functions_for(aspect) if self.functions else (),
+                    dry_run_answer=loop.dry_run_answer(left),
                 )
                 shown = loop.take(answer, left - 1)
                 if loop.is_done:
@@ -246,8 +253,8 @@ class _Loop:
         if shown.listing:
             texts.append(("contents", CONTENTS, shown.listing))
         material = fenced(texts, nonce(text for _, _, text in texts))
-        reply = answer.samples[0].text.strip()
-        return prompt.followed_by(reply, STEP, note=shown.note, material=material, left=left)
+        sample = answer.samples[0]
+        return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
 
     def dry_run_answer(self, left: int) -> str:
         """Return what makes the most of the steps: a long reading in each, a verdict at the end."""
@@ -320,6 +327,48 @@ def _in_words(action: Look) -> str:
     if isinstance(action, Find):
         return f"find {action.text[:MAX_QUOTED]!r}{within}"
     return f"list{within}" + (f" from {action.start}" if action.start else "")
+
+
+@lru_cache(maxsize=256)
+def functions_for(aspect: Aspect) -> tuple[Function, ...]:
+    """Return the actions as functions; the score of a verdict is on the aspect's scale."""
+    functions = []
+    kinds: tuple[type[Message], ...] = (ListSections, Find, Read, Verdict)
+    for name, kind in zip(ACTIONS, kinds, strict=True):
+        schema = kind.model_json_schema()
+        properties = schema["properties"]
+        del properties["action"], schema["description"]
+        if kind is Verdict:
+            properties["score"] = _score_schema(aspect)
+            schema["required"] = ["findings", "score"]
+        about = (inspect.getdoc(kind) or "").strip()
+        functions.append(Function(name=name, description=about, parameters=_untitled(schema)))
+    return tuple(functions)
+
+
+def _score_schema(aspect: Aspect) -> Json:
+    if aspect.labels:
+        return {"type": "string", "enum": list(aspect.labels)}
+    low, high = aspect.scale
+    kind = "integer" if is_whole(aspect.scale) else "number"
+    ends = (int(low), int(high)) if kind == "integer" else (low, high)
+    return {"type": kind, "minimum": ends[0], "maximum": ends[1]}
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic adds, and without references."""
+    definitions = schema.pop("$defs", {})
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            return plain(definitions[value["$ref"].rpartition("/")[2]])
+        return {name: plain(held) for name, held in value.items() if name != "title"}
+
+    return plain(schema)
 
 
 def _labels(task: Task) -> dict[str, str]:

@@ -11,7 +11,7 @@ from textassay.agents.investigator import STEP, Investigator
 from textassay.agents.lookup import Material, lay_out
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
-from textassay.methods.method import PromptOptions
+from textassay.methods.method import PromptOptions, model_for
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Example, How
 
@@ -26,6 +26,9 @@ class AgentJudgeOptions(PromptOptions):
     citations: Literal["required", "told"] = "required"
     """How to treat a verdict that cites what was not read: `required` abstains, `told` counts it
     and notes that in the evidence."""
+    asking: Literal["auto", "words"] = "auto"
+    """`auto`: steps are offered as functions as well, which models call that know how to, unless
+    the model is known to take none; `words`: a step is one JSON object in the answer."""
     temperature: float = Field(default=0.0, ge=0)
     """Sampling temperature."""
     seed: int | None = None
@@ -73,8 +76,9 @@ class AgentJudge(PromptMethod):
             is_single=True,
         )
         self._investigator = Investigator(
-            ask, options.max_steps, options.max_chars, options.parse_retries, self._is_strict
-        )
+            ask, options.max_steps, options.max_chars, options.parse_retries, self._is_strict,
+            self._offers_functions,
+        )  # fmt: skip
         bounds = (options.max_steps, options.max_chars)
         self.prompt_digest = ask.digest(ask.layout, *bounds, self._task.digest, also=(STEP,))
         self.signature = ask.signature(
@@ -84,6 +88,7 @@ class AgentJudge(PromptMethod):
             steps=options.max_steps,
             chars=options.max_chars,
             citations=options.citations,
+            asking="functions" if self._offers_functions else "words",
             **ask.sampling,
         )
 
@@ -105,6 +110,11 @@ class AgentJudge(PromptMethod):
     @property
     def _is_strict(self) -> bool:
         return self.options.citations == "required"
+
+    @property
+    def _offers_functions(self) -> bool:
+        model = model_for(self.models, self.judge)
+        return self.options.asking == "auto" and model.capabilities.functions is not False
 
     @property
     def how(self) -> How:

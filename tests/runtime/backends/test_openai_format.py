@@ -11,6 +11,7 @@ from textassay.runtime.backends import openai_format, openai_probabilities
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
+    Function,
     Request,
     Response,
     Sample,
@@ -53,6 +54,41 @@ def test_a_declined_answer_is_refused_content():
 def test_unknown_reasons_to_finish_are_other():
     """A new word of a server is no error."""
     assert read(message("a", "tired")).samples[0].finish_reason == "other"
+
+
+def test_calls_of_functions_are_read_as_words_and_kept_as_they_came():
+    """Also beside a text and a thought, whose fields are sent back; empty fields are not."""
+    called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    bare = {"id": "2", "function": {"name": "g", "arguments": ""}}
+    said = message("I look.", "tool_calls", tool_calls=[called, bare], reasoning_content="Hm.",
+                   refusal=None, thinking_blocks=[])  # fmt: skip
+    [sample] = read(said).samples
+    assert (sample.finish_reason, sample.thought) == ("stop", "Hm.")
+    assert sample.text == (
+        'I look.\n{"name": "f", "arguments": {"a": 1}}\n{"name": "g", "arguments": {}}'
+    )
+    assert sample.native == {
+        "role": "assistant", "content": "I look.", "tool_calls": [called, bare],
+        "reasoning_content": "Hm.",
+    }  # fmt: skip
+    [sample] = read(message(None, "tool_calls", tool_calls=[called])).samples
+    assert sample.text == '{"name": "f", "arguments": {"a": 1}}'
+    assert read(message("a", tool_calls=None)).samples[0].native is None
+
+
+def test_native_messages_are_sent_only_where_functions_are_offered():
+    """Else the same chat is sent in words."""
+    native = ({"role": "assistant", "content": "", "tool_calls": []},)
+    chat = (*CHAT.messages, ChatMessage(role="assistant", content="words", native=native))
+    look = Function(name="f", description="Look.", parameters={"type": "object"})
+    plain = Request(messages=chat)
+    offering = plain.model_copy(update={"functions": (look,)})
+    assert openai_format.prompt_fields(plain)["messages"][1]["content"] == "words"
+    assert openai_format.prompt_fields(offering)["messages"][1] == native[0]
+    assert "tools" not in openai_format.sampling_fields(plain)
+    assert openai_format.sampling_fields(offering)["tools"] == [
+        {"type": "function", "function": dict(look)}
+    ]
 
 
 def test_a_missing_usage_leaves_the_cost_unknown():

@@ -69,11 +69,20 @@ OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
+    "tool_calls": "stop",
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
     "content_filter": "filtered",
 }
+
+
+_TAKEN_BACK = (
+    "tool_calls", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
+    "extra_content",
+)  # fmt: skip
+"""Fields of an answer with calls that are sent back: some providers refuse a call without the
+thought that led to it."""
 
 
 def whole_characters(raw: bytes) -> bytes:
@@ -134,6 +143,8 @@ def sampling_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.functions:
+        body["tools"] = [{"type": "function", "function": dict(f)} for f in request.functions]
     return body | prefix_fields(request) | _thinking_fields(request) | request.extra
 
 
@@ -175,6 +186,9 @@ def prompt_fields(request: Prompted) -> Json:
     if request.prompt is not None:
         return {"prompt": request.prompt}
     messages: list[Json] = [{"role": m.role, "content": m.content} for m in request.messages]
+    if isinstance(request, Request) and request.functions:
+        pairs = zip(request.messages, messages, strict=True)
+        messages = [part for one, plain in pairs for part in one.native or (plain,)]
     if request.prefix_mark == "block":
         text = request.messages[-1].content
         parts = (text[: request.shared_prefix], text[request.shared_prefix :])
@@ -225,13 +239,31 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     reason = choice.get("finish_reason")
     message = choice["message"] if request.messages else choice
     text, thought = read_parts(message.get("content" if request.messages else "text"))
+    called = message.get("tool_calls")
+    if called:
+        text = "\n".join([*([text] if text else []), *map(_call_in_words, called)])
     if not text and (reason == "content_filter" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
     if answer is None:
         return None
-    return as_sample(answer, text, choice.get("logprobs"), request, usage)
+    sample = as_sample(answer, text, choice.get("logprobs"), request, usage)
+    return sample.model_copy(update={"native": _native(message)}) if called else sample
+
+
+def _call_in_words(call: Mapping[str, Any]) -> str:
+    """Return a call of a function as a model without functions may write it."""
+    function = call["function"]
+    arguments = function.get("arguments") or "{}"
+    given = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return f'{{"name": {orjson.dumps(function["name"]).decode()}, "arguments": {given}}}'
+
+
+def _native(message: Mapping[str, Any]) -> Json:
+    """Return what a server takes back of its answer; thoughts and their signatures belong to it."""
+    kept = {name: message[name] for name in _TAKEN_BACK if message.get(name)}
+    return {"role": "assistant", "content": message.get("content") or "", **kept}
 
 
 def as_sample(
