@@ -69,7 +69,6 @@ OTHER_FORMAT = (ValidationError, TypeError, AttributeError, KeyError, ValueError
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "eos_token": "stop",
-    "tool_calls": "stop",
     "length": "length",
     "max_tokens": "length",
     "model_length": "length",
@@ -239,17 +238,23 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     reason = choice.get("finish_reason")
     message = choice["message"] if request.messages else choice
     text, thought = read_parts(message.get("content" if request.messages else "text"))
-    called = message.get("tool_calls")
-    if called:
-        text = "\n".join([*([text] if text else []), *map(_call_in_words, called)])
-    if not text and (reason == "content_filter" or _refusal_in(message)):
+    called = message.get("tool_calls") if request.functions else None
+    if not text and not called and (reason == "content_filter" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
+    if called:
+        # before the text, which may hold what begins like JSON and is none
+        said = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
+        return Sample(
+            text="\n".join(said),
+            finish_reason="stop" if reason == "tool_calls" else _FINISH.get(reason, "other"),
+            thought=answer.thought if answer else None,
+            native=_native(message),
+        )
     if answer is None:
         return None
-    sample = as_sample(answer, text, choice.get("logprobs"), request, usage)
-    return sample.model_copy(update={"native": _native(message)}) if called else sample
+    return as_sample(answer, text, choice.get("logprobs"), request, usage)
 
 
 def _call_in_words(call: Mapping[str, Any]) -> str:
