@@ -156,6 +156,11 @@ class ReadsProbabilities(Protocol):
         ...
 
 
+def most_calls_of(method: Method) -> int | None:
+    """Return the most requests for one score of a method that may need fewer."""
+    return method.most_calls if isinstance(method, EndsEarly) else None
+
+
 def probabilities_of(method: Method) -> LogprobsOrSamples | None:
     """Return what a method reads, if the model decides on it."""
     return method.probabilities if isinstance(method, ReadsProbabilities) else None

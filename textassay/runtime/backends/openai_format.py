@@ -245,9 +245,9 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
     if called:
         # before the text, which may hold what begins like JSON and is none
-        said = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
+        parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
         return Sample(
-            text="\n".join(said),
+            text="\n".join(parts),
             finish_reason="stop" if reason == "tool_calls" else _FINISH.get(reason, "other"),
             thought=answer.thought if answer else None,
             native=_native(message),
