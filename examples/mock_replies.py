@@ -89,6 +89,8 @@ def _is_yes_or_no(prompt: str) -> bool:
 
 def _as_asked(prompt: str, number: int) -> str:
     """Answer in the form that textassay's prompts ask for: a list, a plan, or ratings."""
+    if '{"action": "verdict"' in prompt:
+        return json.dumps(_step_of_a_judge(prompt, number))
     # a claim stands in the place of the output, and may only be judged by what it was made from
     quoted = _SOURCE if "\nClaim:\n" in prompt else _OUTPUT
     if '"quote": ' in prompt and (judged := quoted.search(prompt)):
@@ -140,6 +142,17 @@ def _answers(count: int, quote: str, number: int) -> str:
         for at in range(1, count + 1)
     ]  # fmt: skip
     return json.dumps({"answers": pieces})
+
+
+def _step_of_a_judge(prompt: str, number: int) -> Json:
+    """Look something up first, and then give a verdict."""
+    if not re.search(r"\d+ steps? (?:is|are) left|your last step", prompt):
+        return {"action": "read", "where": "output"}
+    low, high = map(int, (_SCALE.findall(prompt) or [(1, 5)])[-1])
+    judged = _OUTPUT.search(prompt)
+    finding = {"finding": "This is said.", "where": "output", "quote": judged[1] if judged else ""}
+    score = low + number % (high - low + 1)
+    return {"action": "verdict", "findings": [finding], "reason": "So it is.", "score": score}
 
 
 def _definition(number: int, i: int) -> str:

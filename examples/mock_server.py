@@ -83,6 +83,9 @@ class Options:
     """Answer without the log-probabilities that were asked for."""
     ignore_echo: bool = False
     refuse_zero_tokens: bool = False
+    refuse_tools: bool = False
+    call_tools: bool = False
+    """Answer a JSON object that names an `action` as two calls of that tool."""
     seed: int = 0
 
 
@@ -236,6 +239,10 @@ class MockServer:
             refusal = Refusal(
                 400, "logprobs is not supported with this model.", "unsupported_parameter"
             )
+        elif options.refuse_tools and body.get("tools"):
+            refusal = Refusal(400, f"{body.get('model')} does not support tools", "bad_request")
+        elif not _answers_calls(body):
+            refusal = Refusal(400, "'tool_calls' must be followed by their results", "bad_request")
         elif options.refuse_zero_tokens and body.get("max_tokens") == 0:
             refusal = Refusal(400, "max_tokens must be at least 1, got 0.", "invalid_value")
         if refusal is not None:
@@ -329,6 +336,9 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
         }
         if "messages" in body:
             choice["message"] = {"role": "assistant", "content": text}
+            if options.call_tools and body.get("tools") and text.startswith('{"action"'):
+                choice["message"] = _as_calls(orjson.loads(text))
+                choice["finish_reason"] = "tool_calls"
             if wants:
                 choice["logprobs"] = chat_logprobs(text, prompt, body.get("top_logprobs") or 0, one)
         else:
@@ -351,6 +361,29 @@ def complete(body: Json, prompt: str, repeat: int, options: Options) -> Json:
         "choices": choices,
         "usage": usage,
     }
+
+
+def _as_calls(fields: Json) -> Json:
+    """Return a message that calls a tool twice, as models do that may call several."""
+    arguments = {name: value for name, value in fields.items() if name != "action"}
+    called = {"name": fields["action"], "arguments": orjson.dumps(arguments).decode()}
+    calls = [{"id": f"call_{n}", "type": "function", "function": called} for n in range(2)]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _answers_calls(body: Json) -> bool:
+    """Return whether each call of a tool is followed by its result, and nothing else by one."""
+    waiting: list[str] = []
+    for message in body.get("messages", ()):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                return False
+            waiting.remove(message["tool_call_id"])
+            continue
+        if waiting:
+            return False
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+    return not waiting
 
 
 def prompt_of(body: Json) -> str:

@@ -84,6 +84,55 @@ def test_ratings_of_turns_come_in_a_file_of_their_own(
     assert (row["n"], row["groups"]) == (4, 2)
 
 
+def test_fit_and_tools_read_turns(chats: Path, tmp_path: Path) -> None:
+    """Metrics of turns are learned from with the ratings of turns, which are in another file."""
+    tools, ratings, out = tmp_path / "tools", tmp_path / "ratings.jsonl", tmp_path / "fitted"
+    rows = [{"id": f"c{n}", "messages": long_chat(8, 100)} for n in range(6)]
+    for n, row in enumerate(rows):
+        row["messages"][3]["content"] += " in more words" * n
+    chats.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = textassay("tools", "score", chats, "--tools", "length", "--unit", "turn", "-o", tools)
+    assert done.code == 0, done.err
+    ids = sorted({row["id"] for row in rows_of(tools)})
+    assert ids == [f"c{n}#turn-{turn}" for n in range(6) for turn in (2, 4, 6, 8)]
+    lines = [{"id": id, "human": {"overall": 1 + n % 5}} for n, id in enumerate(ids)]
+    ratings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    flags = ("--scores", tools, "--unit", "turn", "--aggregator", "linear", "-o", out)
+    fitted = textassay("fit", chats, *flags, "--ratings", ratings)
+    assert fitted.code == 0, fitted.err
+    assert "24" in fitted.out
+    assert "length" in (out / "evaluator.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "says"), [("llm-score", True), ("g-eval", True), ("agent-judge", False)]
+)
+def test_scores_say_that_a_conversation_was_shortened(
+    server: MockServer, chats: Path, run: Path, method: str, says: bool
+) -> None:
+    """Not those of a judge that reads it as it is, nor those of short ones."""
+    short = {"id": "short", "messages": long_chat(4, 100)}
+    with chats.open("a") as file:
+        file.write(json.dumps(short) + "\n")
+    flags = ("--method", method, "-a", "overall", "-m", "direct/mock", "--api-base", server.url)
+    chars = ("--set", "conversation_chars=5000")
+    assert textassay("score", chats, *flags, *chars, "-o", run).code == 0
+    notes = {
+        row["id"]: [piece for piece in row["evidence"] if "left_out" in piece]
+        for row in rows_of(run)
+    }
+    assert notes["short"] == []
+    if not says:
+        assert notes["c0"] == notes["c1"] == []
+        return
+    [note] = notes["c0"]
+    assert 10_000 < note["left_out"] < 16_000
+    assert note["text"] == (
+        f"the conversation was shortened: {note['left_out']:,} characters of tool results were"
+        " left out"
+    )
+
+
 def test_the_answer_to_material_that_is_not_used_names_the_flag(
     server: MockServer, run: Path, tmp_path: Path
 ) -> None:

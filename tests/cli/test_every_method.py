@@ -26,8 +26,9 @@ ON_A_LOCAL_MODEL = {
 weights never ends."""
 LIMIT = 13
 """Examples per task that a local model judges, 51 in all; the demo has one judge all of a task."""
-REFUSED = ("pairwise", "llm-score", "llm-score-cot")
-"""The first needs pairs; the others would be the same call as g-eval without steps."""
+REFUSED = ("agent-judge", "pairwise", "llm-score", "llm-score-cot")
+"""The first has the judge write, and the second needs pairs; the others would be the same call as
+g-eval without steps."""
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 

@@ -39,6 +39,7 @@ EXAMPLE = Example(
     rubric=["Says who slept", {"criterion": "Names the dog", "points": -1}],
 )
 OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "agent-judge": [{"max_steps": 3}],
     "checklist": [{}, {"answers": "p-yes"}, {"calls": "joint"}, {"checklist": "rubric"}],
     "claims": [{}, {"split": "sentences", "verify": "p-yes"}],
     "coascore": [{}, {"variant": "inter", "form": "letters"}],
@@ -54,14 +55,16 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 TOOLS = {"fusion-eval": ("rougeL", "chrf", "coverage", "repetition")}
 """Named, for the default depends on which extras are installed."""
+ALONE = ("agent-judge", "llm-score", "llm-score-cot")
 CASES = [
     (method, options, model)
     for method in METHODS
     for options in OPTIONS.get(method, [{}])
     for model in ("scripted", "embedded")
-    if not (model == "embedded" and (options or method in ("llm-score", "llm-score-cot")))
+    if not (model == "embedded" and (options or method in ALONE))
 ]
-"""The embedded model's profile refuses what would be the same call as g-eval without steps."""
+"""The embedded model's profile refuses what would be the same call as g-eval without steps, and to
+write what is looked up."""
 
 
 def judge(request: Request) -> Sample:

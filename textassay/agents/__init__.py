@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
     from textassay.agents.ask import Ask, Parsed
     from textassay.agents.average import Average
+    from textassay.agents.citations import CitationCheck, Finding, Inquiry, Verdict
     from textassay.agents.decomposer import Decomposer, Decomposition, grow
     from textassay.agents.individual_scorer import IndividualScorer
+    from textassay.agents.investigator import Investigator
     from textassay.agents.joint_scorer import JointScorer, Ratings
     from textassay.agents.label_scorer import LabelScorer
     from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer
     from textassay.agents.llm_fuser import LLMFuser
+    from textassay.agents.lookup import Material, lay_out
     from textassay.agents.material import fenced, material
     from textassay.agents.passages import PassageWriter
     from textassay.agents.planner import Planner, RefusedPlan
@@ -47,14 +50,19 @@ _HOME = {
     "Ask": "ask",
     "Assistant": "tool_descriptions",
     "Average": "average",
+    "CitationCheck": "citations",
     "Decomposer": "decomposer",
     "Decomposition": "decomposer",
+    "Finding": "citations",
     "IndividualScorer": "individual_scorer",
+    "Inquiry": "citations",
+    "Investigator": "investigator",
     "JointScorer": "joint_scorer",
     "LLMFuser": "llm_fuser",
     "LabelScorer": "label_scorer",
     "LikelihoodReader": "likelihood",
     "LikelihoodScorer": "likelihood",
+    "Material": "lookup",
     "NoRating": "reading.rating",
     "PassageWriter": "passages",
     "Planner": "planner",
@@ -73,6 +81,7 @@ _HOME = {
     "StepsWriter": "steps",
     "Task": "task",
     "ToolAverage": "tool_average",
+    "Verdict": "citations",
     "WrittenSteps": "steps",
     "YesNoAggregator": "yes_no_aggregator",
     "chat": "prompt_template",
@@ -80,6 +89,7 @@ _HOME = {
     "from_samples": "scores",
     "from_text": "scores",
     "grow": "decomposer",
+    "lay_out": "lookup",
     "material": "material",
     "parse_rating": "reading.rating",
 }
@@ -91,14 +101,19 @@ __all__ = [
     "Ask",
     "Assistant",
     "Average",
+    "CitationCheck",
     "Decomposer",
     "Decomposition",
+    "Finding",
     "IndividualScorer",
+    "Inquiry",
+    "Investigator",
     "JointScorer",
     "LLMFuser",
     "LabelScorer",
     "LikelihoodReader",
     "LikelihoodScorer",
+    "Material",
     "NoRating",
     "Parsed",
     "PassageWriter",
@@ -118,6 +133,7 @@ __all__ = [
     "StepsWriter",
     "Task",
     "ToolAverage",
+    "Verdict",
     "WrittenSteps",
     "YesNoAggregator",
     "chat",
@@ -125,6 +141,7 @@ __all__ = [
     "from_samples",
     "from_text",
     "grow",
+    "lay_out",
     "material",
     "parse_rating",
 ]

@@ -22,6 +22,7 @@ from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
+    Function,
     Json,
     Model,
     Request,
@@ -143,6 +144,7 @@ class Ask:
         max_tokens: int | None = None,
         logprobs: int | None = None,
         json_schema: Json | None = None,
+        functions: tuple[Function, ...] = (),
         dry_run_answer: str = "",
     ) -> Parsed[R]:
         """Ask, and once more with more room if every sample was cut off.
@@ -157,6 +159,7 @@ class Ask:
             max_tokens: Longest answer in tokens, if not `self.max_tokens`.
             logprobs: Alternatives to return with log-probabilities for every token.
             json_schema: JSON schema that the answer must satisfy.
+            functions: Functions that the model may call in its answer.
             dry_run_answer: A well-formed answer of usual length.
 
         Raises:
@@ -173,6 +176,7 @@ class Ask:
             "required": self.required,
             "logprobs": logprobs,
             "json_schema": json_schema,
+            "functions": functions,
             "dry_run_answer": dry_run_answer,
         }
         # Only the sampling of the last round counts; the usage of both does.

@@ -19,12 +19,14 @@ from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
 from textassay.runtime.messages import Aspect, Example
-from textassay.runtime.model import ChatMessage
+from textassay.runtime.model import ChatMessage, Sample
 
 Layout = Literal["paper", "shared-prefix"]
 """Order of a prompt: the paper's, or texts first and aspect last so that servers can reuse the
 prefix."""
 
+NOT_DONE = "Not done: call one function at a time."
+"""What a call returns that came beside another one."""
 MAX_FRAMES = 1024
 """Rendered prompts that one template keeps; the oldest is dropped first."""
 
@@ -60,6 +62,30 @@ class Prompt(NamedTuple):
         # Some APIs refuse an empty turn.
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
         return self._replace(messages=(*self.messages, turn, *chat(prompt, **values)))
+
+    def after_call(self, sample: Sample, prompt: str, **values: Any) -> Prompt:
+        """Return the chat continued with an answer that may call functions, and another prompt.
+
+        The prompt is what the first call returned; others were not carried out.
+
+        Raises:
+            PromptError: The prompt file does not render.
+        """
+        continued = self.followed_by(sample.text.strip(), prompt, **values)
+        if sample.native is None:
+            return continued
+        *before, turn, result = continued.messages
+        results = tuple(
+            {
+                "role": "tool",
+                "tool_call_id": call.get("id"),
+                "content": NOT_DONE if number else result.content,
+            }
+            for number, call in enumerate(sample.native["tool_calls"])
+        )
+        natives = ((turn, (sample.native,)), (result, results))
+        ending = (one.model_copy(update={"native": native}) for one, native in natives)
+        return continued._replace(messages=(*before, *ending))
 
 
 @dataclass(frozen=True)

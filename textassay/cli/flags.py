@@ -320,7 +320,7 @@ CELLS = flags_of(RunRequest, "fields", "missing")
 
 MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
-RATED = MAPPED | Group(
+RATINGS = Group(
     ratings=Annotated[
         list[Path] | None,
         _option(
@@ -331,14 +331,14 @@ RATED = MAPPED | Group(
         ),
     ],
 )
+"""Files of ratings beside the data."""
+RATED = MAPPED | RATINGS
 """How examples with human ratings are read."""
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = CELLS | flags_of(RunRequest, "limit", "pair")
+READING = CELLS | flags_of(RunRequest, "limit", "unit", "pair")
 """How data are read."""
-UNIT = flags_of(RunRequest, "unit")
-"""What of a conversation is an example."""
 
 JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
@@ -392,7 +392,6 @@ SCORE = (
     | JUDGING
     | SAMPLING
     | READING
-    | UNIT
     | SHARDING
     | WORKERS
     | RUNTIME

@@ -49,12 +49,18 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    examples = _examples(scores, data, given, needs_output, aspect_map)
-    missing = arguments.reading_of(given).get("missing", ())
-    files = {
-        str(path): Examples(path, needs_output=False, missing=missing)
-        for path in given.get("ratings", ())
-    }
+    return with_ratings(
+        _examples(scores, data, given, needs_output, aspect_map),
+        given.get("ratings", ()),
+        missing=arguments.reading_of(given).get("missing", ()),
+    )
+
+
+def with_ratings(
+    examples: Examples, paths: Iterable[Path | str], *, missing: Sequence[str] = ()
+) -> Examples:
+    """Return examples with the ratings of files, joined by id; as they are if no file is given."""
+    files = {str(path): Examples(path, needs_output=False, missing=missing) for path in paths}
     return Examples(WithRatings(examples, files)) if files else examples
 
 

@@ -36,6 +36,7 @@ def print_estimate(
     costs: Mapping[str, float | None] | None = None,
     waves: int | None = None,
     by_samples: Usage | None = None,
+    most_calls: int | None = None,
     as_json: bool = False,
 ) -> None:
     """Print what a dry run counted.
@@ -46,12 +47,15 @@ def print_estimate(
         costs: In US dollars by model, `None` if its price is unknown.
         waves: Number of waves of batches, if there are any.
         by_samples: Usage if the model sends no log-probabilities, where that is not known.
+        most_calls: Most calls for one score, if a method may need fewer.
         as_json: Whether to print one JSON document.
     """
     if as_json:
         found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
         if costs is not None:
             found["costs"] = costs
+        if most_calls is not None:
+            found["most_calls_per_score"] = most_calls
         if by_samples is not None:
             found["without_logprobs"] = by_samples.model_dump(mode="json")
         typer.echo(json.dumps(found if waves is None else {**found, "waves": waves}))
@@ -62,7 +66,7 @@ def print_estimate(
     table = plain_table("", "")
     for name, value in (
         ("examples", f"{examples}"),
-        ("calls", f"{usage.calls}"),
+        ("calls", f"{usage.calls}" if most_calls is None else f"up to {usage.calls}"),
         ("answers in the cache", f"{usage.cached_calls}"),
         ("prompt tokens", f"{usage.prompt_tokens} (estimate)"),
         ("completion tokens", f"{usage.completion_tokens} ({completion})"),
@@ -71,6 +75,8 @@ def print_estimate(
     ):
         table.add_row(name, value)
     results().print("dry run: no model was asked; the run would take", table, sep="\n")
+    if most_calls is not None:
+        results().print(f"up to {most_calls} calls per score: the judge ends when it knows enough")
     results().print("an answer that cannot be used is asked for again, which is not counted")
     if thoughts:
         results().print(

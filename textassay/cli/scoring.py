@@ -20,7 +20,7 @@ from textassay.evaluation.session import Session, notices, open_session
 from textassay.evaluation.shards import Shard
 from textassay.evaluation.spec import spec_of
 from textassay.methods.by_name import find
-from textassay.methods.method import ReadsProbabilities, probabilities_of
+from textassay.methods.method import ReadsProbabilities, most_calls_of, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
     ConfigurationError,
@@ -367,6 +367,7 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
         costs=session.engine.progress.costs,
         waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
+        most_calls=most_calls_of(session.method),
         as_json=order.as_json,
     )
     return 0

@@ -28,10 +28,11 @@ from pydantic import BaseModel, ValidationError
 
 from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, limiters_by_name
-from textassay.methods.method import Method
+from textassay.methods.method import Method, ShowsSource
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connected import ConnectedModel
+from textassay.runtime.conversation import left_out
 from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
@@ -406,13 +407,27 @@ def complete(
             f"method {method.name!r} yielded {len(items)} scores for {len(aspects)} aspects"
         )
     example = assignment.example
+    notes = _shortening(example, method) if example.messages else ()
     scores = []
     for item, aspect in zip(items, aspects, strict=True):
         score = checked(item, example.id, aspect.label, timing)
         if isinstance(score, Failure):
             score = failed(example, aspect, score, method).model_copy(update=timing)
+        elif notes:
+            score = score.model_copy(update={"evidence": (*score.evidence, *notes)})
         scores.append(score)
     return add_unattributed_usage(scores, usages)
+
+
+def _shortening(example: Example, method: Method) -> tuple[dict[str, Any], ...]:
+    """Return the evidence that a conversation was shown shortened."""
+    shown = isinstance(method, ShowsSource) and method.shows_source
+    found = left_out(example.source) if shown else None
+    if found is None:
+        return ()
+    count, what = found
+    text = f"the conversation was shortened: {count:,} characters of {what} were left out"
+    return ({"text": text, "left_out": count},)
 
 
 def failed(example: Example, aspect: Aspect, failure: Failure, method: Method) -> Score:

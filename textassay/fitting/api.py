@@ -32,6 +32,7 @@ from textassay.fitting.tree_folder import check_out
 from textassay.methods.fitted.features import ScoreSource
 from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -81,6 +82,7 @@ async def fit(
     fields: Mapping[str, str] | None = None,
     missing: Sequence[str] = (),
     limit: int | None = None,
+    unit: Unit | None = None,
     progress: Watch = None,
 ) -> Fit:
     """Learn from human ratings how to judge; what it returns is a method of `evaluate` once saved.
@@ -134,6 +136,8 @@ async def fit(
         fields: Field map from the data's names to ours.
         missing: Cells that are missing values, such as `("N/A", "-")`, in any case.
         limit: Maximum number of rated examples, the first ones in the data; with `method`.
+        unit: What of a conversation is an example, as for `evaluate`. Ratings of turns and calls
+            are joined by id (`--ratings`), since those of the data are of whole conversations.
         progress: As for `evaluate`; with `method`.
 
     Raises:
@@ -204,7 +208,7 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     if request.out is not None:
         check_out(request.out)
     return read_recorded(
-        Examples(examples, fields=request.fields, missing=request.missing),
+        Examples(examples, fields=request.fields, missing=request.missing, unit=request.unit),
         features=request.features,
         scores=request.scores,
         learning=_learning(request),
@@ -227,7 +231,9 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     if tree is None:
         tree = options.pop("tree", BY_MODEL)
     shared: dict[str, Any] = {
-        "data": Examples(examples, fields=request.fields, missing=request.missing),
+        "data": Examples(
+            examples, fields=request.fields, missing=request.missing, unit=request.unit
+        ),
         "models": models,
         "out": request.out,
         "task": request.task,

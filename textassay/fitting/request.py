@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
+from textassay.runtime.data.units import Unit
 from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
 from textassay.runtime.messages import Aspect
@@ -193,6 +194,7 @@ class FitRequest(DescribedMessage):
     """Samples per point of the curves of --report full (default: 3 data, 1 criteria)."""
     fields: Annotated[Any, instance(Mapping)] = None
     missing: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    unit: Unit | None = None
 
     @model_validator(mode="after")
     def _curves_are_drawn(self) -> Self:

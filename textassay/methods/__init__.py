@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textassay.lazy import lazy
 
 if TYPE_CHECKING:
+    from textassay.methods.agent_judge import AgentJudge
     from textassay.methods.by_name import METHODS, build, find, known, tools_for
     from textassay.methods.checklist import Checklist
     from textassay.methods.claims import ClaimCheck
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "METHODS": "by_name",
+    "AgentJudge": "agent_judge",
     "Checklist": "checklist",
     "ClaimCheck": "claims",
     "CoAScore": "coascore",
@@ -62,6 +64,7 @@ _MODULES = ("library.plans", "library.profiles", "library.tasks", "library.trees
 __all__ = [
     "METHODS",
     "PER_ASPECT",
+    "AgentJudge",
     "Checklist",
     "ClaimCheck",
     "CoAScore",

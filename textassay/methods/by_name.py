@@ -53,6 +53,7 @@ class _Methods(MutableMapping[str, Any]):
 
 METHODS = _Methods(
     {
+        "agent-judge": "agent_judge.AgentJudge",
         "checklist": "checklist.Checklist",
         "claims": "claims.ClaimCheck",
         "coascore": "coascore.CoAScore",

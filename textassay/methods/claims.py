@@ -105,6 +105,7 @@ class ClaimCheck(PromptMethod):
     name = "claims"
     shows_references = False
     prompt = "claims"
+    shows_source = False  # but the windows of a conversation that are closest
     default_tools: tuple[str, ...] = ()
     """No tool: the judge verifies unless one is named."""
     Options = ClaimsOptions

@@ -73,6 +73,7 @@ class TaskMethod:
     """Base of methods for aspects of one task: what they tell of these."""
 
     _task: Task
+    shows_source: bool = True
 
     @property
     def task(self) -> str:
@@ -119,6 +120,24 @@ class AsksInTurn(Protocol):
 
         Completes a sentence that begins with the method's name.
         """
+        ...
+
+
+@runtime_checkable
+class ShowsSource(Protocol):
+    """A method that may show an example's source as it stands."""
+
+    shows_source: bool
+    """Whether it does; of a long conversation the source is shortened."""
+
+
+@runtime_checkable
+class EndsEarly(Protocol):
+    """A method that asks until it knows enough, so that a dry run counts the most it may ask."""
+
+    @property
+    def most_calls(self) -> int:
+        """Most requests for one score."""
         ...
 
 
@@ -170,6 +189,11 @@ def check_rubrics(method: Method, info: DataInfo) -> None:
         f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
         f" out {option('checklist', 'rubric')}"
     )
+
+
+def most_calls_of(method: Method) -> int | None:
+    """Return the most requests for one score of a method that may need fewer."""
+    return method.most_calls if isinstance(method, EndsEarly) else None
 
 
 def probabilities_of(method: Method) -> LogprobsOrSamples | None:

@@ -24,6 +24,7 @@ class ToolScores:
 
     name = "tools"
     default_tools: tuple[str, ...] = ()
+    shows_source = True
     how: How = "tool"
     Options = CheckedOptions
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
+from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.adapting import AdaptingModel
@@ -217,7 +218,12 @@ class ConnectedModel(AsyncResource, Wrapper):
         sampling = Sampling(
             **{name: getattr(self.settings, name) for name in Sampling.model_fields}
         )
-        return Adaptation(self.backend, sampling, in_batches=self.settings.batch)
+        adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
+        if isinstance(self.backend, RecordedModel):
+            learned = self.backend.value_of(adaptation.store_key)
+            if learned is not None:
+                adaptation.restore(learned)
+        return adaptation
 
     def _kept(
         self,

@@ -22,6 +22,11 @@ LEAST_CHARS = 1_000
 ANSWER_BELOW = "(the text to judge, which is given below)"
 """Stands in a conversation where its output was."""
 
+_LEFT_OUT = re.compile(
+    r"^A conversation of \d+ turns?, numbered\. Shortened: (?P<count>[\d,]+) characters of"
+    r" (?P<what>.+) are left out, where it says so\.$",
+    re.MULTILINE,
+)
 _HEADER = re.compile(r"^(\[(?:turn|system|passage)\b)", re.MULTILINE)
 
 Kind = Literal["system", "text", "call", "result", "passage"]
@@ -229,8 +234,8 @@ def conversation_text(
         return whole
     limits, what = _limits(shown, chars - len(heading) - 100)  # the heading says what is left out
     shortened = [_cut(piece, limits.get(piece.kind)) for piece in shown]
-    left_out = sum(_left_out(piece, limits.get(piece.kind)) for piece in shown)
-    heading += f" Shortened: {left_out:,} characters of {what} are left out, where it says so."
+    count = sum(_left_out(piece, limits.get(piece.kind)) for piece in shown)
+    heading += f" Shortened: {count:,} characters of {what} are left out, where it says so."
     return "\n\n".join([heading, *(piece.shown for piece in shortened)])
 
 
@@ -248,9 +253,10 @@ def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> 
     return text.rpartition(_heading(turns))[0].strip()
 
 
-def is_shortened(text: str | None) -> bool:
-    """Return whether something of a conversation was left out of its text."""
-    return text is not None and "characters left out ...]" in text
+def left_out(text: str | None) -> tuple[int, str] | None:
+    """Return how many characters of what a conversation's text leaves out; `None` for none."""
+    found = None if text is None else _LEFT_OUT.search(text)
+    return None if found is None else (int(found["count"].replace(",", "")), found["what"])
 
 
 def _heading(turns: int) -> str:

@@ -31,6 +31,20 @@ class ChatMessage(Message):
 
     role: Literal["system", "user", "assistant"]
     content: str
+    native: tuple[Json, ...] = ()
+    """What stands for it in requests that offer functions, in OpenAI's format: an answer that
+    calls some, as it came, or what they returned."""
+
+
+class Function(Message):
+    """A function that a model may call in its answer."""
+
+    name: str
+    """Its name."""
+    description: str
+    """What it does, in a sentence."""
+    parameters: Json
+    """JSON schema of its arguments, which is an object."""
 
 
 class Prompted(Message):
@@ -108,6 +122,9 @@ class Request(Prompted):
     log-probabilities."""
     json_schema: Json | None = None
     """JSON schema that the answer must satisfy."""
+    functions: tuple[Function, ...] = ()
+    """Functions that the model may call. Each call is a JSON object in the text of the answer, with
+    `name` and `arguments`, as a model without functions may write it."""
     dry_run_answer: str = ""
     """A well-formed answer of usual length: what a dry run answers. Never sent and not part of the
     cache key."""
@@ -144,6 +161,9 @@ class Sample(Message):
     from_thought: bool = False
     """Whether `text` is JSON that satisfies the schema and stood where thoughts stand, beside an
     empty answer: some servers bind the thought to the schema."""
+
+    native: Json | None = None
+    """An answer that calls functions as the server sent it, so that the chat can go on with it."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -246,6 +266,8 @@ class Capabilities(Message):
     """Log-probabilities of given choices."""
     continuation: bool | None = None
     """Log-probability of a given continuation."""
+    functions: bool | None = None
+    """Calls of functions that a request offers."""
     thinks: bool | None = None
     """Whether it thinks before it answers."""
     context_length: int | None = None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
+from tests.benchmark_data import benchmark
+from textassay.agents.reading.json_in_prose import find_json
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format, openai_probabilities
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
+    Function,
     Request,
     Response,
     Sample,
@@ -18,6 +22,8 @@ from textassay.runtime.model import (
 )
 
 CHAT = Request(messages=(ChatMessage(role="user", content="x"),), n=3)
+LOOK = Function(name="f", description="Look.", parameters={"type": "object"})
+OFFERING = Request(messages=CHAT.messages, functions=(LOOK,))
 
 
 def message(content: object, reason: str = "stop", **more: object) -> dict[str, object]:
@@ -53,6 +59,63 @@ def test_a_declined_answer_is_refused_content():
 def test_unknown_reasons_to_finish_are_other():
     """A new word of a server is no error."""
     assert read(message("a", "tired")).samples[0].finish_reason == "other"
+
+
+def test_calls_of_functions_are_read_as_words_and_kept_as_they_came():
+    """Also beside a text and a thought, whose fields are sent back; empty fields are not."""
+    called = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    bare = {"id": "2", "function": {"name": "g", "arguments": ""}}
+    said = message("I look.", "tool_calls", tool_calls=[called, bare], reasoning_content="Hm.",
+                   refusal=None, thinking_blocks=[])  # fmt: skip
+    [sample] = read(said, request=OFFERING).samples
+    assert (sample.finish_reason, sample.thought) == ("stop", "Hm.")
+    assert sample.text == (
+        '{"name": "f", "arguments": {"a": 1}}\n{"name": "g", "arguments": {}}\nI look.'
+    )
+    assert sample.native == {
+        "role": "assistant", "content": "I look.", "tool_calls": [called, bare],
+        "reasoning_content": "Hm.",
+    }  # fmt: skip
+    alone = message(None, "tool_calls", tool_calls=[called])
+    [sample] = read(alone, request=OFFERING).samples
+    assert sample.text == '{"name": "f", "arguments": {"a": 1}}'
+    assert read(message("a", tool_calls=None), request=OFFERING).samples[0].native is None
+    with pytest.raises(errors.MalformedResponse, match="no text"):  # nobody offered it
+        read(alone)
+
+
+def test_recorded_calls_of_every_provider_are_read():
+    """Each call is an object with the name and the arguments that it has, in order."""
+    count = 0
+    for row in benchmark("provider-answers/answers.jsonl.gz"):
+        choices = row["body"].get("choices") if row["kind"] == "chat" else None
+        said = (choices or [{}])[0].get("message") or {}
+        if not said.get("tool_calls") or "opaque characters" in json.dumps(said["tool_calls"]):
+            continue
+        [sample] = openai_format.read_response(row["body"], OFFERING, None).samples
+        functions = [call["function"] for call in said["tool_calls"]]
+        found = [one.value for one in find_json(sample.text)][: len(functions)]
+        assert [(one["name"], one["arguments"]) for one in found] == [
+            (one["name"], json.loads(one["arguments"] or "{}")) for one in functions
+        ], sample.text
+        assert sample.native is not None
+        assert sample.native["tool_calls"] == said["tool_calls"]
+        count += 1
+    assert count > 50
+
+
+def test_native_messages_are_sent_only_where_functions_are_offered():
+    """Else the same chat is sent in words."""
+    native = ({"role": "assistant", "content": "", "tool_calls": []},)
+    chat = (*CHAT.messages, ChatMessage(role="assistant", content="words", native=native))
+    plain = Request(messages=chat)
+    offering = plain.model_copy(update={"functions": (LOOK,)})
+    assert openai_format.prompt_fields(plain)["messages"][1]["content"] == "words"
+    assert openai_format.prompt_fields(offering)["messages"][1] == native[0]
+    assert "tools" not in openai_format.sampling_fields(plain)
+    assert openai_format.sampling_fields(offering)["tools"] == [
+        {"type": "function", "function": dict(LOOK)}
+    ]
 
 
 def test_a_missing_usage_leaves_the_cost_unknown():

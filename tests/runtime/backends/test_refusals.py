@@ -773,6 +773,26 @@ OTHER_FAULTS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools"),
+        (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'),
+        (400, "tools param requires --jinja flag"),
+        (400, "Unsupported parameter: 'tools' is not supported with this model."),
+        (400, "Function calling is not enabled for this model"),
+        (400, "`tool calling` is not supported with this model"),
+        (400, "deepseek-reasoner does not support Function Calling"),
+        (404, "No endpoints found that support tool use. To learn more about provider routing, x"),
+        (400, "groq does not support parameters: ['tools'], for model=x"),
+    ],
+)
+def test_a_server_without_functions_says_so_in_many_ways(status, text):
+    assert read_refusal(status, json.dumps({"error": {"message": text}})) == Refusal(
+        "drop", "tools"
+    )
+
+
 @pytest.mark.parametrize("text", OTHER_FAULTS)
 @pytest.mark.parametrize("code", [None, "invalid_request_error"])
 def test_errors_about_something_else_refuse_no_parameter(text, code):

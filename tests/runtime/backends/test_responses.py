@@ -18,7 +18,7 @@ from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.connect import connect
-from textassay.runtime.model import ChatMessage, ContinuationRequest, Request, Sample
+from textassay.runtime.model import ChatMessage, ContinuationRequest, Function, Request, Sample
 from textassay.runtime.settings import Settings
 from textassay.testing import check_model
 
@@ -73,12 +73,18 @@ def test_fewer_than_16_tokens_are_never_allowed(room: int, sent: int) -> None:
     assert responses_format.request_fields(ASK).keys() == {"input", "store"}
 
 
-@pytest.mark.parametrize("fields", [{"seed": 3}, {"stop": ("END",)}])
-def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any]) -> None:
+LOOK = Function(name="look", description="Look it up.", parameters={"type": "object"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"seed": 3}, "seed"), ({"stop": ("END",)}, "stop"), ({"functions": (LOOK,)}, "tools")],
+)
+def test_what_the_api_lacks_is_refused_as_a_server_would(fields: dict[str, Any], name: str) -> None:
     """By name, so that the request can be sent without it."""
     with pytest.raises(errors.RequestRefused) as caught:
         responses_format.request_fields(ASK.model_copy(update=fields))
-    assert caught.value.refusal == errors.Refusal("drop", next(iter(fields)))
+    assert caught.value.refusal == errors.Refusal("drop", name)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from textassay.runtime.model import (
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
+    Function,
     Request,
     Response,
     Sample,
@@ -35,6 +36,8 @@ from textassay.runtime.storage.json_text import decode, encode
 FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)
 IDENTITY = {"model": "m", "api_base": "http://127.0.0.1:1/v1"}
 ASKED = Request(messages=(ChatMessage(role="user", content="Rate it."),))
+LOOK = Function(name="look", description="Look it up.", parameters={"type": "object"})
+CALLED = ChatMessage(role="user", content="Rate it.", native=({"role": "tool", "content": "3"},))
 
 CHANGES = [
     {"messages": (ChatMessage(role="user", content="Rate it!"),)},
@@ -59,6 +62,9 @@ CHANGES = [
     {"stop": ("\n",)},
     {"logprobs": 0},
     {"logprobs": 5},
+    {"functions": (LOOK,)},
+    {"functions": (LOOK.model_copy(update={"description": "Look."}),)},
+    {"functions": (LOOK,), "messages": (CALLED,)},
     {"json_schema": {}},
     {"json_schema": {"type": "object"}},
     {"extra": {"top_k": 1}},
@@ -148,6 +154,7 @@ ANSWERS = st.one_of(
                 logprobs=st.none() | st.lists(TOKENS, max_size=3).map(tuple),
                 thought=st.none() | TEXTS,
                 from_thought=st.booleans(),
+                native=st.none() | st.dictionaries(TEXTS, TEXTS, max_size=2),
             ),
             min_size=1,
             max_size=3,
@@ -179,6 +186,8 @@ def test_a_kept_answer_is_the_answer(answer):
     for sample in dumped.get("samples", ()):
         if sample["thought"] is None and not sample["from_thought"]:
             del sample["thought"], sample["from_thought"]
+        if sample["native"] is None:
+            del sample["native"]
     assert encode({**decode(kept), "answer": dumped}) == kept
 
 

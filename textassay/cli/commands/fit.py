@@ -17,6 +17,7 @@ from textassay.cli.flags import (
     DRY_RUN,
     JUDGING,
     PROGRESS,
+    RATINGS,
     READING,
     RUNTIME,
     SAMPLING,
@@ -68,6 +69,7 @@ FLAGS = (
     | JUDGING.only("task", "aspects")
     | SAMPLING
     | READING
+    | RATINGS
     | RUNTIME
 )
 
@@ -78,7 +80,7 @@ PASSED_ON = (
     "method", "model", "out", "features", "aggregator", "task", "aspects", "split",
     "train_fraction", "test_fraction", "seed", "raters", "new_systems", "report", "repeats", "tree",
     "layers", "children", "keep", "saliency", "noise", "rounds", "labels", "fields", "missing",
-    "limit",
+    "limit", "unit",
 )  # fmt: skip
 """Flags that are parameters of `textassay.fit`."""
 
@@ -132,6 +134,8 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         if not flags.get("scores"):
             raise ConfigurationError(f"fit takes one DATA; {flags['more'][0]!r} is unexpected")
         flags = {**flags, "scores": [*flags["scores"], *flags["more"]]}  # --scores A B
+    if flags.get("ratings"):
+        flags = _joined(flags)
     request = _request_from(flags, chosen)
     if flags.get("out") is None and not flags.get("dry_run"):
         raise ConfigurationError(
@@ -144,6 +148,17 @@ def _execute(flags: dict[str, Any], chosen: dict[str, Any], *, as_json: bool = F
         fit = learn_recorded(flags["data"], request, watch)
     _show(fit, as_json)
     return 0
+
+
+def _joined(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the flags with the rated examples in place of the data and of how these are read."""
+    from textassay.cli.rated import with_ratings
+    from textassay.runtime.data.dataset import Examples
+
+    reading = {name: flags[name] for name in ("fields", "missing", "unit") if flags.get(name)}
+    marks = flags.get("missing") or ()
+    rated = with_ratings(Examples(flags["data"], **reading), flags["ratings"], missing=marks)
+    return {**flags, "data": rated, **dict.fromkeys(reading)}
 
 
 def _request_from(flags: dict[str, Any], chosen: dict[str, Any]) -> FitRequest:

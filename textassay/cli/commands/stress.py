@@ -174,10 +174,15 @@ def request_to_resume(order: ScoreCommand) -> StressRequest:
 async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     """Run the tests, print the verdicts and return the exit status."""
     from textassay.cli.run_result import print_estimate
+    from textassay.methods.method import most_calls_of
     from textassay.stress.run import StressRun
+
+    most_calls: int | None = None
 
     @asynccontextmanager
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
+        nonlocal most_calls
+        most_calls = most_calls_of(session.method)
         if stage and request.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
         out, path = request.order.request.out, None if request.dry else request.prometheus
@@ -191,7 +196,7 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     with stops_of_a_run(request.order.request.out, lambda: run.began):
         if request.dry:
             usage = await run.estimate()
-            print_estimate(usage, run.judged, as_json=as_json)
+            print_estimate(usage, run.judged, most_calls=most_calls, as_json=as_json)
             return 0
         result = await run.run()
     return _show(result, request.order, as_json=as_json)

@@ -365,6 +365,7 @@ class LiteLLMModel:
             logprobs=logprobs,
             json_schema=schema,
             seed="seed" in taken,
+            functions=None if "tools" in taken else False,
             choices=logprobs,
             continuation=None if self._takes_prompts else False,
             context_length=self._model_info.get("max_input_tokens"),
@@ -427,6 +428,9 @@ class LiteLLMModel:
         if request.thinking_fields:
             # What the user set is for the provider to refuse, not for a table that may be older.
             body["allowed_openai_params"] = list(request.thinking_fields)
+        if request.functions:
+            # tools are no servers of litellm's, for which it would import a package it lacks
+            body["_skip_mcp_handler"] = True
         payload, cost = await self._ask(body, request.extra)
         try:
             response = openai_format.read_response(payload, request, self._price)

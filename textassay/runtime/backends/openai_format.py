@@ -76,6 +76,14 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 
 
+_TAKEN_BACK = (
+    "tool_calls", "reasoning_content", "reasoning", "reasoning_details", "thinking_blocks",
+    "extra_content",
+)  # fmt: skip
+"""Fields of an answer with calls that are sent back: some providers refuse a call without the
+thought that led to it."""
+
+
 def whole_characters(raw: bytes) -> bytes:
     """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
 
@@ -134,6 +142,8 @@ def sampling_fields(request: Request) -> Json:
     if request.json_schema is not None:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.functions:
+        body["tools"] = [{"type": "function", "function": dict(f)} for f in request.functions]
     return body | prefix_fields(request) | _thinking_fields(request) | request.extra
 
 
@@ -175,6 +185,9 @@ def prompt_fields(request: Prompted) -> Json:
     if request.prompt is not None:
         return {"prompt": request.prompt}
     messages: list[Json] = [{"role": m.role, "content": m.content} for m in request.messages]
+    if isinstance(request, Request) and request.functions:
+        pairs = zip(request.messages, messages, strict=True)
+        messages = [part for one, plain in pairs for part in one.native or (plain,)]
     if request.prefix_mark == "block":
         text = request.messages[-1].content
         parts = (text[: request.shared_prefix], text[request.shared_prefix :])
@@ -225,13 +238,37 @@ def _sample(choice: Mapping[str, Any], request: Request, usage: Usage) -> Sample
     reason = choice.get("finish_reason")
     message = choice["message"] if request.messages else choice
     text, thought = read_parts(message.get("content" if request.messages else "text"))
-    if not text and (reason == "content_filter" or _refusal_in(message)):
+    called = message.get("tool_calls") if request.functions else None
+    if not text and not called and (reason == "content_filter" or _refusal_in(message)):
         return None
     thought = thought_beside(message) if thought is None else thought
     answer = read_answer(text, thought, _FINISH.get(reason, "other"), request, usage)
+    if called:
+        # before the text, which may hold what begins like JSON and is none
+        parts = [*map(_call_in_words, called), *([answer.text] if answer and answer.text else [])]
+        return Sample(
+            text="\n".join(parts),
+            finish_reason="stop" if reason == "tool_calls" else _FINISH.get(reason, "other"),
+            thought=answer.thought if answer else None,
+            native=_native(message),
+        )
     if answer is None:
         return None
     return as_sample(answer, text, choice.get("logprobs"), request, usage)
+
+
+def _call_in_words(call: Mapping[str, Any]) -> str:
+    """Return a call of a function as a model without functions may write it."""
+    function = call["function"]
+    arguments = function.get("arguments") or "{}"
+    given = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return f'{{"name": {orjson.dumps(function["name"]).decode()}, "arguments": {given}}}'
+
+
+def _native(message: Mapping[str, Any]) -> Json:
+    """Return what a server takes back of its answer; thoughts and their signatures belong to it."""
+    kept = {name: message[name] for name in _TAKEN_BACK if message.get(name)}
+    return {"role": "assistant", "content": message.get("content") or "", **kept}
 
 
 def as_sample(

@@ -343,7 +343,8 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
     if text.startswith("<"):
         return None  # a page of a firewall or gateway
     if status == 404:
-        return _api(text)
+        # a router says so of tools, by which it looks for a provider
+        return _functions(text) if "no endpoints found" in text else _api(text)
     mentions = _mentions(text)
     if _is_other_fault(error, text, mentions):
         return None
@@ -354,6 +355,7 @@ def read_refusal(status: int, body: bytes | str) -> Refusal | None:
         _messages(fault)
         or _effort(fault)
         or _thinking(fault)
+        or _functions(text)
         or _room(fault)
         or _range(fault)
         or _rename(fault)
@@ -620,6 +622,24 @@ def _thinking(fault: _Fault) -> Refusal | None:
             is_refused = match[2] is not None or not (mention.is_aside or refused)
             (refused if is_refused else others).append(match[1])
     return Refusal("thinking", "thinking", values=tuple(dict.fromkeys(others)))
+
+
+# --- functions ----------------------------------------------------------------------------------
+
+_CALLS = r"\b(?:tools|tool choice|tool[ _](?:use|calls?|calling)|function[ _]call(?:s|ing)?)\b"
+# ... does not support tools   Unsupported parameter: 'tools'   No endpoints found that support tool
+# use   Function calling is not enabled   "auto" tool choice requires --enable-auto-tool-choice
+_NO_FUNCTIONS = lazy_pattern(
+    rf"(?:(?:\bnot|n't|\bno endpoints found that) support|\bunsupported\b|\bunknown\b"
+    rf"|\bunrecognized\b)[^.]{{0,40}}{_CALLS}"
+    rf"|{_CALLS}[^.]{{0,40}}(?:(?:\bnot|n't) (?:\w+ )?(?:support|enabled|available|allowed)"
+    rf"|\bunsupported\b|\brequires --)"
+)
+
+
+def _functions(text: str) -> Refusal | None:
+    """Return the refusal of functions that a model may call."""
+    return Refusal("drop", "tools") if _NO_FUNCTIONS.search(text) else None
 
 
 # --- numbers ------------------------------------------------------------------------------------

@@ -101,6 +101,14 @@ class RecordedModel:
         (name,) = models
         return cls(name, identities[name], capabilities[name], answers)
 
+    def value_of(self, key: str) -> bytes | None:
+        """Return what the run kept under a key, such as what it learned of the model.
+
+        Raises:
+            StorageError: The answers cannot be read.
+        """
+        return self._answers.get(key)
+
     def _find(self, request: AnyRequest, kind: type[A]) -> A:
         # The recorded identity, not one made here: the key must be the one under which the run kept
         # it.

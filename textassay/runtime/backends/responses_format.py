@@ -87,7 +87,11 @@ def check(request: Request) -> None:
     if is_set and not set(fields) & set(request.thinking_fields or fields[1:]):
         what = "number of thinking tokens" if request.effort is None else f"effort {request.effort}"
         raise CapabilityError(f"the Responses API of this server takes no {what}; leave it out")
-    for name, is_set in (("seed", request.seed is not None), ("stop", bool(request.stop))):
+    for name, is_set in (
+        ("seed", request.seed is not None),
+        ("stop", bool(request.stop)),
+        ("tools", bool(request.functions)),  # its form is another one: they are asked for in words
+    ):
         if is_set:
             refused = RequestRefused(f"the Responses API has no parameter {name!r}")
             refused.refusal = Refusal("drop", name)

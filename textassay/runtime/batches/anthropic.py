@@ -65,7 +65,7 @@ class AnthropicDialect(HttpDialect):
     """The batch API of Anthropic."""
 
     discount = HALF_PRICE
-    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed"}
+    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"n", "seed", "functions"}
     limits = Limits(100_000, 250_000_000)
 
     def group(self, request: Request) -> str:

@@ -187,6 +187,7 @@ def check_request(
         f"several samples ({parameter('n', '1')})": "n" in lacks and request.n > 1,
         "log-probabilities": "logprobs" in lacks and request.logprobs is not None,
         "a seed": "seed" in lacks and request.seed is not None,
+        "functions": "functions" in lacks and bool(request.functions),
         "plain prompts": not takes_prompts and request.prompt is not None,
     }
     for feature, is_requested in lacking.items():

@@ -67,7 +67,7 @@ class GeminiDialect(HttpDialect):
     """The batch API of Gemini."""
 
     discount = HALF_PRICE
-    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES
+    lacks = GIVEN_TEXT | TOKEN_PROBABILITIES | {"functions"}
     limits = Limits(50_000, 19_000_000)
 
     def group(self, request: Request) -> str:

@@ -364,6 +364,8 @@ class Adaptation:
             elif name == "json_schema" and getattr(request, name, None) is not None:
                 messages = update.get("messages", request.messages)
                 update |= _schema_in_words(cast("Request", request), messages)
+            elif name == "functions" and isinstance(request, Request) and request.functions:
+                update["functions"] = ()  # the chat is in words as well
             elif name == "system":
                 update |= _without_system(update.get("messages", request.messages))
             elif name in request.extra:
@@ -556,6 +558,8 @@ class Adaptation:
         found = [f"unsent:{','.join(sorted(self._omitted))}"] if self._omitted else []
         if "json_schema" in self.learned.unsent:
             found.append("json:words")
+        if "functions" in self.learned.unsent:
+            found.append("functions:words")
         if self.sampling.effort is not None and self.learned.efforts:
             request = Request(prompt="-", effort=self.sampling.effort)
             update = self._thinking(request)
@@ -569,7 +573,9 @@ def _nearest(wished: Effort, efforts: Sequence[str]) -> str:
     return min(efforts, key=lambda e: (abs(ranks[e] - ranks[wished]), -ranks[e]))
 
 
-_DIFFERENCE = re.compile(r"\|(?:[^|]+ )?(?:unsent:[\w,]+|json:words|sent-effort:\w+)(?=\||$)")
+_DIFFERENCE = re.compile(
+    r"\|(?:[^|]+ )?(?:unsent:[\w,]+|(?:json|functions):words|sent-effort:\w+)(?=\||$)"
+)
 
 
 def signature_of_method(signature: str) -> str:
@@ -584,6 +590,7 @@ _PARAMETERS = {
     "stop_sequences": "stop",
     "candidate_count": "n",
     "text.format": "json_schema",
+    "tools": "functions",
     "output_config.format": "json_schema",
     "thinking.budget_tokens": "thinking_tokens",
     "thinking_budget": "thinking_tokens",
@@ -603,7 +610,7 @@ def _has(request: AnyRequest, name: str) -> bool:
         return _reads_logprobs(request)
     if name in OPTIONAL:
         return bool(getattr(request, name, OPTIONAL[name]) != OPTIONAL[name])
-    return name == "json_schema" and getattr(request, name, None) is not None
+    return name in ("json_schema", "functions") and bool(getattr(request, name, None))
 
 
 def _reads_logprobs(request: AnyRequest) -> bool:
@@ -643,6 +650,7 @@ def _shape(request: AnyRequest) -> tuple[object, ...]:
             request.n,
             request.logprobs,
             request.json_schema is None,
+            not request.functions,
             request.effort,
             request.thought_allowance,
             *request.extra,
@@ -670,6 +678,8 @@ def _features(request: AnyRequest) -> set[tuple[str, object]]:
                 features.add((name, None))
         if request.json_schema is not None:
             features.add(("json_schema", None))
+        if request.functions:
+            features.add(("functions", None))
     return features
 
 

@@ -45,10 +45,11 @@ _UNKEYED = frozenset({
     "thinking_fields", "cap_field", "shared_prefix", "prefix_mark",
 })  # fmt: skip
 """Fields of requests that are no part of a key, or not as they are."""
-_ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None}
+_ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None, "functions": ()}
 """Fields that requests did not have when key format 1 was fixed: part of a key only if set."""
 _ADDED_TO_SCORING: dict[str, Any] = {
-    **_ADDED,
+    "effort": None,
+    "thinking_tokens": None,
     "temperature": 0.0,
     "alternatives": 20,
     "extra": {},
@@ -127,6 +128,12 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
         fields["max_tokens"] -= request.thought_allowance
     fields["key"], fields["kind"] = KEY_FORMAT, kind
     fields["messages"] = [(message.role, message.content) for message in request.messages]
+    if isinstance(request, Request) and request.functions:
+        fields["functions"] = [vars(function) for function in request.functions]
+        fields["messages"] = [
+            (one.role, one.content, *([one.native] if one.native else ()))
+            for one in request.messages
+        ]
     if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
         fields["shorten"] = _places(request, request.truncatable)
@@ -229,9 +236,12 @@ def _stored(part: Sample | TokenLogprob) -> dict[str, Any]:
 
 def _without_defaults(sample: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a sample as they are stored; nothing is stored of a missing thought."""
-    if sample["thought"] is None and not sample["from_thought"]:
-        return {name: sample[name] for name in ("text", "finish_reason", "logprobs")}
-    return sample
+    names = ["text", "finish_reason", "logprobs"]
+    if sample["thought"] is not None or sample["from_thought"]:
+        names += ["thought", "from_thought"]
+    if sample["native"] is not None:
+        names.append("native")
+    return {name: sample[name] for name in names}
 
 
 def _is_bare(response: Response) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, is_shortened
+from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
 from textassay.runtime.data.cells import KEYED, FieldError, LabelReader
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.formats import open_table
@@ -296,7 +296,7 @@ class Examples:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
             rubrics += bool(values["rubric"])
             if values["messages"]:
-                shortened += is_shortened(values["source"])
+                shortened += left_out(values["source"]) is not None
             if values["human"]:
                 _count(values["human"], human)
             if values["metrics"]:

@@ -1,0 +1,375 @@
+"""Has a judge look things up before it decides: a bounded loop of typed messages.
+
+In each step the judge lists, searches or reads a part of the material, or gives its verdict. Every
+finding of the verdict cites what was read; `citations.py` looks that up.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from textassay.agents.answer_form import is_whole, points_of
+from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
+from textassay.agents.citations import EMPTY, Action, Inquiry, Step, Verdict, verified
+from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material
+from textassay.agents.material import fenced
+from textassay.agents.prompt_template import Prompt
+from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
+from textassay.agents.reading.rating import declines
+from textassay.agents.task import Task
+from textassay.prompts import nonce
+from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.errors import ContentRefused
+from textassay.runtime.messages import NO_USAGE, Aspect, Message, ScoreError
+from textassay.runtime.model import Function, Json, Sample
+
+STEP = "agent_judge_step"
+"""Prompt that follows a step of the judge."""
+CONTENTS = "Contents of the material"
+NO_ACTION = (
+    "Your answer is none of the actions. Answer with one JSON object alone, such as"
+    ' {"action": "read", "where": "output", "start": 0}.'
+)
+
+
+class ListSections(Action):
+    """List the sections of the material, by name and size."""
+
+    action: Literal["list"] = "list"
+    within: str = ""
+    """Only the sections within this one, such as "turn 4"; empty for all."""
+    start: str = ""
+    """Name to begin with, where an earlier list ended."""
+
+
+class Find(Action):
+    """Show where a text stands in the material, or what is closest to it by its words."""
+
+    action: Literal["find"] = "find"
+    text: str
+    """Words to look for."""
+    within: str = ""
+    """Only in the sections within this one, such as "turn 4"; empty for all."""
+
+
+class Read(Action):
+    """Show a section of the material."""
+
+    action: Literal["read"] = "read"
+    where: str
+    """Name of the section, such as "turn 4, call 2, result"; "turn 4" for all of a turn."""
+    start: int = Field(default=0, ge=0)
+    """Character to begin with, from 0."""
+
+
+Look = ListSections | Find | Read
+_ACTIONS: TypeAdapter[Look | Verdict] = TypeAdapter(
+    Annotated[Look | Verdict, Field(discriminator="action")]
+)
+ACTIONS = ("list", "find", "read", "verdict")
+"""What a judge may do in a step."""
+_NAMES = ("action", "tool", "function", "name")
+_ARGUMENTS = ("arguments", "args", "parameters", "input")
+
+
+class NoAction(Message):
+    """An answer that is no action."""
+
+    problem: str
+    """`NoActionFound`, `Declined` or `CutOff`."""
+    note: str = NO_ACTION
+    """What the judge is told."""
+
+
+@dataclass(frozen=True)
+class Investigator:
+    """Lets a judge look things up until it gives a verdict.
+
+    Attributes:
+        ask: Model and prompt, which is given `aspect`, `points`, `whole`, `chars` and `left`.
+        max_steps: Most requests, that of the verdict included.
+        max_chars: Most characters that one step shows.
+        retries: How often in a row an answer that is no action is asked for again.
+        functions: Whether the actions are offered as functions as well, which the model may call.
+        required: Whether a verdict counts only if all of its citations are found.
+    """
+
+    ask: Ask
+    max_steps: int = 12
+    max_chars: int = 6000
+    retries: int = 1
+    required: bool = True
+    functions: bool = False
+
+    async def __call__(self, material: Material, aspect: Aspect) -> Inquiry:
+        """Return the verdict with all that was read, or why there is no verdict.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ContentRefused: The provider's filter cut an answer off.
+            ModelError: The model could not be asked.
+        """
+        if material.sections[:1] == () or material.sections[0].name != OUTPUT:
+            return Inquiry(aspect=aspect, problem=EMPTY)
+        loop = _Loop(self, material, aspect)
+        prompt = loop.opening()
+        with conversation() as talk:
+            for left in range(self.max_steps, 0, -1):
+                talk.has_next = left > 1
+                answer = await self.ask.answer(
+                    prompt,
+                    read_action,
+                    functions=functions_for(aspect) if self.functions else (),
+                    dry_run_answer=loop.dry_run_answer(left),
+                )
+                shown = loop.take(answer, left - 1)
+                if loop.is_done:
+                    break
+                prompt = loop.next(prompt, answer, shown, left - 1)
+        return loop.inquiry
+
+
+class _Loop:
+    """What one judge has done and seen so far."""
+
+    def __init__(self, judge: Investigator, material: Material, aspect: Aspect) -> None:
+        self._judge, self._material, self._aspect = judge, material, aspect
+        self._excerpts: list[Excerpt] = []
+        self._absent: list[str] = []
+        self._steps: list[Step] = []
+        self._usage = NO_USAGE
+        self._unread = 0
+        """Answers in a row that are no action."""
+        self.is_done = False
+        self.inquiry = Inquiry(aspect=aspect)
+
+    def opening(self) -> Prompt:
+        """Return the prompt: output and source as far as there is room, and a list of the rest."""
+        ask, chars = self._judge.ask, self._judge.max_chars
+        for name in ("source", OUTPUT):
+            if self._material.within(name):
+                self._excerpts += self._material.read(name, chars=chars).excerpts
+        labels = _labels(ask.task)
+        texts = [(one.section, labels[one.section], one.text) for one in self._excerpts]
+        contents = self._material.list(chars=chars)
+        listing = f"{contents.listing}\n{contents.note}"
+        cut = [one.place for one in self._excerpts if len(one.text) < one.length]
+        listing += f"\nShown above: {'; '.join(cut)}." if cut else ""
+        texts.append(("contents", CONTENTS, listing))
+        aspect = self._aspect
+        return ask.render(
+            material=fenced(texts, nonce(text for _, _, text in texts)),
+            aspect=aspect,
+            points=points_of(aspect.scale, "number"),
+            whole=is_whole(aspect.scale),
+            chars=chars,
+            left=self._judge.max_steps,
+        )
+
+    def take(self, answer: Parsed[Look | Verdict | NoAction], left: int) -> Found:
+        """Do what an answer says and return what the judge is shown of it.
+
+        Args:
+            answer: The answer.
+            left: Steps that are left.
+        """
+        self._usage += answer.usage
+        action = answer.read[0]
+        if answer.cut and isinstance(action, NoAction):
+            note = f"Your answer was cut after {answer.max_tokens} tokens. Be brief."
+            action = NoAction(problem="CutOff", note=note)
+        self._unread = self._unread + 1 if isinstance(action, NoAction) else 0
+        if isinstance(action, Verdict):
+            return self._judged(action, answer, left)
+        if isinstance(action, NoAction):
+            text = answer.samples[0].text.strip()[:MAX_QUOTED]
+            self._steps.append(Step(text=text, problem=action.problem))
+            if not left or action.problem == DECLINED or self._unread > self._judge.retries:
+                message = f"{_REASONS[action.problem]}; it said: {text!r}"
+                self._end(answer, problem=ScoreError(type=action.problem, message=message))
+            return Found(action.note)
+        found = self._look(action)
+        self._excerpts += found.excerpts
+        places = tuple(excerpt.place for excerpt in found.excerpts)
+        self._steps.append(Step(text=_in_words(action), shown=places))
+        if not left:
+            steps = self._judge.max_steps
+            message = (
+                f"the judge gave no verdict in {steps} step{'' if steps == 1 else 's'}"
+                f" (max_steps); the last one was: {_in_words(action)}"
+            )
+            self._end(answer, problem=ScoreError(type="NoVerdict", message=message))
+        return found
+
+    def _look(self, action: Look) -> Found:
+        chars = self._judge.max_chars
+        if isinstance(action, Read):
+            return self._material.read(action.where, action.start, chars=chars)
+        if isinstance(action, ListSections):
+            return self._material.list(action.within, action.start, chars=chars)
+        found = self._material.find(action.text, action.within, chars=chars)
+        if found.is_absent and not action.within:
+            self._absent.append(action.text)
+        return found
+
+    def _judged(
+        self, verdict: Verdict, answer: Parsed[Look | Verdict | NoAction], left: int
+    ) -> Found:
+        """End with a verdict, or say what is wrong with it if there are steps to mend it."""
+        checked = verified(
+            verdict, self._aspect, self._material, self._excerpts, self._absent,
+            required=self._judge.required,
+        )  # fmt: skip
+        if checked.problem is None or not left:
+            self._steps.append(Step(text="verdict"))
+            self._end(answer, verdict=verdict)
+            return Found("")
+        self._steps.append(Step(text="verdict", problem=checked.problem.message))
+        return Found(f"The verdict does not count yet: {checked.problem.message}. Mend it.")
+
+    def _end(self, answer: Parsed[Any], **update: Any) -> None:
+        self.is_done = True
+        self.inquiry = Inquiry(
+            aspect=self._aspect,
+            excerpts=tuple(self._excerpts),
+            absent=tuple(self._absent),
+            steps=tuple(self._steps),
+            text=answer.samples[0].text.strip(),
+            notes=thought_note(answer.samples),
+            usage=self._usage,
+            **update,
+        )
+
+    def next(self, prompt: Prompt, answer: Parsed[Any], shown: Found, left: int) -> Prompt:
+        """Return the chat continued with an answer and what it showed."""
+        texts = [("reading", excerpt.place, excerpt.text) for excerpt in shown.excerpts]
+        if shown.listing:
+            texts.append(("contents", CONTENTS, shown.listing))
+        material = fenced(texts, nonce(text for _, _, text in texts))
+        sample = answer.samples[0]
+        return prompt.after_call(sample, STEP, note=shown.note, material=material, left=left)
+
+    def dry_run_answer(self, left: int) -> str:
+        """Return what makes the most of the steps: a long reading in each, a verdict at the end."""
+        if left > 1:
+            longest = max(self._material.sections, key=lambda section: len(section.text))
+            return json.dumps({"action": "read", "where": longest.name, "start": 0})
+        aspect = self._aspect
+        score: Any = next(iter(aspect.labels), aspect.scale[0])
+        finding = {"finding": "The text is given.", "where": OUTPUT, "quote": ""}
+        return json.dumps({"action": "verdict", "findings": [finding], "score": score})
+
+
+_REASONS = {
+    "NoActionFound": "the judge's answer is none of the actions",
+    "CutOff": "the judge's answer was cut at max_tokens",
+    DECLINED: "the judge declined to judge",
+}
+
+
+def read_action(sample: Sample) -> Look | Verdict | NoAction:
+    """Read what a judge wants to do: the first JSON object that names an action.
+
+    What follows it does not count, since the judge has not seen what the action shows.
+
+    Raises:
+        ContentRefused: The provider's filter cut the answer off.
+    """
+    objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
+    for fields in map(_fields_of, objects):
+        if fields is not None:
+            return _checked(fields)
+    if sample.finish_reason == "filtered":
+        raise ContentRefused("the provider's content filter cut the answer off")
+    return NoAction(problem=DECLINED if declines(sample.text) else "NoActionFound")
+
+
+def _checked(fields: Json) -> Look | Verdict | NoAction:
+    try:
+        return _ACTIONS.validate_python(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        note = f"Your answer cannot be used: {where}: {first['msg']}. Answer with one JSON object."
+        return NoAction(problem="NoActionFound", note=note)
+
+
+def _fields_of(value: JsonObject) -> Json | None:
+    """Return the fields of an action, however the model wraps them; `None` if it is none."""
+    given = {normalized_key(key): held for key, held in value.items()}
+    if isinstance(inner := given.get("action"), Mapping):  # {"action": {"name": "read", ...}}
+        given = {normalized_key(key): held for key, held in inner.items()}
+    name = next((given[key] for key in _NAMES if isinstance(given.get(key), str)), None)
+    arguments = (given[key] for key in _ARGUMENTS if isinstance(given.get(key), Mapping))
+    given |= next(arguments, {})
+    if name is None and "score" in given:
+        name = "verdict"
+    name = normalized_key(name)
+    if name not in ACTIONS:
+        return None
+    if "score" in getattr(value, "contradicted", {}):
+        given["score"] = None  # a verdict that says two things says neither
+    return {key: held for key, held in given.items() if held is not None} | {"action": name}
+
+
+def _in_words(action: Look) -> str:
+    """Return what was looked up, in a few words."""
+    if isinstance(action, Read):
+        return f"read {action.where}" + (f" from {action.start:,}" if action.start else "")
+    within = f" in {action.within}" if action.within else ""
+    if isinstance(action, Find):
+        return f"find {action.text[:MAX_QUOTED]!r}{within}"
+    return f"list{within}" + (f" from {action.start}" if action.start else "")
+
+
+@lru_cache(maxsize=256)
+def functions_for(aspect: Aspect) -> tuple[Function, ...]:
+    """Return the actions as functions; the score of a verdict is on the aspect's scale."""
+    functions = []
+    kinds: tuple[type[Message], ...] = (ListSections, Find, Read, Verdict)
+    for name, kind in zip(ACTIONS, kinds, strict=True):
+        schema = kind.model_json_schema()
+        properties = schema["properties"]
+        del properties["action"], schema["description"]
+        if kind is Verdict:
+            properties["score"] = _score_schema(aspect)
+            schema["required"] = ["findings", "score"]
+        about = (inspect.getdoc(kind) or "").strip()
+        functions.append(Function(name=name, description=about, parameters=_untitled(schema)))
+    return tuple(functions)
+
+
+def _score_schema(aspect: Aspect) -> Json:
+    if aspect.labels:
+        return {"type": "string", "enum": list(aspect.labels)}
+    low, high = aspect.scale
+    kind = "integer" if is_whole(aspect.scale) else "number"
+    ends = (int(low), int(high)) if kind == "integer" else (low, high)
+    return {"type": kind, "minimum": ends[0], "maximum": ends[1]}
+
+
+def _untitled(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic adds, and without references."""
+    definitions = schema.pop("$defs", {})
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            return plain(definitions[value["$ref"].rpartition("/")[2]])
+        return {name: plain(held) for name, held in value.items() if name != "title"}
+
+    return plain(schema)
+
+
+def _labels(task: Task) -> dict[str, str]:
+    return {"source": task.source_name, OUTPUT: task.output_name}

@@ -1,0 +1,291 @@
+"""An example's material as sections that can be listed, searched and read in parts.
+
+A judge that is shown a long conversation whole sees it shortened; one that looks things up sees
+what it asks for, word for word. Nothing here asks a model or changes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from textassay.agents.quotes import evidence_pieces
+from textassay.agents.source_windows import closest
+from textassay.runtime.conversation import answer_piece, conversation_pieces
+from textassay.runtime.messages import Example, Message
+
+OUTPUT = "output"
+"""Name of the section that holds the text to judge."""
+MAX_PLACES = 10
+"""Places that a search shows."""
+AROUND = 150
+"""Characters that a search shows on both sides of what it found."""
+WINDOW = 600
+"""Characters of the windows among which a search looks for the closest ones."""
+BEGINNING = 60
+"""Characters of a section that a list shows."""
+
+_SPACES = re.compile(r"\s+")
+
+
+class Section(Message):
+    """A part of the material that has a name."""
+
+    name: str
+    """What evidence calls it, such as `turn 4, call 2, result`, `passage 3` or `output`."""
+    text: str
+    """What it says, whole."""
+    about: str = ""
+    """Who says it, or what it is."""
+    turn: int = 0
+    """Number of the turn, from 1; 0 for what stands outside of turns."""
+
+
+class Excerpt(Message):
+    """A part of a section as a judge was shown it."""
+
+    section: str
+    """Name of the section."""
+    start: int
+    """First character, from 0."""
+    text: str
+    """The characters, unchanged."""
+    length: int
+    """Characters of the whole section."""
+
+    @property
+    def end(self) -> int:
+        """Character after the last one."""
+        return self.start + len(self.text)
+
+    @property
+    def place(self) -> str:
+        """What it is, with its characters if it is not the whole section."""
+        if len(self.text) == self.length:
+            return self.section
+        return f"{self.section}, characters {self.start:,} to {self.end:,} of {self.length:,}"
+
+
+class Found(NamedTuple):
+    """What a look into the material shows."""
+
+    note: str
+    """What was done and what is left, for the judge."""
+    excerpts: tuple[Excerpt, ...] = ()
+    """What it shows word for word."""
+    listing: str = ""
+    """Names of sections with their beginnings."""
+    is_absent: bool = False
+    """Whether a text was looked for that stands nowhere."""
+
+
+class Material(Message):
+    """What a judge may look up about one example."""
+
+    sections: tuple[Section, ...]
+    """The output first; then source, conversation and passages in order."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the sections."""
+        return tuple(section.name for section in self.sections)
+
+    def within(self, name: str) -> list[Section]:
+        """Return the section of a name and those below it: `turn 4` holds `turn 4, call 1`.
+
+        All of them for an empty name; `turn` and `passage` stand for all turns and passages.
+        """
+        plain = _plain(name)
+        if not plain:
+            return list(self.sections)
+        begins = (f"{plain},", f"{plain} ") if plain in ("turn", "passage") else (f"{plain},",)
+        return [
+            section
+            for section in self.sections
+            if _plain(section.name) == plain or _plain(section.name).startswith(begins)
+        ]
+
+    def unknown(self, name: str) -> Found:
+        """Return what is said of a name that no section has."""
+        turns = max((section.turn for section in self.sections), default=0)
+        known = [section.name for section in self.sections if not section.turn]
+        known += [f"turn 1 to turn {turns} and what list shows of each"] if turns else []
+        return Found(f"There is no section {name!r}; there are: {'; '.join(known)}.")
+
+    def list(self, within: str = "", start: str = "", *, chars: int) -> Found:
+        """Return the names of sections with their sizes and beginnings.
+
+        Of a conversation that is too long for that, its turns in a line each.
+
+        Args:
+            within: Only what is below this name.
+            start: Name to begin with, where an earlier list ended.
+            chars: Longest list.
+        """
+        sections = self.within(within)
+        if not sections:
+            return self.unknown(within)
+        lines = [(section.name, _line(section)) for section in sections]
+        if not within and sum(len(line) + 1 for _, line in lines) > chars:
+            lines = list(_by_turn(sections))
+        names = [_plain(name) for name, _ in lines]
+        first = next((at for at, name in enumerate(names) if name == _plain(start)), None)
+        if start and first is None:
+            return self.unknown(start)
+        shown, room = list[str](), chars
+        for name, line in lines[first or 0 :]:
+            room -= len(line) + 1
+            if room < 0 and shown:
+                left = len(lines) - (first or 0) - len(shown)
+                note = f'{left:,} more lines: list with "start": "{name}".'
+                return Found(note, listing="\n".join(shown))
+            shown.append(line)
+        return Found("That is all.", listing="\n".join(shown))
+
+    def read(self, where: str, start: int = 0, *, chars: int) -> Found:
+        """Return a section with those below it, or as much of them as may be shown.
+
+        Args:
+            where: Name of the section.
+            start: Character of the first one to begin with.
+            chars: Most characters.
+        """
+        sections = self.within(where)
+        if not sections:
+            return self.unknown(where)
+        size = len(sections[0].text)
+        if start and start >= size:
+            return Found(f"{sections[0].name} has {size:,} characters; start below that.")
+        excerpts, rest = list[Excerpt](), ""
+        for section in sections:
+            part = _excerpt(section, start, start + chars)
+            if chars <= 0 and part.length:
+                rest = rest or f'{section.name} is left: read with "where": "{section.name}".'
+                continue
+            excerpts.append(part)
+            chars, start = chars - len(part.text), 0
+            if part.end < part.length:
+                rest = f'It goes on: read with "where": "{section.name}", "start": {part.end}.'
+        return Found(rest or "That is all of it.", tuple(excerpts))
+
+    def find(self, text: str, within: str = "", *, chars: int) -> Found:
+        """Return where a text stands, in any case; or else what is closest to it by its words.
+
+        Args:
+            text: What is looked for.
+            within: Only in the section of this name and those below it.
+            chars: Most characters.
+        """
+        words = text.split()
+        sections = self.within(within)
+        if not sections:
+            return self.unknown(within)
+        if not words:
+            return Found('Give the words to look for as "text".')
+        pattern = re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+        found = [
+            (section, match.span()) for section in sections
+            for match in pattern.finditer(section.text)
+        ]  # fmt: skip
+        if found:
+            around = min(AROUND, max(0, chars // (2 * MAX_PLACES)))
+            places = list[Excerpt]()
+            for one, (first, last) in found:
+                known = places[-1] if places else None
+                if known is None or known.section != one.name or last > known.end:
+                    places.append(_excerpt(one, first - around, last + around))
+            shown = _within_room(places[:MAX_PLACES], chars)
+            note = f"It stands in {len(found):,} place{'' if len(found) == 1 else 's'}"
+            rest = "" if len(shown) == len(places) else ", the first of which are shown"
+            return Found(f"{note}{rest}.", shown)
+        note = "It stands nowhere word for word."
+        if near := _closest(text, sections, chars):
+            return Found(f"{note} These have most words in common with it:", near, is_absent=True)
+        return Found(note, is_absent=True)
+
+
+def lay_out(example: Example) -> Material:
+    """Return what can be looked up about an example: output, source, conversation and passages."""
+    answer = answer_piece(conversation_pieces(example.messages), example.output)
+    place = f"the text to judge, which stands in {answer.name}" if answer else "the text to judge"
+    sections = {OUTPUT: Section(name=OUTPUT, text=example.output, about=place)}
+    for piece in evidence_pieces(example):
+        known = sections.get(piece.name)
+        text = piece.text if known is None else f"{known.text}\n{piece.text}"
+        about = piece.speaker or (piece.kind if piece.turn else "")
+        sections[piece.name] = Section(name=piece.name, text=text, about=about, turn=piece.turn)
+    return Material(sections=tuple(one for one in sections.values() if one.text.strip()))
+
+
+def has_read(excerpts: Iterable[Excerpt], section: Section) -> bool:
+    """Return whether excerpts hold every character of a section."""
+    reached = 0
+    own = (one for one in excerpts if one.section == section.name)
+    for one in sorted(own, key=lambda one: one.start):
+        if one.start > reached:
+            return False
+        reached = max(reached, one.end)
+    return reached >= len(section.text)
+
+
+def _plain(name: str) -> str:
+    return _SPACES.sub(" ", name.strip(" []\"'`.:")).casefold()
+
+
+def _excerpt(section: Section, start: int, end: int) -> Excerpt:
+    start = max(0, start)
+    return Excerpt(
+        section=section.name, start=start, text=section.text[start:end], length=len(section.text)
+    )
+
+
+def _line(section: Section) -> str:
+    about = f"{section.about}, " if section.about else ""
+    return f"{section.name} ({about}{len(section.text):,} characters): {_begins(section.text)}"
+
+
+def _begins(text: str) -> str:
+    whole = _SPACES.sub(" ", text[: 2 * BEGINNING]).strip()
+    return whole if len(whole) <= BEGINNING else f"{whole[:BEGINNING]}..."
+
+
+def _by_turn(sections: Sequence[Section]) -> Iterable[tuple[str, str]]:
+    """Yield the name and the line of each turn, and of each section outside of turns."""
+    for turn, group in groupby(sections, lambda section: section.turn):
+        own = list(group)
+        if not turn:
+            yield from ((section.name, _line(section)) for section in own)
+            continue
+        size = sum(len(section.text) for section in own)
+        spoken = next((one for one in own if one.name == f"turn {turn}"), own[0])
+        parts = f", {len(own)} sections" if len(own) > 1 else ""
+        about = f"{spoken.about}{parts}, {size:,} characters"
+        yield f"turn {turn}", f"turn {turn} ({about}): {_begins(spoken.text)}"
+
+
+def _within_room(places: Sequence[Excerpt], chars: int) -> tuple[Excerpt, ...]:
+    shown = list[Excerpt]()
+    for place in places:
+        chars -= len(place.text)
+        if chars < 0 and shown:
+            break
+        shown.append(place)
+    return tuple(shown)
+
+
+def _closest(text: str, sections: Sequence[Section], chars: int) -> tuple[Excerpt, ...]:
+    """Return the windows that share most words with a text; none if none shares any."""
+    windows = [
+        _excerpt(section, start, start + WINDOW)
+        for section in sections
+        for start in range(0, len(section.text), WINDOW)
+    ]
+    best = closest(text, [window.text for window in windows], MAX_PLACES // 2)
+    words = set(re.findall(r"\w+", text.casefold()))
+    sharing = [
+        windows[at] for at in best
+        if not words.isdisjoint(re.findall(r"\w+", windows[at].text.casefold()))
+    ]  # fmt: skip
+    return _within_room(sharing, chars)

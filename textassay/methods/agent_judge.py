@@ -1,0 +1,134 @@
+"""Agent judge: a judge that looks things up in the material before it decides."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from textassay.agents.citations import CitationCheck
+from textassay.agents.investigator import STEP, Investigator
+from textassay.agents.lookup import Material, lay_out
+from textassay.methods.judging import PromptMethod
+from textassay.methods.library import profiles
+from textassay.methods.method import PromptOptions, model_for
+from textassay.runtime.graph.graph import Node, each
+from textassay.runtime.messages import Example, How
+
+
+class AgentJudgeOptions(PromptOptions):
+    """Options of `agent-judge`."""
+
+    max_steps: int = Field(default=12, ge=1, le=100)
+    """Most requests for one score: each looks something up, and the last gives the verdict."""
+    max_chars: int = Field(default=6000, ge=500, le=1_000_000)
+    """Most characters of the material that one step shows."""
+    citations: Literal["required", "told"] = "required"
+    """How to treat a verdict that cites what was not read: `required` abstains, `told` counts it
+    and notes that in the evidence."""
+    asking: Literal["auto", "words"] = "auto"
+    """`auto`: steps are offered as functions as well, which models call that know how to, unless
+    the model is known to take none; `words`: a step is one JSON object in the answer."""
+    temperature: float = Field(default=0.0, ge=0)
+    """Sampling temperature."""
+    seed: int | None = None
+    """Seed of the sampling."""
+    parse_retries: int = Field(default=1, ge=0, le=100)
+    """How often in a row an answer that is no action is asked for again."""
+    max_tokens: int = Field(default=1024, ge=1)
+    """Longest answer of one step in tokens."""
+
+
+class AgentJudge(PromptMethod):
+    """A judge that looks things up (Agent-as-a-Judge, Zhuge et al. 2024, arXiv 2410.10934).
+
+    1. The material is laid out in sections: output, source, turns, calls and results, passages.
+    2. The judge sees the output and a list of the sections. In each step it lists sections,
+    searches them or reads a part of one, at most `max_chars` characters.
+    3. Within `max_steps` it gives a verdict: findings, each with a quotation, and a score.
+    4. A node without a model looks each quotation up in what the judge has read; a verdict that
+    cites anything else is abstained.
+
+    Deviations: the paper's judge works on a folder of files, in a fixed order of modules (graph,
+    locate, read, retrieve, ask) of which ablations keep some; this one works on the example, and
+    chooses the steps itself. Citations are ours, after RULERS (arXiv 2601.08654), as are all words.
+    """
+
+    name = "agent-judge"
+    prompt = "agent_judge"
+    labels_prompt: ClassVar[str | None] = "agent_judge"
+    shows_source = False
+    Options = AgentJudgeOptions
+    options: AgentJudgeOptions
+
+    def prepare(self) -> None:
+        """Settle how the judge is asked."""
+        options = self.options
+        profiles.require_generation(
+            "steps of looking things up", "take another model", options.profile, self.models,
+            self.judge,
+        )  # fmt: skip
+        ask = self.ask(
+            temperature=options.temperature,
+            seed=options.seed,
+            required=options.explicit_sampling,
+            max_tokens=options.max_tokens,
+            is_single=True,
+        )
+        self._investigator = Investigator(
+            ask, options.max_steps, options.max_chars, options.parse_retries, self._is_strict,
+            self._offers_functions,
+        )  # fmt: skip
+        bounds = (options.max_steps, options.max_chars)
+        self.prompt_digest = ask.digest(ask.layout, *bounds, self._task.digest, also=(STEP,))
+        self.signature = ask.signature(
+            self.name,
+            self.prompt_digest,
+            how=self.how,
+            steps=options.max_steps,
+            chars=options.max_chars,
+            citations=options.citations,
+            asking="functions" if self._offers_functions else "words",
+            **ask.sampling,
+        )
+
+    def nodes(self) -> list[Node]:
+        """Lay the material out, have the judge look things up, and check what it cites."""
+        check = CitationCheck(self.signature, self._is_strict)
+        example = "input.example"
+        return [
+            Node("material", self._lay_out, example=example),
+            Node("inquiries", self._investigator, material="material",
+                 aspect=each("input.aspects")),
+            Node("scores", check, example=example, material="material",
+                 inquiry=each("inquiries")),
+        ]  # fmt: skip
+
+    async def _lay_out(self, example: Example) -> Material:
+        return lay_out(self._investigator.ask.prepare(example))
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.options.citations == "required"
+
+    @property
+    def _offers_functions(self) -> bool:
+        model = model_for(self.models, self.judge)
+        return self.options.asking == "auto" and model.capabilities.functions is not False
+
+    @property
+    def how(self) -> How:
+        """Read from what the judge writes."""
+        return "text"
+
+    @property
+    def chain(self) -> str:
+        """What is asked in a chain."""
+        return (
+            f"asks up to {self.options.max_steps} times in turn for each score; set max_steps lower"
+        )
+
+    @property
+    def most_calls(self) -> int:
+        """Most requests for one score."""
+        return self.options.max_steps
