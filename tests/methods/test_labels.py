@@ -27,6 +27,7 @@ labels = {rude = "it insults", plain = "neither", kind = "it is friendly"}
 ordered = true
 """
 EXAMPLE = Example(id="x", output="Press the red button.")
+OF_RATINGS = ["llm-score-cot", "checklist", "coascore", "hd-eval", "claims", "pairwise"]
 PLAIN = Capabilities(json_schema=False, logprobs=True)
 
 
@@ -104,7 +105,7 @@ async def test_g_eval_weighs_labels_by_their_probabilities(task):
     )
 
 
-@pytest.mark.parametrize("method", ["llm-score-cot", "checklist", "coascore", "hd-eval", "claims"])
+@pytest.mark.parametrize("method", OF_RATINGS)
 def test_methods_that_give_ratings_refuse_labels(task, method):
     with pytest.raises(ConfigurationError, match="'right' has labels"):
         build(method, ScriptedModel("3"), task=task)
@@ -113,7 +114,6 @@ def test_methods_that_give_ratings_refuse_labels(task, method):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("ordered = true", "", "more than two labels must be ordered"),
         ("ordered = true", "ordered = true\nscale = [1, 5]", "a scale or labels, not both"),
         ('{rude = "it insults", plain = "neither", kind', "{kind", "at least two labels"),
         ("plain =", "RUDE =", "differ by more than their case"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
+from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
@@ -33,6 +34,7 @@ def rated_examples(
     *,
     needs_output: bool = True,
     aspect_map: Iterable[str] = (),
+    labels: LabelReader | None = None,
 ) -> Examples:
     """Open the examples that scores belong to.
 
@@ -44,13 +46,22 @@ def rated_examples(
             of the run.
         needs_output: Whether a row without an output is an error.
         aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
+        labels: Reads labels among ratings; by default those of the run's aspects.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    examples = _examples(scores, data, given, needs_output, aspect_map)
-    files = {str(path): Examples(path, needs_output=False) for path in given.get("ratings", ())}
-    return Examples(WithRatings(examples, files)) if files else examples
+    from textassay.meta.score_files import read_labels
+    from textassay.meta.table import labels_of_people
+
+    if labels is None:
+        labels = LabelReader(labels_of_people(read_labels(scores), aspect_map))
+    examples = _examples(scores, data, given, needs_output, labels)
+    files = {
+        str(path): Examples(path, needs_output=False, labels=labels)
+        for path in given.get("ratings", ())
+    }
+    return Examples(WithRatings(examples, files), labels=labels) if files else examples
 
 
 def _examples(
@@ -58,11 +69,8 @@ def _examples(
     data: Path | None,
     given: Mapping[str, Any],
     needs_output: bool,
-    aspect_map: Iterable[str],
+    labels: LabelReader,
 ) -> Examples:
-    from textassay.meta.score_files import read_labels
-    from textassay.meta.table import labels_of_people
-
     fields = arguments.field_map(given)
     run = _request(scores)
     if data is None:
@@ -71,7 +79,6 @@ def _examples(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
         data = Path(run.data)
-    labels = labels_of_people(read_labels(scores), aspect_map)
     # the run's map is meant for the run's file; another file may have other columns
     if run is None or not _same(data, run):
         return Examples(data, fields=fields or None, needs_output=needs_output, labels=labels)

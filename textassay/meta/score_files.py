@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from textassay.runtime.data.cells import FieldError, LabelReader
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.formats import JsonLines
 from textassay.runtime.errors import (
@@ -23,7 +24,7 @@ from textassay.runtime.errors import (
     RunFolderError,
     StorageError,
 )
-from textassay.runtime.labels import LabelScale
+from textassay.runtime.labels import LabelScale, labels_of
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
@@ -34,7 +35,7 @@ Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path) -> Recorded:
+def read_scores(path: str | Path, labels: LabelReader | None = None) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -44,6 +45,7 @@ def read_scores(path: str | Path) -> Recorded:
     Args:
         path: A run folder, its `scores.jsonl`, or a file whose lines hold `id`, `aspect` and
             `value`.
+        labels: Reads values that are labels; by default booleans, and pairs such as pass and fail.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -53,12 +55,12 @@ def read_scores(path: str | Path) -> Recorded:
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
 
-def read_judge(path: str | Path) -> Recorded:
+def read_judge(path: str | Path, labels: LabelReader | None = None) -> Recorded:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
 
     Raises:
@@ -69,7 +71,7 @@ def read_judge(path: str | Path) -> Recorded:
     scores: Recorded = {}
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
         own = signatures.setdefault(row.aspect, {})
         own.pop(row.id, None)
@@ -85,16 +87,6 @@ def read_labels(path: str | Path) -> dict[str, LabelScale]:
     folder = Path(path)
     folder = folder.parent if folder.name == SCORES else folder
     return labels_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else {}
-
-
-def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
-    """Return the labels of the aspects that a manifest names, by name."""
-    method = manifest.get("method") or {}
-    return {
-        aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
-        for aspect in method.get("aspects") or ()
-        if aspect.get("labels")
-    }
 
 
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
@@ -123,7 +115,7 @@ class RecordedRow:
     Attributes:
         aspect: What was judged.
         id: Which example.
-        value: The score; `None` if unscored.
+        value: The score, of a label its number; `None` if unscored.
         fields: The whole line, such as `outcome`, `scale` and `signature` in a run.
     """
 
@@ -133,8 +125,10 @@ class RecordedRow:
     fields: dict[str, Any]
 
 
-def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
+def read_score_lines(path: str | Path, labels: LabelReader | None = None) -> Iterator[RecordedRow]:
     """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
+
+    A line whose value is a list of labels counts as one line for each label that may apply.
 
     A data set whose rows hold `metrics` serves as a file of scores too.
 
@@ -143,8 +137,9 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
         DataError: As `read_scores`.
     """
     path = Path(path)
+    labels = LabelReader(read_labels(path)) if labels is None else labels
     if path.is_file() and path.name != SCORES and _holds_metrics(path):
-        for example in Examples(path, needs_output=False):
+        for example in Examples(path, needs_output=False, labels=labels):
             for name, value in example.metrics.items():
                 yield RecordedRow(name, example.id, value, {})
         return
@@ -166,12 +161,17 @@ def read_score_lines(path: str | Path) -> Iterator[RecordedRow]:
             raise DataError(
                 f"{where}: must be an object with id, aspect and value, not {type(row).__name__}"
             )
-        yield RecordedRow(
-            aspect=_name(row, "aspect", where),
-            id=_name(row, "id", where),
-            value=_value(row, where),
-            fields=row,
-        )
+        aspect, id_ = _name(row, "aspect", where), _name(row, "id", where)
+        value = row.get("value")
+        if not isinstance(value, str | bool | list):
+            yield RecordedRow(aspect, id_, _value(row, where), row)
+            continue
+        try:
+            read = labels.numbers("metrics", {aspect: value})
+        except FieldError as error:
+            raise DataError(f"{where}, {error}") from None
+        for name, number in read.items():
+            yield RecordedRow(name, id_, _value({**row, "value": number}, where), row)
 
 
 def _holds_metrics(path: Path) -> bool:
@@ -213,7 +213,8 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         shown = "missing" if value is row else repr(value)
         raise DataError(
-            f"{where}, field 'value': must be a number, or null if there is no score; it is {shown}"
+            f"{where}, field 'value': must be a number, a label, or null if there is no score; it"
+            f" is {shown}"
         )
     try:
         number = float(value)
@@ -232,10 +233,12 @@ class HasScores(Protocol):
         """All scores, later ones replacing earlier ones of the same id and aspect."""
 
 
-def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
+def recorded(
+    scores: Recorded | HasScores | str | Path, labels: LabelReader | None = None
+) -> Recorded:
     """Return values by aspect and id of a run, a path, or values that are so already."""
     if isinstance(scores, str | Path):
-        return read_judge(scores)
+        return read_judge(scores, labels)
     if isinstance(scores, Mapping):
         return scores
     columns: Recorded = {}

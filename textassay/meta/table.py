@@ -22,7 +22,7 @@ from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import HasScores, Recorded, read_labels, recorded
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
-from textassay.runtime.labels import YES_NO, LabelScale
+from textassay.runtime.labels import YES_NO, LabelScale, nearest_label
 from textassay.runtime.messages import Example
 from textassay.table import Cell, Column, Interval, Note, Table
 
@@ -38,7 +38,6 @@ _RATERS = (
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
 )  # fmt: skip
-_TIE = 1e-9
 _LABELS = (
     Column("score", "score"), Column("human", "human"), Column("measure", "measure"),
     Column("n", "n", "count"), Column("coverage", "coverage", "number"),
@@ -317,7 +316,7 @@ def agreement_table(
         given = people.labels(human, known or YES_NO)
         if given is not None and (known is not None or _are_labels(judged, YES_NO)):
             found = label_agreement(
-                [_nearest(value) for value in judged],
+                [nearest_label(value) for value in judged],
                 given,
                 labels=(known or YES_NO).names,
                 ordered=(known or YES_NO).ordered,
@@ -354,31 +353,20 @@ def agreement_table(
 
 def labels_of_people(
     labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
-) -> dict[str, tuple[str, ...]]:
+) -> dict[str, LabelScale]:
     """Return the labels that human ratings may be, by human aspect, for those of scores."""
     if not labels:
         return {}
     mapped: dict[str, list[str]] = {}
     for score, human in _entries(aspect_map):
         mapped.setdefault(score, []).append(human)
-    return {
-        human: scale.names
-        for score, scale in labels.items()
-        for human in mapped.get(score, [score])
-    }
+    return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
 
 
 def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:
     """Return whether all numbers are those of labels."""
     numbers = {value for value in values if value is not None}
     return bool(numbers) and numbers <= set(range(len(labels.names)))
-
-
-def _nearest(value: float | None) -> float | None:
-    """Return the label nearest to a mean of labels; `None` halfway between two."""
-    if value is None or abs(value % 1 - 0.5) < _TIE:
-        return None
-    return float(round(value))
 
 
 def _rater_rows(
@@ -462,7 +450,7 @@ class _People:
 def _majority(ratings: Sequence[float | None], mean: float | None) -> float | None:
     counts = Counter(rating for rating in ratings if rating is not None)
     if not counts:
-        return _nearest(mean)
+        return nearest_label(mean)
     (first, most), *others = counts.most_common(2)
     return None if others and others[0][1] == most else first
 

@@ -4,8 +4,9 @@ import pytest
 
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
+from textassay.runtime.labels import LabelScale
 
-TONE = {"tone": ("rude", "plain", "kind")}
+TONE = {"tone": LabelScale(("rude", "plain", "kind"), ordered=True)}
 
 
 def rated(*ratings, **fields):

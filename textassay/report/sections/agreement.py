@@ -11,10 +11,11 @@ from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement
 from textassay.meta.levels import Level
-from textassay.meta.score_files import Recorded, labels_of
+from textassay.meta.score_files import Recorded
 from textassay.meta.table import AgreementTable, TableRow, agreement_table, label_tables
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
+from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Table
 from textassay.tools.overlap import Rouge

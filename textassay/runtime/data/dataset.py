@@ -110,7 +110,7 @@ class Examples:
         needs_output: bool = True,
         unit: Unit | None = None,
         conversation_chars: int | None = None,
-        labels: LabelSets | None = None,
+        labels: LabelSets | LabelReader | None = None,
     ) -> None:
         """Open a data set; rows are not looked at yet.
 
@@ -126,8 +126,8 @@ class Examples:
                 or each `call` of a tool.
             conversation_chars: Longest text of a conversation; beyond it tool results are shortened
                 first.
-            labels: Labels that ratings may be, by aspect, lowest first; known pairs such as pass
-                and fail need not be declared.
+            labels: Labels that ratings may be, by aspect, or what reads them; known pairs such as
+                pass and fail need not be declared.
 
         Raises:
             DataError: There is nothing to read, or the field map names a field that does not exist.
@@ -143,7 +143,7 @@ class Examples:
             )
         self._table: Table = open_table(source)
         self._fields, self._needs_output = dict(fields or {}), needs_output
-        self._labels = LabelReader(labels)
+        self._labels = labels if isinstance(labels, LabelReader) else LabelReader(labels)
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
@@ -215,7 +215,7 @@ class Examples:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
-                yield with_means(example)
+                yield with_means(example, self._labels.voted)
         self._refuse_change()
 
     def _refuse_change(self) -> None:
@@ -269,7 +269,7 @@ class Examples:
             except RecursionError:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
             content.update(line)
-            rated = with_means(example)
+            rated = with_means(example, self._labels.voted)
             if kept is not None:
                 room -= len(line) + _EXAMPLE_BYTES
                 if room < 0:
