@@ -9,8 +9,9 @@
     definition = "whether one wants to know how it goes on."
     scale = [1, 5]
 
-An aspect may have labels in place of a scale, lowest first, each with its definition:
-`labels = {fail = "...", pass = "..."}`; `ordered = true` if more than two are ordered.
+An aspect may have labels in place of a scale, each with its definition: `labels = {fail = "...",
+pass = "..."}`; `ordered = true` if more than two are ordered, lowest first; `multiple = true` if
+several of them may apply to one text.
 
 An aspect with `optional = true` is judged only if it is named. `asks = "response"` (or
 `"conversation"`) has GPTScore ask a yes/no question about a conversation that ends in the output
@@ -36,7 +37,7 @@ DEFAULT = "general"
 
 _TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
 _ASPECT_KEYS = (
-    "name", "definition", "scale", "labels", "ordered", "question", "higher_is_better", "steps",
+    "name", "definition", "scale", "labels", "ordered", "multiple", "question", "higher_is_better", "steps",
     "source", "optional",
 )  # fmt: skip
 _NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from

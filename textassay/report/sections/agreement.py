@@ -10,9 +10,10 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement
+from textassay.meta.label_table import label_tables
 from textassay.meta.levels import Level
 from textassay.meta.score_files import Recorded
-from textassay.meta.table import AgreementTable, TableRow, agreement_table, label_tables
+from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.labels import labels_of

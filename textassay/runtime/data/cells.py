@@ -69,6 +69,11 @@ class LabelReader:
         declared = {name for name, scale in self._declared.items() if scale.is_nominal}
         return frozenset(declared | {name for field, name in self.categorical if field == "human"})
 
+    def pair(self, field: str, name: str) -> tuple[str, str] | None:
+        """Return the words for no and yes that the values of a name are; `None` if none are."""
+        found = {self._pairs.get((field, name)), self._pairs.get(("annotators", name))}
+        return next((pair for pair in found if pair not in (None, _BOOLEAN)), None)
+
     def are_known(self, text: str) -> bool:
         """Return whether a text is a label of any aspect, or several of them."""
         if self._any_word and not _is_number(text):
@@ -143,7 +148,7 @@ class LabelReader:
                 return float(number)
             raise FieldError(where, f"should be one of {', '.join(declared.names)}, not {value!r}")
         if (found := known_pair(value)) is None:
-            return self._category(field, name, value) if self._any_word else value
+            return self._category(field, name, str(value)) if self._any_word else value
         pair, number = found
         known = self._pairs.setdefault((field, name), pair)
         if known != pair and _BOOLEAN not in (known, pair):

@@ -89,7 +89,7 @@ class ByRater:
             DataError: A rater rated a text twice, or a rating is no number.
         """
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
-        ratings: dict[str, dict[str, dict[str, float | str | None]]] = {}
+        ratings: dict[str, dict[str, dict[str, float | str | list[Any] | None]]] = {}
         raters: dict[str, None] = {}
         for number, row in self._table.rows():
             id_, rater = str(row[self._id]), str(row[self._rater])
@@ -117,10 +117,10 @@ class ByRater:
 
     def _split(
         self, row: Mapping[str, Any], number: int
-    ) -> tuple[dict[str, Any], dict[str, float | str | None]]:
+    ) -> tuple[dict[str, Any], dict[str, float | str | list[Any] | None]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
-        rated: dict[str, float | str | None] = {}
+        rated: dict[str, float | str | list[Any] | None] = {}
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:
@@ -132,7 +132,7 @@ class ByRater:
                 texts[key] = value
         return texts, rated
 
-    def _number(self, key: str, value: Any, number: int) -> float | str | None:
+    def _number(self, key: str, value: Any, number: int) -> float | str | list[Any] | None:
         if value is None or value == "" or value != value:
             return None
         if isinstance(value, list) or (isinstance(value, str) and self._labels.are_known(value)):
