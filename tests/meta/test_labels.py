@@ -224,7 +224,10 @@ def test_labels_of_the_data_are_held_against_scores():
     )
     tone, right = table.labels
     assert tone.agreement.confusion == ((2, 0, 0), (1, 1, 0), (0, 0, 2))
-    assert (right.agreement.labels, right.agreement.confusion) == (("fail", "pass"), ((2, 0), (1, 3)))
+    assert (right.agreement.labels, right.agreement.confusion) == (
+        ("fail", "pass"),
+        ((2, 0), (1, 3)),
+    )
     assert [row["aspect"] for row in table.as_dict()["labels"]] == ["tone", "right"]
     titles = [one.title for one in table.tables()]
     assert "labels of tone by people, and of tone by the judge" in titles

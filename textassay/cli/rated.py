@@ -155,6 +155,8 @@ def read_people(
             of the second, which knows the probability of both.
     """
     from textassay.calibration.columns import People
+    from textassay.meta.score_files import read_labels
+    from textassay.meta.table import labels_of_people
 
     if labels == RANDOM:
         drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
@@ -163,8 +165,9 @@ def read_people(
                 f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
                 "is not that of both; give the file of the last label plan: --labels FILE"
             )
+    known = labels_of_people(read_labels(scores), aspect_map)
     examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map)
-    return People(examples)
+    return People(examples, known)
 
 
 def _has_probabilities(ratings: Path) -> bool:

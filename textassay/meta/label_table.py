@@ -104,7 +104,7 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
         by: Who judged.
     """
     own = row.agreement
-    names = {name: words.format(*own.labels) for name, words in _MEASURES.items()}
+    names = {name: measure_name(name, own.labels) for name in own.measures}
     texts = [_CONSTANT.format("label")]
     if row.threshold is not None:
         texts.append(_threshold_note(row, row.threshold))
@@ -121,6 +121,11 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
     ]
     title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
     return [measures, Table((Column("people", ""), *columns), counts, title=title)]
+
+
+def measure_name(measure: str, labels: Sequence[str]) -> str:
+    """Return what a measure of labels is called in tables."""
+    return _MEASURES[measure].format(*labels)
 
 
 def _threshold_note(row: LabelRow, cut: Threshold) -> str:

@@ -82,8 +82,10 @@ def compare(
         compare_runs,
         comparison_tables,
         gate,
+        label_difference,
     )
     from textassay.calibration.correction import weight_named
+    from textassay.meta.score_files import read_labels, read_scores
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)
@@ -112,6 +114,13 @@ def compare(
         if sides.people is None
         else agreement_difference(sides.a, sides.b, sides.people, by_text, seed=seed)
     )
+    if sides.people is not None and run_b is not None and systems is None:
+        names = arguments.typed_names(aspects)
+        scores = [
+            {name: own for name, own in read_scores(run).items() if names is None or name in names}
+            for run in (run_a, run_b)
+        ]
+        agreement += label_difference(*scores, sides.people, read_labels(run_a), seed=seed)
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
         document["systems"] = list(systems)
