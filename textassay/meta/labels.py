@@ -250,6 +250,39 @@ def rows_per_observation(rows: Floats, wrong: Floats) -> float:
     return (seen * with_errors + size) / (with_errors + 1)
 
 
+def mean_interval(
+    values: Floats, groups: Codes, *, resamples: int = 1000, seed: int = 0
+) -> Interval | None:
+    """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
+
+    Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
+
+    Args:
+        values: Shape (n,), each from 0 to 1.
+        groups: Code of each row's source, shape (n,).
+        resamples: Number of random weightings.
+        seed: Seed of the weightings.
+
+    Returns:
+        `None` below 5 sources.
+    """
+    number = len(np.unique(groups))
+    if number < MIN_GROUPS:
+        return None
+    codes = np.unique(groups, return_inverse=True)[1]
+    rows = np.bincount(codes).astype(float)
+    sums = np.bincount(codes, weights=values)
+    rng = np.random.default_rng(seed)
+    spread = spread_of_weights(number)
+    ends = [float(values.mean())]
+    weights = rng.gamma(1 / spread, spread, size=(resamples, number))
+    total, part = weights @ rows, weights @ sums
+    more = rng.gamma(CELL, rows_per_observation(rows, sums), size=(2, resamples))
+    for means in (part / total, (part + more[0]) / (total + more.sum(axis=0))):
+        ends += np.percentile(means, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))).tolist()
+    return min(ends), max(ends)
+
+
 def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     """Return the measures of each matrix, NaN if undefined; shape (b,) each, of (b, k, k)."""
     count = matrices.shape[-1]

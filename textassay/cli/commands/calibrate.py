@@ -112,7 +112,7 @@ def _learn(
 ) -> None:
     """Learn a calibration, write its folder and print the report."""
     from textassay.calibration.calibration import calibrate as calibrated
-    from textassay.calibration.calibration import report_table
+    from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
     from textassay.cli.rated import CHOSEN, read_columns, read_people, sources_of
@@ -136,7 +136,12 @@ def _learn(
         )
         made.append(aspect)
         reports.append(report)
-    drawn = [report_table(report, coverage) for report in reports]
+    drawn = [
+        table
+        for report in reports
+        for table in (report_table(report, coverage), curve_table(report))
+        if table is not None
+    ]
     notes = [note for table in tables for note in table.notes()]
     if labels == CHOSEN:
         words = "the labels were chosen by hand, so the coverage of the intervals is not promised"

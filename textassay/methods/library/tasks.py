@@ -37,8 +37,8 @@ DEFAULT = "general"
 
 _TASK_KEYS = ("name", "intro", "source_name", "context_name", "output_name", "asks", "aspects")
 _ASPECT_KEYS = (
-    "name", "definition", "scale", "labels", "ordered", "multiple", "question", "higher_is_better", "steps",
-    "source", "optional",
+    "name", "definition", "scale", "labels", "ordered", "multiple", "question",
+    "higher_is_better", "steps", "source", "optional",
 )  # fmt: skip
 _NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from
 
