@@ -46,7 +46,7 @@ def compare_labels(
         labels: Names of the labels; of two, the second is the positive one.
         ordered: Whether the labels are ordered.
         groups: What each row belongs to, length n; without groups it is the rows.
-        bootstrap: Number of random weightings, at least 1.
+        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
         seed: Seed of the weightings.
 
     Raises:
@@ -70,7 +70,7 @@ def compare_labels(
     flat = np.bincount(sources * width + cells, minlength=number * width)
     tables = flat.reshape(number, width).astype(float)
     whole = _measured(tables.sum(axis=0)[None], count, ordered=ordered)
-    enough = number >= MIN_GROUPS
+    enough = bootstrap > 0 and number >= MIN_GROUPS
     drawn = (
         _drawn(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
         if enough

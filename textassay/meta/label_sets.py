@@ -161,9 +161,8 @@ class _Table:
 
         def per_source(values: Floats) -> Floats:
             """Return sums over the rows of each source of an array of shape (n, columns)."""
-            out = np.zeros((number, values.shape[1]))
-            np.add.at(out, sources, values)
-            return out
+            columns = [np.bincount(sources, weights=one, minlength=number) for one in values.T]
+            return np.stack(columns, axis=1)
 
         shared, either = (ours * theirs).sum(axis=1), np.maximum(ours, theirs).sum(axis=1)
         jaccard = np.where(either > 0, shared / np.maximum(either, 1), 1.0)
@@ -176,8 +175,9 @@ class _Table:
         self._cells = per_source(
             (cells[:, :, None] == np.arange(4)).reshape(len(ours), -1).astype(float)
         )
-        one_hot = np.eye(len(self._sets))
-        self._used = per_source(one_hot[codes[0]] + one_hot[codes[1]])
+        kinds = len(self._sets)
+        used = np.bincount((sources * kinds + codes).ravel(), minlength=number * kinds)
+        self._used = used.reshape(number, kinds).astype(float)
 
     def measures(
         self, weights: Floats, rng: np.random.Generator | None = None

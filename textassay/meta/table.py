@@ -345,7 +345,7 @@ def agreement_table(
 def _only_used(words: LabelScale, columns: Sequence[list[float | None]]) -> LabelScale:
     """Return the words that occur, in the order of the alphabet, and number the columns by them."""
     used = {int(value) for column in columns for value in column if value is not None}
-    names = sorted((words.names[number], number) for number in used)
+    names = sorted(((words.names[at], at) for at in used), key=lambda one: one[0].casefold())
     numbers = {old: float(new) for new, (_, old) in enumerate(names)}
     for column in columns:
         column[:] = [None if value is None else numbers[int(value)] for value in column]
