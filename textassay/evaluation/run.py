@@ -138,6 +138,11 @@ class Run(Displayed):
 
     With a run folder, scores are read from there when they are asked for, so that a large run does
     not stay in memory.
+
+    Attributes:
+        folder: The run folder; `None` for a run that wrote nothing.
+        progress: The last state of the session that made it.
+        without_mean: Aspects whose scores are labels without an order.
     """
 
     def __init__(
@@ -164,7 +169,7 @@ class Run(Displayed):
         """
         # fails now, for a folder without a run, and not on the first look at the scores
         manifest = {} if folder is None else read_manifest(folder)
-        self._without_mean = without_order(manifest) or without_mean
+        self.without_mean = without_order(manifest) or without_mean
         self.folder, self.progress = folder, progress
         self._scores, self._examples = scores, examples
 
@@ -184,7 +189,7 @@ class Run(Displayed):
         tally = RunSummary()
         for score in self:
             tally.add(score)
-        return Summary(tally.summary(self._without_mean))
+        return Summary(tally.summary(self.without_mean))
 
     def examples(self) -> Iterator[Example]:
         """Iterate over what was judged, in the order of the data.
@@ -267,4 +272,4 @@ class Run(Displayed):
                 why = score.error.message if score.error else score.explanation or ""
                 rows.append((score.id, score.aspect, score.value, why))
         notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
-        return [*Summary(tally.summary(self._without_mean)).tables(), Table(_SCORES, rows, notes)]
+        return [*Summary(tally.summary(self.without_mean)).tables(), Table(_SCORES, rows, notes)]

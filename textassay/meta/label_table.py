@@ -5,7 +5,7 @@ Knows the names of scores and human aspects; nothing of examples or files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,13 @@ _RATERS = (
     Column("ordinal", "alpha (ordinal)", "number"),
     Column("between_raters", "rater-rater, same", "number"),
     Column("judge_rater", "judge-rater, same", "number"),
+)  # fmt: skip
+_AMONG_RATERS = (
+    Column("human", "human"), Column("raters", "raters", "count"),
+    Column("items", "items", "count"), Column("nominal", "alpha (nominal)", "number"),
+    Column("ordinal", "alpha (ordinal)", "number"),
+    Column("interval", "alpha (interval)", "number"), Column("same", "same", "number"),
+    Column("distance", "distance", "number"), Column("spearman", "rho", "number"),
 )  # fmt: skip
 _CONSTANT = "best constant: what a judge that always gives the same {} reaches"
 
@@ -171,6 +178,28 @@ def rater_table(rows: Sequence[tuple[str, str, RaterAgreement, bool]]) -> Table:
     ]  # fmt: skip
     note = Note("same: share of the texts that both labeled on which the labels are the same")
     return Table(_RATERS, lines, (note,), title="agreement among raters on labels")
+
+
+def among_raters(found: Mapping[str, RaterAgreement], unordered: Collection[str]) -> Table:
+    """Return agreement among raters without a judge, a row for each human aspect.
+
+    Args:
+        found: By human aspect.
+        unordered: Aspects whose labels have no order: these have a nominal alpha alone.
+    """
+    rows = []
+    for name, own in found.items():
+        pair, has_order = own.between_raters, name not in unordered
+        rows.append(
+            (name, own.raters, own.items, own.alpha["nominal"],
+             own.alpha["ordinal"] if has_order else None,
+             own.alpha["interval"] if has_order else None,
+             None if pair is None else pair.same,
+             None if pair is None or not has_order else pair.mean_difference,
+             None if pair is None or not has_order else pair.spearman)
+        )  # fmt: skip
+    note = Note("same, distance and rho: of each two raters, on the texts that both rated")
+    return Table(_AMONG_RATERS, rows, (note,), title="agreement among raters")
 
 
 def flat_rows(rows: Iterable[dict[str, Any]], labels: Iterable[LabelRow]) -> list[dict[str, Any]]:

@@ -155,6 +155,8 @@ def read_score_lines(path: str | Path, labels: LabelReader | None = None) -> Ite
         rows = _run_rows(file)
     else:
         rows = iter(JsonLines(file).rows())
+    # a 4 beside a yes would be on another scale
+    numbers, worded = set[str](), set[str]()
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
@@ -163,9 +165,14 @@ def read_score_lines(path: str | Path, labels: LabelReader | None = None) -> Ite
             )
         aspect, id_ = _name(row, "aspect", where), _name(row, "id", where)
         value = row.get("value")
-        if not isinstance(value, str | bool | list):
+        if not isinstance(value, str | bool | list) and aspect not in worded:
+            if value not in (0, 1, None):
+                numbers.add(aspect)
             yield RecordedRow(aspect, id_, _value(row, where), row)
             continue
+        if aspect in numbers:
+            raise DataError(f"{where}, field 'value': is {value!r}, and a number in another line")
+        worded.add(aspect)
         try:
             read = labels.numbers("metrics", {aspect: value})
         except FieldError as error:

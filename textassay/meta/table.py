@@ -21,6 +21,7 @@ from textassay.meta.label_sets import set_agreement
 from textassay.meta.label_table import (
     LabelRow,
     SetRow,
+    among_raters,
     flat_rows,
     label_tables,
     rater_table,
@@ -342,6 +343,41 @@ def agreement_table(
     )
 
 
+def between_raters(
+    examples: Any,
+    *,
+    labels: Mapping[str, LabelScale] | None = None,
+    fields: Mapping[str, str] | None = None,
+) -> tuple[dict[str, RaterAgreement], Table]:
+    """Return how well raters agree by human aspect, and the same as a table.
+
+    Args:
+        examples: The data with single ratings, as for `agreement_table`.
+        labels: Labels of aspects by name; other words are categories without an order.
+        fields: From names in the rows to ours.
+
+    Raises:
+        DataError: There are no single ratings.
+    """
+    labels = labels or {}
+    reader = LabelReader(labels, any_word=True)
+    people = _People(Examples(examples, fields=fields, needs_output=False, labels=reader), reader)
+    names = dict.fromkeys(name for one in people.annotators for name in one)
+    if not names:
+        raise _no_single_ratings()
+    found = {
+        name: rater_agreement([one.get(name, ()) for one in people.annotators]) for name in names
+    }
+    return found, among_raters(found, {name for name in names if name in reader.voted})
+
+
+def _no_single_ratings() -> DataError:
+    return DataError(
+        "the data contain no single ratings; give each rater's in the field 'annotators', "
+        'as {"coherence": [3, 2, 3]}'
+    )
+
+
 def _only_used(words: LabelScale, columns: Sequence[list[float | None]]) -> LabelScale:
     """Return the words that occur, in the order of the alphabet, and number the columns by them."""
     used = {int(value) for column in columns for value in column if value is not None}
@@ -441,10 +477,7 @@ def _rater_rows(
 ) -> tuple[RaterRow, ...]:
     rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
     if not rated:
-        raise DataError(
-            "the data contain no single ratings; give each rater's in the field 'annotators', "
-            'as {"coherence": [3, 2, 3]}'
-        )
+        raise _no_single_ratings()
     return tuple(
         RaterRow(
             aspect,
