@@ -209,7 +209,7 @@ def main() -> None:
                     (_, ends), (true, _) = found[name], actual[name]
                     if ends is not None and true is not None:
                         held[name].append((ends[0] <= true <= ends[1], ends[1] - ends[0]))
-            rates = {name: np.mean([h for h, _ in one]) for name, one in held.items() if one}
+            rates = {name: float(np.mean([h for h, _ in one])) for name, one in held.items() if one}
             covered += rates.values()
             cells = "  ".join(
                 f"{rates[name]:6.1%} {np.mean([w for _, w in held[name]]):6.3f}"

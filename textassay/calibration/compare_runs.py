@@ -345,6 +345,7 @@ def label_difference(
     people: People,
     labels: LabelSets | None = None,
     *,
+    aspects: Sequence[str] | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
@@ -357,12 +358,13 @@ def label_difference(
         b: Scores of the second.
         people: The data with ratings.
         labels: Labels by name of the aspect; scores and ratings that are all 0 or 1 are no and yes.
+        aspects: What to compare; all that both runs have if left out.
         bootstrap: Number of random weightings of the sources.
         seed: Seed of the weightings.
     """
     rows = []
     for name in a:
-        if name not in b or name not in people.aspects:
+        if name not in b or name not in people.aspects or name not in (aspects or a):
             continue
         human = people.labels(name)
         sides = [[run[name].get(id_) for id_ in people.ids] for run in (a, b)]

@@ -271,7 +271,7 @@ def mean_interval(
         return None
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes).astype(float)
-    sums = np.bincount(codes, weights=values)
+    sums = np.bincount(codes, weights=values).astype(float)
     rng = np.random.default_rng(seed)
     spread = spread_of_weights(number)
     ends = [float(values.mean())]

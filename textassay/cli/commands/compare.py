@@ -115,12 +115,14 @@ def compare(
         else agreement_difference(sides.a, sides.b, sides.people, by_text, seed=seed)
     )
     if sides.people is not None and run_b is not None and systems is None:
-        names = arguments.typed_names(aspects)
-        scores = [
-            {name: own for name, own in read_scores(run).items() if names is None or name in names}
-            for run in (run_a, run_b)
-        ]
-        agreement += label_difference(*scores, sides.people, read_labels(run_a), seed=seed)
+        agreement += label_difference(
+            read_scores(run_a),
+            read_scores(run_b),
+            sides.people,
+            read_labels(run_a),
+            aspects=arguments.typed_names(aspects),
+            seed=seed,
+        )
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
         document["systems"] = list(systems)
