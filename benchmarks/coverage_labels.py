@@ -17,7 +17,8 @@ Printed per world: the share of 95 % intervals that hold each measure, and their
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -106,31 +107,32 @@ def draw_probabilities(*world: Any) -> Sample:
     return (np.where(judge == 1, sure, 1 - sure) - human) ** 2, groups
 
 
-def of_labels(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> dict[str, Any]:
+def of_labels(
+    sample: Sample, seed: int, bootstrap: int = WEIGHTINGS, labels: Sequence[str] = ("no", "yes")
+) -> Values:
     """Return value and interval of each measure of labels."""
     judge, human, groups = sample
-    names = "abcd" if max(human.max(), judge.max()) > 1 else ("no", "yes")
     found = meta.label_agreement(
-        judge, human, labels=names, groups=groups, bootstrap=bootstrap, seed=seed
+        judge, human, labels=labels, groups=groups, bootstrap=bootstrap, seed=seed
     )
     return {name: (one.value, one.ci) for name, one in found.measures.items()}
 
 
-def of_two(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> dict[str, Any]:
+def of_two(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> Values:
     """Return the differences of two judges."""
     *columns, groups = sample
     _, found = compare_labels(*columns, groups=groups, bootstrap=bootstrap, seed=seed)
     return {name: (one.difference, one.ci) for name, one in found.items()}
 
 
-def of_sets(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> dict[str, Any]:
+def of_sets(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> Values:
     """Return value and interval of each measure of sets."""
     judge, human, groups = sample
     found = set_agreement(judge, human, labels="abc", groups=groups, bootstrap=bootstrap, seed=seed)
     return {name: (one.value, one.ci) for name, one in found.measures.items()}
 
 
-def of_brier(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> dict[str, Any]:
+def of_brier(sample: Sample, seed: int, bootstrap: int = WEIGHTINGS) -> Values:
     """Return the mean squared error."""
     errors, groups = sample
     ends = mean_interval(errors, groups, resamples=bootstrap, seed=seed) if bootstrap else None
@@ -150,7 +152,7 @@ KINDS = {
     "labels": Kind(draw, of_labels, _OF_TWO),
     "categories": Kind(
         draw_categories,
-        of_labels,
+        partial(of_labels, labels="abcd"),
         ("accuracy", "balanced_accuracy", "macro_f1", "mcc", "kappa", "ac1", "alpha_nominal"),
     ),
     "difference": Kind(draw_two, of_two, _OF_TWO),
@@ -199,7 +201,9 @@ def main() -> None:
                 continue
             rng = np.random.default_rng(7)
             world = (sources, size, wrong, spread)
-            large = own.draw(TRUTH, size, wrong, spread, rng)
+            # of each threshold that was chosen the truth is computed anew
+            many = TRUTH // 4 if kind == "threshold" else TRUTH
+            large = own.draw(many, size, wrong, spread, rng)
             truth = {} if kind == "threshold" else own.measure(large, 0, 0)
             held: dict[str, list[tuple[bool, float]]] = {name: [] for name in own.names}
             for number in range(given.draws):

@@ -29,6 +29,7 @@ from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS, Interval
 from textassay.meta.labels import (
     CELL,
+    MAX_LABELS,
     Measure,
     mean_of_defined,
     measures_of,
@@ -100,7 +101,7 @@ def set_agreement(
         seed: Seed of the weightings.
 
     Raises:
-        DataError: The shapes differ, or a number is neither 0 nor 1.
+        DataError: The shapes differ, there are too many labels, or a number is neither 0 nor 1.
 
     Example:
         >>> found = set_agreement([[1, 1], [0, 1]], [[1, 0], [0, 1]], labels=["a", "b"])
@@ -108,6 +109,8 @@ def set_agreement(
         0.75
     """
     ours, theirs = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    if len(labels) > MAX_LABELS:
+        raise DataError(f"there must be at most {MAX_LABELS} labels, not {len(labels)}")
     if ours.shape != theirs.shape or ours.ndim != 2 or ours.shape[1] != len(labels):
         raise DataError(
             f"sets need a column for each of {len(labels)} labels on both sides, not shapes"
@@ -155,8 +158,10 @@ class _Table:
     def __init__(self, ours: Floats, theirs: Floats, sources: Codes, number: int) -> None:
         self.labels = ours.shape[1]
         both = np.concatenate([ours, theirs])
-        self._sets, codes = np.unique(both, axis=0, return_inverse=True)
-        codes = codes.reshape(2, -1)
+        # a set as the bits of a number: sorting rows takes ten times as long
+        numbers = both.astype(np.int64) @ (1 << np.arange(self.labels))
+        _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+        self._sets, codes = both[first], codes.reshape(2, -1)
         self._distance = _masi(self._sets)
 
         def per_source(values: Floats) -> Floats:
