@@ -437,7 +437,10 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])
         path = ".".join([_key_of(name, layout, inside), *inside])
-        raise FieldError(path, _problem(first["type"], first["input"], first["msg"])) from None
+        problem = _problem(first["type"], first["input"], first["msg"])
+        if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
+            problem += "; a task names the labels of an aspect"
+        raise FieldError(path, problem) from None
 
 
 def _as_tuple(value: Any) -> Any:
