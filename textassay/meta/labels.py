@@ -11,7 +11,9 @@ judge that made no error among few rows may make one among many, and a bootstrap
 errors would call it certain. How many rows make one observation is what the errors show: one if
 they fall independently, all of a source if they come together. As few errors show little of that,
 the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
-Coverage is shown by `benchmarks/coverage_labels.py`.
+A mean over more than two labels has an interval only if people gave each of them at least 5 times:
+of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
+is shown by `benchmarks/coverage_labels.py`.
 
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
@@ -38,6 +40,9 @@ MAX_LABELS = 50
 """Most labels of one aspect."""
 CELL = 0.5
 """Observations that each cell of the matrix is given more."""
+MIN_OF_EACH = 5
+"""Rows with each of more than two labels that means over labels need for an interval."""
+_OVER_LABELS = ("balanced_accuracy", "macro_f1")
 _NUMBERS_AT_ONCE = 2_000_000
 _Z = 1.959963984540054
 
@@ -155,6 +160,13 @@ def label_agreement(
             note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {len(tables)}"
         else:
             spans = _intervals(tables, count, found, bootstrap, seed, ordered=ordered)
+            if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+                # a mean over labels is one over those that happen to occur
+                spans |= dict.fromkeys(_OVER_LABELS)
+                note = (
+                    f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
+                    f" than {MIN_OF_EACH} times"
+                )
     return LabelAgreement(
         labels=tuple(labels),
         ordered=ordered,
