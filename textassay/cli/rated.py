@@ -51,8 +51,8 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    from textassay.meta.pairing import labels_of_people
     from textassay.meta.score_files import read_labels
-    from textassay.meta.table import labels_of_people
 
     if labels is None:
         labels = LabelReader(labels_of_people(read_labels(scores), aspect_map))
@@ -155,8 +155,8 @@ def read_people(
             of the second, which knows the probability of both.
     """
     from textassay.calibration.columns import People
+    from textassay.meta.pairing import labels_of_people
     from textassay.meta.score_files import read_labels
-    from textassay.meta.table import labels_of_people
 
     if labels == RANDOM:
         drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]

@@ -58,8 +58,9 @@ def meta(
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
     from textassay.cli.rated import rated_examples
+    from textassay.meta.pairing import label_reader, labels_of_task
     from textassay.meta.score_files import read_judge, read_labels
-    from textassay.meta.table import agreement_table, label_reader, labels_of_task
+    from textassay.meta.table import agreement_table
     from textassay.methods.library import tasks
 
     labels = read_labels(scores)
