@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from textassay import Assignment, Example, ScriptedModel, evaluate
+from tests.cli.harness import textassay
+from textassay import Assignment, Example, ScriptedModel, evaluate, evaluate_sync
 from textassay.calibration import read_judged
 from textassay.meta import agreement_table
 from textassay.methods import build
@@ -286,3 +287,21 @@ async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categor
         "intent/order": 0, "intent/complaint": 3, "intent/question": 0,
         "topics/an-invoice": 3, "topics/refund": 3,
     }  # fmt: skip
+
+
+def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tmp_path):
+    rows = [
+        {"id": f"r{at}", "output": "a text", "human": {"intent": intent}}
+        for at, intent in enumerate(["order", "question", "complaint"] * 3)
+    ]
+    data, out, page = tmp_path / "data.jsonl", tmp_path / "run", tmp_path / "report.html"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    model = ScriptedModel(lambda request: "It is so.\nAnswer: B", capabilities=PLAIN)
+    evaluate_sync(
+        data, method="llm-score", model=model, task=categories, aspects=["intent"], out=out
+    )
+    made = textassay("report", out, "--out", page)
+    assert made.code == 0, made.err
+    shown = page.read_text(encoding="utf-8")
+    assert "labels of intent by people" in shown
+    assert "length in words" not in shown
