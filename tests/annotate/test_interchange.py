@@ -9,7 +9,7 @@ from tests.annotate.studies import examples
 from textassay.annotate import interchange
 from textassay.methods.library import tasks
 from textassay.runtime.errors import DataError, UnknownName
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Aspect, Example
 
 LABEL_STUDIO = json.dumps(
     [
@@ -79,6 +79,76 @@ def test_every_tool_says_the_same(form, text, tmp_path):
     }
     [full] = interchange.with_examples([row], examples())
     assert full["output"].startswith("Output 0")
+
+
+def _label_studio(*answers):
+    return [
+        {
+            "data": {"id": "x"},
+            "annotations": [
+                {
+                    "completed_by": at,
+                    "result": [
+                        {"from_name": name, "value": {"choices": labels}}
+                        for name, labels in answer.items()
+                    ],
+                }
+                for at, answer in enumerate(answers)
+            ],
+        }
+    ]
+
+
+def _argilla(*answers):
+    responses = {
+        name: [
+            {"value": one[name] if name == "topics" else one[name][0], "user_id": f"u{at}"}
+            for at, one in enumerate(answers)
+        ]
+        for name in answers[0]
+    }
+    return [{"id": "x", "responses": responses}]
+
+
+def _potato(*answers):
+    return [
+        {
+            "user_id": f"u{at}",
+            "instance_id": "x",
+            "label_annotations": {
+                name: dict.fromkeys(labels, True) for name, labels in answer.items()
+            },
+        }
+        for at, answer in enumerate(answers)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "made"),
+    [("label-studio", _label_studio), ("argilla", _argilla), ("potato", _potato)],
+)
+def test_labels_come_back_by_their_names(form, made, tmp_path):
+    """One label, or several of which one or none was chosen."""
+    labeled = [
+        Aspect(name="tone", definition="t", labels={"rude": "", "plain": "", "kind": ""}),
+        Aspect(name="topics", definition="t", multiple=True, labels={"bill": "", "refund": ""}),
+    ]
+    task = tasks.load("general", labeled)
+    written = interchange.write(form, [Example(id="x", output="A.")], task, tmp_path / "tasks")
+    questions = "".join(path.read_text() for path in written)
+    assert all(f'"{word}"' in questions for word in ("plain", "refund", "none of these"))
+    path = tmp_path / "export.json"
+    answers = [
+        {"tone": ["kind"], "topics": ["bill", "refund"]},
+        {"tone": ["rude"], "topics": ["bill"]},
+        {"tone": ["kind"], "topics": ["none of these"]},
+    ]
+    path.write_text(json.dumps(made(*answers)))
+    [row] = interchange.read(form, path)
+    assert row["annotators"] == {
+        "tone": ["kind", "rude", "kind"], "topics": [["bill", "refund"], ["bill"], []],
+    }  # fmt: skip
+    assert row["human"] == {"tone": "kind"}
 
 
 @pytest.mark.parametrize("form", ["label-studio", "argilla", "potato", "csv"])

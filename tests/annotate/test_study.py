@@ -5,7 +5,10 @@ import json
 import pytest
 
 from tests.annotate.studies import examples, study
-from textassay.annotate.study import Question
+from textassay.annotate.ratings import CollectedRatings, RaterAnswer, Visit, rating_rows
+from textassay.annotate.study import Question, Study
+from textassay.methods.library import tasks
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, Example
 
@@ -31,12 +34,59 @@ def test_a_yes_no_aspect_is_asked_by_its_question():
     assert study().questions[1].definition == "Is the reply polite?"
 
 
-def test_labels_are_buttons_and_their_numbers_are_explained():
-    """The rating is a label's number, so that people and judges mean the same by it."""
-    labels = {"pass": "all is right", "fail": "something is wrong"}
-    question = Question.of(Aspect(name="a", definition="b", labels=labels), paired=False)
-    assert (question.kind, question.values) == ("buttons", (0, 1))
-    assert question.definition == "b (0 is fail: something is wrong; 1 is pass: all is right)"
+LABELED = [
+    Aspect(name="ok", definition="b", labels={"pass": "all is right", "fail": "it is wrong"}),
+    Aspect(name="intent", definition="b", labels={"order": "", "complaint": "", "question": ""}),
+    Aspect(
+        name="topics", definition="b", multiple=True, labels={"an invoice": "", "refund": "money"}
+    ),
+]
+
+
+def test_labels_are_chosen_by_their_names():
+    """A button for each, or a box where several may apply."""
+    one, _, several = (Question.of(aspect, paired=False) for aspect in LABELED)
+    assert (one.kind, one.values) == ("labels", (0, 1))
+    assert one.labels == (("fail", "it is wrong"), ("pass", "all is right"))
+    assert (several.kind, several.values) == ("several", (0, 1))
+    assert several.names == ("topics/an-invoice", "topics/refund")
+    assert several.labels == (("an invoice", ""), ("refund", "money"))
+
+
+@pytest.mark.asyncio
+async def test_ratings_of_labels_name_them_and_are_read_again(tmp_path):
+    """Nothing is coded by hand, neither by raters nor by who reads their ratings."""
+    labeled = Study([Example(id="x", output="It is so.")], tasks.load("general", LABELED))
+    key = labeled.keys[0]
+    said = [(1, 2, 0, 1), (1, 0, None, None), (0, 2, 0, 0)]
+    async with CollectedRatings(labeled, tmp_path / "journal.jsonl") as ratings:
+        for ok, intent, invoice, refund in said:
+            rater, _ = await ratings.add_rater()
+            checked = labeled.check(
+                {"ok": ok, "intent": intent, "topics/an-invoice": invoice, "topics/refund": refund}
+            )
+            await ratings.record(Visit(rater.name, key), RaterAnswer(checked, 1, 1.0, 0))
+        (row,) = rating_rows(ratings.snapshot())
+    assert row["annotators"] == {
+        "ok": ["pass", "pass", "fail"],
+        "intent": ["question", "order", "question"],
+        "topics": [["refund"], None, []],
+    }
+    assert row["human"]["intent"] == "question"
+    scales = {aspect.name: aspect.label_scale for aspect in LABELED}
+    (read,) = Examples([row], labels=scales)
+    assert read.annotators["intent"] == (2, 0, 2)
+    assert read.annotators["topics/refund"] == (1, None, 0)
+    assert read.human == {
+        "ok": pytest.approx(2 / 3), "intent": 2, "topics/an-invoice": 0, "topics/refund": 0.5,
+    }  # fmt: skip
+
+
+def test_a_set_is_rated_as_a_whole():
+    """What is said of some labels only is no answer."""
+    labeled = Study([Example(id="x", output="It is so.")], tasks.load("general", LABELED[2:]))
+    with pytest.raises(DataError, match="'topics' say of some labels only"):
+        labeled.check({"topics/an-invoice": 1, "topics/refund": None})
 
 
 def test_a_browser_sees_texts_and_nothing_else():

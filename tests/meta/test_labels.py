@@ -224,7 +224,10 @@ def test_labels_of_the_data_are_held_against_scores():
     )
     tone, right = table.labels
     assert tone.agreement.confusion == ((2, 0, 0), (1, 1, 0), (0, 0, 2))
-    assert (right.agreement.labels, right.agreement.confusion) == (("no", "yes"), ((2, 0), (1, 3)))
+    assert (right.agreement.labels, right.agreement.confusion) == (
+        ("fail", "pass"),
+        ((2, 0), (1, 3)),
+    )
     assert [row["aspect"] for row in table.as_dict()["labels"]] == ["tone", "right"]
     titles = [one.title for one in table.tables()]
     assert "labels of tone by people, and of tone by the judge" in titles
@@ -255,3 +258,13 @@ def test_ratings_that_are_no_labels_have_no_table_of_labels():
     table = meta.agreement_table(scores, rows)
     assert table.labels == ()
     assert "labels" not in table.as_dict()
+
+
+def test_a_mean_over_labels_that_hardly_occur_has_no_interval():
+    human = np.array([0] * 20 + [1] * 8 + [2] * 4)
+    found = meta.label_agreement(human, human, labels="abc", bootstrap=100)
+    assert found.measures["macro_f1"].ci is None is found.measures["balanced_accuracy"].ci
+    assert found.measures["kappa"].ci is not None
+    assert "people gave some labels fewer than 5 times" in found.note
+    more = meta.label_agreement(np.append(human, 2), np.append(human, 2), labels="abc", bootstrap=9)
+    assert (more.note, more.measures["macro_f1"].ci[1]) == (None, 1)

@@ -5,7 +5,9 @@ import math
 
 import pytest
 
-from textassay import Assignment, Example, ScriptedModel, evaluate
+from tests.cli.harness import textassay
+from textassay import Assignment, Example, ScriptedModel, evaluate, evaluate_sync
+from textassay.calibration import read_judged
 from textassay.meta import agreement_table
 from textassay.methods import build
 from textassay.methods.library import tasks
@@ -27,6 +29,7 @@ labels = {rude = "it insults", plain = "neither", kind = "it is friendly"}
 ordered = true
 """
 EXAMPLE = Example(id="x", output="Press the red button.")
+OF_RATINGS = ["llm-score-cot", "checklist", "coascore", "hd-eval", "claims", "pairwise"]
 PLAIN = Capabilities(json_schema=False, logprobs=True)
 
 
@@ -104,7 +107,7 @@ async def test_g_eval_weighs_labels_by_their_probabilities(task):
     )
 
 
-@pytest.mark.parametrize("method", ["llm-score-cot", "checklist", "coascore", "hd-eval", "claims"])
+@pytest.mark.parametrize("method", OF_RATINGS)
 def test_methods_that_give_ratings_refuse_labels(task, method):
     with pytest.raises(ConfigurationError, match="'right' has labels"):
         build(method, ScriptedModel("3"), task=task)
@@ -113,7 +116,6 @@ def test_methods_that_give_ratings_refuse_labels(task, method):
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("ordered = true", "", "more than two labels must be ordered"),
         ("ordered = true", "ordered = true\nscale = [1, 5]", "a scale or labels, not both"),
         ('{rude = "it insults", plain = "neither", kind', "{kind", "at least two labels"),
         ("plain =", "RUDE =", "differ by more than their case"),
@@ -141,3 +143,165 @@ async def test_a_run_remembers_its_labels_and_reads_those_of_people(task, tmp_pa
     assert tone.agreement.confusion == ((0, 1, 0), (0, 1, 0), (0, 1, 0))
     assert tone.agreement.ordered
     assert [example.human["tone"] for example in run.examples()] == [2, 0, 1]
+
+
+INTENT = """
+[[aspects]]
+name = "intent"
+definition = "what the customer wants."
+labels = {order = "to buy", complaint = "to complain", question = "to know"}
+[[aspects]]
+name = "topics"
+definition = "what the answer is about."
+labels = {"an invoice" = "a bill", refund = "money back"}
+multiple = true
+"""
+
+
+@pytest.fixture
+def categories(tmp_path):
+    path = tmp_path / "categories.toml"
+    path.write_text(TASK.split("[[aspects]]")[0] + INTENT, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.asyncio
+async def test_samples_of_labels_without_an_order_are_voted_on(categories):
+    model = ScriptedModel(
+        lambda request: Response(samples=tuple(Sample(text=f"Answer: {x}") for x in "ACC")),
+        capabilities=PLAIN,
+    )
+    options = {"n": 3}
+    (intent,) = await scores("llm-score", model, categories, aspects=["intent"], options=options)
+    assert (intent.value, intent.scale) == (2, (0, 2))
+    assert intent.evidence[0] == {"text": "question", "votes": {"order": 1, "question": 2}}
+
+
+@pytest.mark.asyncio
+async def test_g_eval_takes_the_most_probable_of_labels_without_an_order(categories):
+    tops = {"A": math.log(0.45), "C": math.log(0.4), "B": math.log(0.15)}
+    token = TokenLogprob(token="A", logprob=tops["A"], top=tuple(tops.items()))
+    model = ScriptedModel(
+        lambda request: Response(samples=(Sample(text="A", logprobs=(token,)),)),
+        capabilities=PLAIN,
+    )
+    options = {"steps": "none", "reading": "logprob"}
+    (intent,) = await scores("g-eval", model, categories, aspects=["intent"], options=options)
+    assert intent.value == 0  # their mean is nearest to 1
+    assert [one["probability"] for one in intent.evidence] == [0.45, 0.15, 0.4]
+
+
+@pytest.mark.asyncio
+async def test_each_of_several_labels_is_judged_by_itself(categories):
+    def answer(request):
+        return "Answer: B" if "'refund'" in request.text else "Answer: A"
+
+    model = ScriptedModel(answer, capabilities=PLAIN)
+    invoice, refund = await scores("llm-score", model, categories, aspects=["topics"])
+    assert (invoice.aspect, refund.aspect) == ("topics/an-invoice", "topics/refund")
+    assert (invoice.value, refund.value) == (0, 1)
+    assert "the label 'refund' applies (money back)" in model.requests[1].text
+    assert "what the answer is about." in model.requests[1].text
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("said", "value", "outcome"),
+    [("BBA", 1, "scored"), ("CAC", 2, "scored"), ("ABC", None, "invalid")],
+)
+async def test_a_jury_votes_on_labels(categories, said, value, outcome):
+    jurors = {
+        f"juror{at}": ScriptedModel([f"Answer: {letter}"], name=f"j{at}", capabilities=PLAIN)
+        for at, letter in enumerate(said)
+    }
+    (intent,) = await scores("jury", jurors, categories, aspects=["intent"])
+    assert (intent.value, intent.outcome) == (value, outcome)
+    assert [one["text"] for one in intent.evidence if "votes" not in one] == ["j0", "j1", "j2"]
+    if value is None:
+        assert "1 for order, 1 for complaint, 1 for question" in intent.error.message
+
+
+@pytest.mark.asyncio
+async def test_decomp_eval_answers_a_label_by_its_question(tmp_path):
+    path = tmp_path / "yes.toml"
+    question = 'question = "Is all of it right?"\nlabels = {pass'
+    path.write_text(TASK.replace("labels = {pass", question), encoding="utf-8")
+    options = {"subquestions": False, "n": 4}
+    model = ScriptedModel(
+        lambda request: Response(
+            samples=tuple(Sample(text=x) for x in ("Yes", "Yes", "No", "Yes"))
+        ),
+        capabilities=PLAIN,
+    )
+    (right,) = await scores("decomp-eval", model, str(path), aspects=["right"], options=options)
+    assert (right.value, right.scale) == (0.75, (0, 1))
+    assert "Is all of it right?" in model.requests[0].text
+
+
+@pytest.mark.parametrize(
+    ("method", "aspect", "options", "problem"),
+    [
+        ("decomp-eval", "intent", {}, "asks yes or no, which fits two of them"),
+        ("claims", "topics", {}, "'topics' has labels, and claims gives ratings"),
+        ("jury", "intent", {"combine": "mean"}, "'intent' have no order, and so no mean"),
+        ("jury", "intent", {"escalate": "somewhere"}, "a cascade decides by intervals"),
+    ],
+)
+def test_what_cannot_give_labels_is_refused_before_it_costs(
+    categories, method, aspect, options, problem
+):
+    with pytest.raises(ConfigurationError, match=problem):
+        build(method, ScriptedModel("A"), task=categories, aspects=[aspect], options=options)
+
+
+def test_decomp_eval_needs_a_question_to_which_yes_means_a_label(task):
+    with pytest.raises(ConfigurationError, match="'question' to which yes means 'pass'"):
+        build("decomp-eval", ScriptedModel("Yes"), task=task, aspects=["right"])
+
+
+@pytest.mark.asyncio
+async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categories, tmp_path):
+    rows = [
+        {"id": f"r{at}", "output": f"text {at}", "human": {"intent": intent, "topics": topics}}
+        for at, (intent, topics) in enumerate(
+            [("order", ["refund"]), ("Question", []), ("complaint", ["refund", "an invoice"])]
+        )
+    ]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    model = ScriptedModel(lambda request: "It is so.\nAnswer: B", capabilities=PLAIN)
+    out = tmp_path / "run"
+    run = await evaluate(data, method="llm-score", model=model, task=categories, out=out)
+    summary = json.loads((out / "summary.json").read_text())["aspects"]
+    assert summary == run.summary()["aspects"]
+    assert summary["intent"] == {"n": 3, "mean": None}
+    assert summary["topics/refund"] == {"n": 3, "mean": 1}
+    table = agreement_table(out, data)
+    assert [row.aspect for row in table.labels] == ["intent", "topics/an-invoice", "topics/refund"]
+    assert table.labels[0].agreement.confusion == ((0, 1, 0), (0, 1, 0), (0, 1, 0))
+    (sets,) = table.sets
+    assert (sets.aspect, sets.agreement.labels) == ("topics", ("an invoice", "refund"))
+    assert sets.agreement.measures["jaccard"].value == pytest.approx((0.5 + 0 + 1) / 3)
+    shares = read_judged(out)
+    assert {name: sum(one.values.values()) for name, one in shares.items()} == {
+        "intent/order": 0, "intent/complaint": 3, "intent/question": 0,
+        "topics/an-invoice": 3, "topics/refund": 3,
+    }  # fmt: skip
+
+
+def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tmp_path):
+    rows = [
+        {"id": f"r{at}", "output": "a text", "human": {"intent": intent}}
+        for at, intent in enumerate(["order", "question", "complaint"] * 3)
+    ]
+    data, out, page = tmp_path / "data.jsonl", tmp_path / "run", tmp_path / "report.html"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    model = ScriptedModel(lambda request: "It is so.\nAnswer: B", capabilities=PLAIN)
+    evaluate_sync(
+        data, method="llm-score", model=model, task=categories, aspects=["intent"], out=out
+    )
+    made = textassay("report", out, "--out", page)
+    assert made.code == 0, made.err
+    shown = page.read_text(encoding="utf-8")
+    assert "labels of intent by people" in shown
+    assert "length in words" not in shown

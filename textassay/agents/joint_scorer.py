@@ -25,7 +25,8 @@ from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import Form, NoRating
 from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ContentRefused
-from textassay.runtime.messages import Aspect, Example, Message, Score, Usage, slug
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
 
 TOKENS_PER_RATING, TOKENS_BESIDE = 24, 64

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from textassay.agents.material import references_shown
 from textassay.agents.quotes import evidence_pieces
 from textassay.agents.source_windows import closest
+from textassay.agents.task import Task
 from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example, Message
 
@@ -206,8 +208,11 @@ class Material(Message):
         return Found(note, is_absent=True)
 
 
-def lay_out(example: Example) -> Material:
-    """Return what can be looked up about an example: output, source, conversation and passages."""
+def lay_out(example: Example, task: Task | None = None) -> Material:
+    """Return what can be looked up about an example: output, source, conversation and passages.
+
+    And its references, if the task has a name for them.
+    """
     answer = answer_piece(conversation_pieces(example.messages), example.output)
     place = f"the text to judge, which stands in {answer.name}" if answer else "the text to judge"
     sections = {OUTPUT: Section(name=OUTPUT, text=example.output, about=place)}
@@ -216,6 +221,10 @@ def lay_out(example: Example) -> Material:
         text = piece.text if known is None else f"{known.text}\n{piece.text}"
         about = piece.speaker or (piece.kind if piece.turn else "")
         sections[piece.name] = Section(name=piece.name, text=text, about=about, turn=piece.turn)
+    references = () if task is None else references_shown(task, example)
+    for number, (kind, label, text) in enumerate(references, start=1):
+        name = kind if len(references) == 1 else f"{kind} {number}"
+        sections[name] = Section(name=name, text=text, about=label)
     return Material(sections=tuple(one for one in sections.values() if one.text.strip()))
 
 

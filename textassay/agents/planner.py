@@ -17,7 +17,8 @@ from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.plan import PlanReading, parse_plan
 from textassay.agents.tool_descriptions import Assistant
 from textassay.runtime.errors import ContentRefused
-from textassay.runtime.messages import Aspect, Message, Plan, slug
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import Aspect, Message, Plan
 from textassay.runtime.model import Sample
 
 AGAIN_PROMPT = "fusion_eval_plan_again"

@@ -365,11 +365,14 @@ class Scorer:
         if not isinstance(expected, Expectation):
             return Score.unscored(expected.reason, expected.message, **about)
         names = list(aspect.labels) or [point.label for point in points]
+        shares = list(expected.probabilities.values())
         about["evidence"] += tuple(
-            {"text": name, "probability": share}
-            for name, share in zip(names, expected.probabilities.values(), strict=True)
+            {"text": name, "probability": share} for name, share in zip(names, shares, strict=True)
         )
-        return Score(value=expected.value, mass=expected.mass, **about)
+        value = expected.value
+        if aspect.is_nominal:  # their numbers have no mean
+            value = float(max(range(len(shares)), key=shares.__getitem__))
+        return Score(value=value, mass=expected.mass, **about)
 
     async def _from_samples(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
         answer = await self.ask.answer(
@@ -379,7 +382,8 @@ class Scorer:
             is_cut=never_cut,
             **self._constants(aspect).request,
         )
-        score = from_samples(answer.samples, answer.read, usage=answer.usage, **about)
+        voted = tuple(aspect.labels) if aspect.is_nominal else ()
+        score = from_samples(answer.samples, answer.read, labels=voted, usage=answer.usage, **about)
         notes = (*truncation_note(answer.truncated_tokens), *thought_note(answer.samples))
         return score.model_copy(update={"evidence": (*score.evidence, *notes)}) if notes else score
 

@@ -1,4 +1,7 @@
-"""Makes scores from a judge's answers: one written rating, or the mean of several samples."""
+"""Makes scores from a judge's answers: one written rating, or several samples as one.
+
+Ratings are averaged. Labels without an order are voted on, as their numbers have no mean.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED
 from textassay.agents.reading.rating import NoRating, Rating
+from textassay.runtime.labels import majority
 from textassay.runtime.messages import Aspect, Example, How, Score
 from textassay.runtime.model import Json, Sample
 
@@ -42,19 +46,42 @@ def from_text(sample: Sample, rating: Rating, **fields: Any) -> Score:
     return Score(value=rating.value, explanation=None if only_rating else text, **fields)
 
 
+def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Score:
+    """Return the score for the label that most votes are for, which its evidence names first.
+
+    In case of a tie there is none.
+
+    Args:
+        votes: Numbers of labels.
+        labels: Their names.
+        fields: The score's other fields.
+    """
+    counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
+    winner = majority(votes)
+    if winner is None:
+        shown = ", ".join(f"{count} for {name}" for name, count in counts.items())
+        return Score.unscored(
+            "TiedVote", f"no label has most of the votes: {shown or 'none'}", **fields
+        )
+    chosen: Json = {"text": labels[int(winner)], "votes": counts}
+    return Score(value=winner, **{**fields, "evidence": (chosen, *fields.get("evidence", ()))})
+
+
 def from_samples(
     samples: Sequence[Sample],
     ratings: Sequence[Rating | NoRating],
     /,
     evidence: tuple[Json, ...] = (),
+    labels: Sequence[str] = (),
     **fields: Any,
 ) -> Score:
-    """Return the score for the mean of the usable samples; the others are left out and counted.
+    """Return the score for the usable samples; the others are left out and counted.
 
     Args:
         samples: What the judge wrote.
         ratings: What was read in each of them.
         evidence: What stands before the ratings in the score's evidence.
+        labels: Names of labels without an order, which are voted on; empty for the mean.
         fields: The score's other fields; they win over those that are made here.
     """
     values = [rating.value for rating in ratings if isinstance(rating, Rating)]
@@ -67,6 +94,8 @@ def from_samples(
             f"none of {len(samples)} samples contains a usable rating; the first says: {text!r}"
         )
         return Score.unscored(DECLINED if declined else "NoScoreFound", message, **fields)
+    if labels:
+        return voted(values, labels, **fields)
     # The mean of equal ratings must be that rating, whatever rounding does.
     mean = min(max(math.fsum(values) / len(values), min(values)), max(values))
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

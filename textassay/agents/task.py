@@ -44,3 +44,8 @@ class Task(Message):
     """What agreement with people it was measured at, and on what."""
     digest: str = ""
     """6 hex digits that change with any word of the task's file, whichever aspects are chosen."""
+
+    def with_members(self) -> Task:
+        """Return the task with one aspect for each label of which several may apply."""
+        members = tuple(member for aspect in self.aspects for member in aspect.members)
+        return self if members == self.aspects else self.model_copy(update={"aspects": members})

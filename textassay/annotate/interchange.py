@@ -15,6 +15,7 @@ import html
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,10 @@ from textassay.annotate.study import Question
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 
+Rating = float | str | tuple[str, ...] | None
+NONE_OF_THEM = "none of these"
+"""What raters choose if no label of several applies: other tools export no empty answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rated:
@@ -34,13 +39,13 @@ class Rated:
         id: The example's.
         aspect: What was rated.
         rater: Name in the other tool.
-        value: The rating; `None` if the rater declined.
+        value: A number, a label, or several labels; `None` if the rater declined.
     """
 
     id: str
     aspect: str
     rater: str
-    value: float | None
+    value: Rating
 
 
 def read(name: str, path: str | Path) -> list[dict[str, Any]]:
@@ -74,21 +79,31 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
 def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
     """Return one row per example with the raters in a fixed order.
 
-    A later rating replaces an earlier.
+    A later rating replaces an earlier. Of labels without numbers `human` has what most raters
+    chose, and nothing of several labels.
     """
     raters: dict[str, int] = {}
-    values: dict[str, dict[str, dict[int, float | None]]] = {}
+    values: dict[str, dict[str, dict[int, Rating]]] = {}
     for one in rated:
         # numbers hide the names that other tools export, which are often those of persons
         number = raters.setdefault(one.rater, len(raters))
         values.setdefault(one.id, {}).setdefault(one.aspect, {})[number] = one.value
+    # one label is written like one of several, so all ratings of the aspect tell
+    sets = {
+        aspect
+        for aspects in values.values()
+        for aspect, given in aspects.items()
+        if any(isinstance(one, tuple) for one in given.values())
+    }
     rows = []
     for name, aspects in values.items():
-        annotators = {
+        annotators: dict[str, list[Any]] = {
             aspect: [given.get(number) for number in range(len(raters))]
             for aspect, given in aspects.items()
         }
-        means = {aspect: _mean(given) for aspect, given in annotators.items()}
+        for aspect in sets & annotators.keys():
+            annotators[aspect] = [_as_set(one) for one in annotators[aspect]]
+        means = {aspect: _middle(given) for aspect, given in annotators.items()}
         rows.append(
             {
                 "id": name,
@@ -140,15 +155,41 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
     return written
 
 
-def _mean(given: Sequence[float | None]) -> float | None:
-    numbers = [value for value in given if value is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else None
+def _as_set(rating: Rating) -> list[str] | None:
+    if rating is None:
+        return None
+    return list(rating) if isinstance(rating, tuple) else [str(rating)]
 
 
-def _number(value: object) -> float:
-    text = isinstance(value, str)
-    # choices may carry words after the number, such as "4 good"
-    number = float(str(value).split()[0]) if text else float(value)  # type: ignore[arg-type]
+def _middle(given: Sequence[Any]) -> float | str | None:
+    """Return the mean of numbers, or the label that most chose; `None` of a tie and of sets."""
+    present = [value for value in given if value is not None]
+    if not present or any(isinstance(value, list) for value in present):
+        return None
+    if all(isinstance(value, float) for value in present):
+        return math.fsum(present) / len(present)
+    counts = Counter(map(str, present)).most_common(2)
+    return counts[0][0] if len(counts) == 1 or counts[0][1] > counts[1][1] else None
+
+
+def _rating(value: object) -> Rating:
+    """Return a number, a label, or several labels."""
+    if isinstance(value, list):
+        labels = tuple(str(one).strip() for one in value)
+        if len(labels) != 1:
+            return () if NONE_OF_THEM in labels else labels
+        value = labels[0]
+    if not isinstance(value, str):
+        number = float(value)  # type: ignore[arg-type]
+    else:
+        if value.strip() == NONE_OF_THEM:
+            return ()
+        try:
+            # choices may carry words after the number, such as "4 good"
+            number = float(value.split()[0])
+        except ValueError:
+            parts = tuple(part.strip() for part in value.split(";") if part.strip())
+            return parts[0] if len(parts) == 1 else parts
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a rating")
     return number
@@ -161,7 +202,7 @@ def _read_csv(text: str) -> Iterator[Rated]:
     rows = csv.DictReader(io.StringIO(text))
     for row in rows:
         value = row["value"]
-        yield Rated(row["id"], row["aspect"], row["rater"], _number(value) if value else None)
+        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value) if value else None)
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
@@ -183,6 +224,9 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
         texts = {field: _cell(text) for field, text in _texts(example).items()}
         for question in _questions(task):
             ends = f"{question.values[0]:g} to {question.values[-1]:g}"
+            if question.labels:
+                ends = " or ".join(_choices(question))
+                ends += " (several: a; b)" if question.kind == "several" else ""
             shown = {"aspect": question.aspect, "definition": question.definition, "scale": ends}
             rows.writerow({"id": example.id, **shown, **texts})
     return {"ratings.csv": table.getvalue()}
@@ -206,8 +250,8 @@ def _read_label_studio(text: str) -> Iterator[Rated]:
             rater = str(user.get("id") if isinstance(user, dict) else user)
             for result in annotation["result"]:
                 value = result["value"]
-                rating = value["rating"] if "rating" in value else value["choices"][0]
-                yield Rated(str(task["data"]["id"]), result["from_name"], rater, _number(rating))
+                rating = value["rating"] if "rating" in value else value["choices"]
+                yield Rated(str(task["data"]["id"]), result["from_name"], rater, _rating(rating))
 
 
 def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
@@ -223,8 +267,9 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
         lines.append(f"  <Header value={name}/>")
         lines.append(f"  <Text name={_quoted(question.aspect + '-definition')} "
                      f"value={_quoted(question.definition)}/>")  # fmt: skip
-        lines.append(f'  <Choices name={name} toName="output" choice="single" required="true">')
-        lines += [f'    <Choice value="{value:g}"/>' for value in question.values]
+        kind = "multiple" if question.kind == "several" else "single"
+        lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
+        lines += [f"    <Choice value={_quoted(one)}/>" for one in _choices(question)]
         lines.append("  </Choices>")
     lines.append("</View>")
     return {"tasks.json": _dump(tasks), "config.xml": "\n".join(lines) + "\n"}
@@ -245,7 +290,7 @@ def _read_argilla(text: str) -> Iterator[Rated]:
                 # drafts and discarded responses are exported too
                 if response.get("status", "submitted") == "submitted":
                     user = str(response["user_id"])
-                    yield Rated(name, aspect, user, _number(response["value"]))
+                    yield Rated(name, aspect, user, _rating(response["value"]))
 
 
 def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
@@ -257,8 +302,7 @@ def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
             {
                 "name": question.aspect,
                 "title": question.definition,
-                "type": "rating",
-                "values": [int(v) if v.is_integer() else v for v in map(float, question.values)],
+                **_argilla_kind(question),
             }
             for question in _questions(task)
         ],
@@ -266,20 +310,29 @@ def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
     return {"records.json": _dump(records), "settings.json": _dump(settings)}
 
 
+def _argilla_kind(question: Question) -> dict[str, Any]:
+    if not question.labels:
+        values = [int(v) if v.is_integer() else v for v in map(float, question.values)]
+        return {"type": "rating", "values": values}
+    kind = "multi_label_selection" if question.kind == "several" else "label_selection"
+    return {"type": kind, "labels": _choices(question)}
+
+
 # ---- Potato ----
 
 
 def _read_potato(text: str) -> Iterator[Rated]:
     for row in _records(text):
+        user, name = str(row.get("user_id", "")), str(row.get("instance_id", row.get("id")))
         for aspect, labels in row["label_annotations"].items():
-            for label, value in labels.items():
-                if value not in (None, False, "", "false"):
-                    rating = label if value is True or value == "true" else value
-                    user, name = (
-                        str(row.get("user_id", "")),
-                        str(row.get("instance_id", row.get("id"))),
-                    )
-                    yield Rated(name, aspect, user, _number(rating))
+            chosen = [
+                label if value is True or value == "true" else value
+                for label, value in labels.items()
+                if value not in (None, False, "", "false")
+            ]
+            if chosen:
+                rating = chosen[0] if len(chosen) == 1 else chosen
+                yield Rated(name, aspect, user, _rating(rating))
 
 
 def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
@@ -288,14 +341,7 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
         for e in examples
     ]
     schemes = [
-        {
-            "annotation_type": "likert",
-            "name": question.aspect,
-            "description": question.definition,
-            "size": len(question.values),
-            "min_label": f"{question.values[0]:g}",
-            "max_label": f"{question.values[-1]:g}",
-        }
+        {"name": question.aspect, "description": question.definition, **_potato_kind(question)}
         for question in _questions(task)
     ]
     config = {
@@ -303,6 +349,18 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
         "annotation_schemes": schemes,
     }
     return {"items.jsonl": "\n".join(lines) + "\n", "config.json": _dump(config)}
+
+
+def _potato_kind(question: Question) -> dict[str, Any]:
+    if question.labels:
+        kind = "multiselect" if question.kind == "several" else "radio"
+        return {"annotation_type": kind, "labels": _choices(question)}
+    return {
+        "annotation_type": "likert",
+        "size": len(question.values),
+        "min_label": f"{question.values[0]:g}",
+        "max_label": f"{question.values[-1]:g}",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +400,14 @@ def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
 
 def _questions(task: Task) -> list[Question]:
     return [Question.of(aspect, paired=False) for aspect in task.aspects]
+
+
+def _choices(question: Question) -> list[str]:
+    """Return what raters choose from, by the names of labels."""
+    if not question.labels:
+        return [f"{value:g}" for value in question.values]
+    names = [name for name, _ in question.labels]
+    return [*names, NONE_OF_THEM] if question.kind == "several" else names
 
 
 def _dump(value: Any) -> str:

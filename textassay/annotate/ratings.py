@@ -26,6 +26,7 @@ from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.labels import majority
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import write_text
 from textassay.runtime.storage.journal import Journal, read_rows
@@ -349,13 +350,15 @@ def write_ratings(ratings: Answers, path: Path) -> int:
 
 def agreement(ratings: Answers) -> dict[str, RaterAgreement]:
     """Return agreement among the raters by aspect, over the items that somebody rated."""
-    names = list(ratings.raters)
-    tables: dict[str, list[list[float | None]]] = {q.aspect: [] for q in ratings.study.questions}
+    raters = list(ratings.raters)
+    tables: dict[str, list[list[float | None]]] = {
+        name: [] for question in ratings.study.questions for name in question.names
+    }
     for key in ratings.study.keys:
         answers = ratings.first_ratings(key)
         if answers:
             for aspect, table in tables.items():
-                table.append([_value(answers.get(name), aspect) for name in names])
+                table.append([_value(answers.get(rater), aspect) for rater in raters])
     return {aspect: rater_agreement(table) for aspect, table in tables.items() if table}
 
 
@@ -367,15 +370,15 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
         `None` without pairs.
     """
     by_aspect = {}
-    for question in ratings.study.questions:
+    for aspect in (name for question in ratings.study.questions for name in question.names):
         pairs = [
             (a, b)
             for _, first, second in ratings.repeats()
-            if (a := first.ratings[question.aspect]) is not None
-            and (b := second.ratings[question.aspect]) is not None
+            if (a := first.ratings[aspect]) is not None
+            and (b := second.ratings[aspect]) is not None
         ]
         differences = [abs(a - b) for a, b in pairs]
-        by_aspect[question.aspect] = {
+        by_aspect[aspect] = {
             "n": len(pairs),
             "same": sum(d == 0 for d in differences) / len(pairs) if pairs else None,
             "mean_difference": math.fsum(differences) / len(pairs) if pairs else None,
@@ -384,16 +387,25 @@ def self_agreement(ratings: Answers) -> dict[str, dict[str, Any]]:
 
 
 def _rated(ratings: Answers, answers: Mapping[str, RaterAnswer]) -> dict[str, Any]:
-    human: dict[str, float] = {}
-    annotators: dict[str, list[float | None]] = {}
+    human: dict[str, float | str] = {}
+    annotators: dict[str, list[Any]] = {}
     for question in ratings.study.questions:
-        values = [_value(answers.get(name), question.aspect) for name in ratings.raters]
-        given = [value for value in values if value is not None]
-        if given:
-            # all raters in the same order in every row, with gaps: a column is then one person,
-            # which pairwise agreement needs
-            annotators[question.aspect] = values
-            human[question.aspect] = math.fsum(given) / len(given)
+        # all raters in the same order in every row, with gaps: a column is then one person, which
+        # pairwise agreement needs
+        singles = [
+            None if (answer := answers.get(rater)) is None else question.given(answer.ratings)
+            for rater in ratings.raters
+        ]
+        if all(one is None for one in singles):
+            continue
+        annotators[question.aspect] = singles
+        for name in question.names:
+            values = [_value(answers.get(rater), name) for rater in ratings.raters]
+            given = [value for value in values if value is not None]
+            if question.kind != "labels" or question.ordered:
+                human[name] = math.fsum(given) / len(given)
+            elif (most := majority(given)) is not None:
+                human[name] = question.labels[int(most)][0]
     comments = {name: a.comment for name, a in answers.items() if a.comment}
     return {
         "human": human,

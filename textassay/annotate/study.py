@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ from textassay.runtime.messages import Aspect, Example
 MAX_BUTTONS = 11
 """Most ratings that are offered as buttons; wider scales get a field for a number."""
 
-QuestionKind = Literal["buttons", "number", "yes-no", "choice"]
+QuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
 
 CHOICES = ((1.0, "first"), (0.5, "equal"), (0.0, "second"))
 """Ratings of a comparison: how much better `output` is than `output_b`."""
@@ -37,12 +37,24 @@ class Question:
         definition: What to look at, in the task's words.
         kind: How it is answered.
         values: Ratings that may be given, lowest first; the two ends of the scale for `number`.
+        labels: What each label is called and means, in the order of `values`, for `labels`; the
+            labels of which several may apply, for `several`.
+        ordered: Whether labels are ordered.
+        names: What the ratings are called: the aspect, or each of its labels for `several`.
     """
 
     aspect: str
     definition: str
     kind: QuestionKind
     values: tuple[float, ...]
+    # what follows is told by the task's digest
+    labels: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    ordered: bool = field(default=False, repr=False)
+    names: tuple[str, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", (self.aspect,))
 
     @classmethod
     def of(cls, aspect: Aspect, *, paired: bool) -> Question:
@@ -55,15 +67,15 @@ class Question:
         if paired:
             values = tuple(value for value, _ in reversed(CHOICES))
             return cls(aspect.label, aspect.definition, "choice", values)
+        if aspect.multiple:
+            members = tuple(member.label for member in aspect.members)
+            named = tuple(aspect.labels.items())
+            return cls(aspect.label, aspect.definition, "several", (0.0, 1.0), named, names=members)
         points = tuple(point.value for point in points_of(aspect.scale, "number"))
         if aspect.labels:
-            named = (
-                f"{at} is {name}: {text}" for at, (name, text) in enumerate(aspect.labels.items())
-            )
-            definition = f"{aspect.definition} ({'; '.join(named)})"
-            kind: QuestionKind = "buttons" if len(points) <= MAX_BUTTONS else "number"
-            values = points if kind == "buttons" else (points[0], points[-1])
-            return cls(aspect.label, definition, kind, values)
+            named = tuple(aspect.labels.items())
+            ordered = len(named) == 2 or aspect.ordered
+            return cls(aspect.label, aspect.definition, "labels", points, named, ordered)
         if points == (0.0, 1.0) and is_whole(aspect.scale):
             return cls(aspect.label, aspect.question or aspect.definition, "yes-no", points)
         # two points are nearly always the ends of a continuous or very wide scale, for which
@@ -81,6 +93,19 @@ class Question:
         if self.kind == "number":
             return self.values[0] <= value <= self.values[-1]
         return value in self.values
+
+    def given(self, ratings: Mapping[str, float | None]) -> float | str | list[str] | None:
+        """Return what a rater answered: a number, a label by its name, or several labels.
+
+        `None` if the rater could not judge it, or did not.
+        """
+        values = [ratings.get(name) for name in self.names]
+        if None in values:
+            return None
+        if self.kind == "several":
+            return [name for (name, _), value in zip(self.labels, values, strict=True) if value]
+        value = values[0]
+        return self.labels[int(value or 0)][0] if self.kind == "labels" else value
 
 
 class Study:
@@ -162,6 +187,8 @@ class Study:
                     "definition": question.definition,
                     "kind": question.kind,
                     "values": question.values,
+                    "labels": question.labels,
+                    "names": question.names,
                 }
                 for question in self.questions
             ],
@@ -198,7 +225,7 @@ class Study:
         """
         if not isinstance(ratings, Mapping):
             raise DataError("ratings must be an object with one entry per aspect")
-        known = {question.aspect: question for question in self.questions}
+        known = {name: question for question in self.questions for name in question.names}
         for name in ratings:
             if name not in known:
                 raise DataError(f"ratings name the unknown aspect {name!r}")
@@ -213,6 +240,9 @@ class Study:
                 offered = ", ".join(f"{number:g}" for number in question.values)
                 raise DataError(f"the rating of {name!r} must be one of {offered} or null")
             checked[name] = None if value is None else float(value)
+        for question in self.questions:
+            if len({checked[name] is None for name in question.names}) > 1:
+                raise DataError(f"ratings of {question.aspect!r} say of some labels only")
         return checked
 
     def _key(self, example_id: str) -> str:

@@ -43,6 +43,7 @@ from textassay.calibration.compare_runs import (
     agreement_difference,
     compare_runs,
     gate,
+    label_difference,
     paired_difference,
     sign_flip_p,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "grid_of",
     "holm",
     "join_columns",
+    "label_difference",
     "learn_map",
     "load",
     "next_rows",

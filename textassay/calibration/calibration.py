@@ -28,6 +28,7 @@ from textassay.calibration.maps import (
     learn_map,
     read_map,
 )
+from textassay.calibration.probabilities import probability_report, with_ends
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
@@ -258,6 +259,7 @@ def calibrate(
         "mean_squared_error": dict(learned.errors),
         "weighted": weights is not None,
         "agreement": _agreement(x, y, learned),
+        "probability": probability_report(x, y, groups, scales, learned, seed),
         "held_out": _held_out(x, y, groups, weights, scales, learned.kind, grid, coverage, seed),
     }
     return made, report
@@ -277,6 +279,14 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
         (key.replace("_", " "), before[key], after[key]) for key in keys
     ]
     notes = ["calibrated: by maps that saw other sources"]
+    if (probability := report["probability"]) is not None:
+        brier = probability["brier"]
+        rows.append(("Brier score", with_ends(brier["raw"]), with_ends(brier["calibrated"])))
+        notes.append(
+            "calibrated scores are probabilities of yes; the share of yes,"
+            f" {probability['share']:.3f}, given to all has a Brier score of"
+            f" {with_ends(brier['share'])}"
+        )
     if after["distinct"] < before["distinct"]:
         notes.append(
             f"{before['distinct']} distinct scores become {after['distinct']}: flat parts of the "

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,12 +22,12 @@ import numpy as np
 from textassay.calibration.maps import Scales
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.score_files import read_score_lines, refuse_several_judges
-from textassay.meta.table import pair_names
+from textassay.meta.pairing import pair_names
+from textassay.meta.score_files import read_labels, read_score_lines, refuse_several_judges
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import DataError, parameter
-from textassay.runtime.labels import LabelSets
+from textassay.runtime.labels import LabelSets, majority, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -62,6 +62,9 @@ class Judged:
 def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
+    Labels without an order have no mean, but each of them has a share: an aspect with such labels
+    becomes 0 or 1 for each, named by `member_name`.
+
     Raises:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
@@ -71,7 +74,27 @@ def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
         _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
-    return judged
+    scales = read_labels(path)
+    found: dict[str, Judged] = {}
+    for name, one in judged.items():
+        scale = scales.get(name)
+        found |= by_label(name, one, scale.names) if scale and scale.is_nominal else {name: one}
+    return found
+
+
+def by_label(aspect: str, judged: Judged, labels: Sequence[str]) -> dict[str, Judged]:
+    """Return 0 or 1 for each of an aspect's labels, by `member_name`."""
+    return {
+        member_name(aspect, label): replace(
+            judged,
+            values={
+                id_: None if value is None else float(value == at)
+                for id_, value in judged.values.items()
+            },
+            scales={(0.0, 1.0): None},
+        )
+        for at, label in enumerate(labels)
+    }
 
 
 def _add(
@@ -182,7 +205,8 @@ class People:
 
         Args:
             data: A path, a table, or an iterable of examples or dicts.
-            labels: Labels that ratings may be, see `Examples`.
+            labels: Labels that ratings may be, see `Examples`; those without an order are there as
+                numbers, and as 0 or 1 for each label, as in `read_judged`.
 
         Raises:
             DataError: A row is unusable; names file, line and field.
@@ -199,8 +223,18 @@ class People:
             self.systems.append(example.system)
             self.groups.append(example.group)
             self.words.append(len(example.output.split()))
-            self._human.append(example.human)
-            self._annotators.append(example.annotators)
+            human, annotators = dict(example.human), dict(example.annotators)
+            for name, scale in (labels or {}).items():
+                for at, label in enumerate(scale.names if scale.is_nominal else ()):
+                    own = member_name(name, label)
+                    if (rating := human.get(name)) is not None:
+                        human[own] = float(rating == at)
+                    if name in annotators:
+                        annotators[own] = tuple(
+                            None if one is None else float(one == at) for one in annotators[name]
+                        )
+            self._human.append(human)
+            self._annotators.append(annotators)
             self._probabilities.append(_probability(example.id, example.meta.get(PROBABILITY)))
         names = [name for human in self._human for name in human]
         names += [name for annotators in self._annotators for name in annotators]
@@ -223,6 +257,15 @@ class People:
             for rater, rating in enumerate(row):
                 table[at, rater] = np.nan if rating is None else rating
         return table
+
+    def labels(self, aspect: str) -> list[float | None]:
+        """Return the label that most raters gave each text; `None` in case of a tie."""
+        return [
+            majority(single) if any(one is not None for one in single) else human.get(aspect)
+            for human, single in zip(
+                self._human, (one.get(aspect, ()) for one in self._annotators), strict=True
+            )
+        ]
 
     def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
         """Return each row's probability of being drawn for rating; `None` if no row has one."""

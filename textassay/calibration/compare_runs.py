@@ -28,7 +28,11 @@ from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
+from textassay.meta.label_comparison import compare_labels
+from textassay.meta.label_table import measure_name
+from textassay.meta.score_files import Recorded
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import YES_NO, LabelSets, nearest_label
 from textassay.table import Column, Interval, Note, Table
 
 FLIPS = 9_999
@@ -332,22 +336,62 @@ def agreement_difference(
         )
         for coefficient in COEFFICIENTS:
             delta: Difference = getattr(both, coefficient)
-            low, high = delta.ci if delta.ci is not None else (None, None)
-            rows.append(
-                {
-                    "aspect": name,
-                    "level": "dataset",
-                    "coefficient": coefficient,
-                    "n": both.n,
-                    "a": delta.a,
-                    "b": delta.b,
-                    "difference": delta.difference,
-                    "low": low,
-                    "high": high,
-                    "p": delta.p,
-                }
-            )
+            rows.append(_agreement_row(name, coefficient, both.n, delta))
     return rows
+
+
+def label_difference(
+    a: Recorded,
+    b: Recorded,
+    people: People,
+    labels: LabelSets | None = None,
+    *,
+    aspects: Sequence[str] | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Return by aspect and measure how much better the first judge's labels agree with people's.
+
+    Aspects without ratings of their name are left out, and those whose scores are no labels.
+
+    Args:
+        a: Scores of the first run, from `read_scores`.
+        b: Scores of the second.
+        people: The data with ratings.
+        labels: Labels by name of the aspect; scores and ratings that are all 0 or 1 are no and yes.
+        aspects: What to compare; all that both runs have if left out.
+        bootstrap: Number of random weightings of the sources.
+        seed: Seed of the weightings.
+    """
+    rows = []
+    for name in a:
+        if name not in b or name not in people.aspects or name not in (aspects or a):
+            continue
+        human = people.labels(name)
+        sides = [[run[name].get(id_) for id_ in people.ids] for run in (a, b)]
+        scale = (labels or {}).get(name, YES_NO)
+        columns = [human, *([] if labels and name in labels else sides)]
+        numbers = set(range(len(scale.names)))
+        if not all({one for one in column if one is not None} <= numbers for column in columns):
+            continue
+        first, second = ([nearest_label(one) for one in side] for side in sides)
+        n, found = compare_labels(
+            first, second, human, labels=scale.names, ordered=scale.ordered, groups=people.groups,
+            bootstrap=bootstrap, seed=seed,
+        )  # fmt: skip
+        rows += [
+            _agreement_row(name, measure_name(measure, scale.names), n, delta)
+            for measure, delta in found.items()
+        ]
+    return rows
+
+
+def _agreement_row(aspect: str, coefficient: str, n: int, delta: Difference) -> dict[str, Any]:
+    low, high = delta.ci if delta.ci is not None else (None, None)
+    return {
+        "aspect": aspect, "level": "dataset", "coefficient": coefficient, "n": n, "a": delta.a,
+        "b": delta.b, "difference": delta.difference, "low": low, "high": high, "p": delta.p,
+    }  # fmt: skip
 
 
 def comparison_tables(

@@ -13,6 +13,7 @@ from textassay.cli import arguments
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.meta.score_files import holds_metrics
+from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
@@ -34,6 +35,7 @@ def rated_examples(
     *,
     needs_output: bool = True,
     aspect_map: Iterable[str] = (),
+    labels: LabelReader | None = None,
 ) -> Examples:
     """Open the examples that scores belong to.
 
@@ -45,23 +47,37 @@ def rated_examples(
             the run's own data.
         needs_output: Whether a row without an output is an error.
         aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
+        labels: Reads labels among ratings; by default those of the run's aspects.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
+    from textassay.meta.pairing import labels_of_people
+    from textassay.meta.score_files import read_labels
+
+    if labels is None:
+        labels = LabelReader(labels_of_people(read_labels(scores), aspect_map))
     return with_ratings(
-        _examples(scores, data, given, needs_output, aspect_map),
+        _examples(scores, data, given, needs_output, labels),
         given.get("ratings", ()),
         missing=arguments.reading_of(given).get("missing", ()),
+        labels=labels,
     )
 
 
 def with_ratings(
-    examples: Examples, paths: Iterable[Path | str], *, missing: Sequence[str] = ()
+    examples: Examples,
+    paths: Iterable[Path | str],
+    *,
+    missing: Sequence[str] = (),
+    labels: LabelReader | None = None,
 ) -> Examples:
     """Return examples with the ratings of files, joined by id; as they are if no file is given."""
-    files = {str(path): Examples(path, needs_output=False, missing=missing) for path in paths}
-    return Examples(WithRatings(examples, files)) if files else examples
+    files = {
+        str(path): Examples(path, needs_output=False, missing=missing, labels=labels)
+        for path in paths
+    }
+    return Examples(WithRatings(examples, files), labels=labels) if files else examples
 
 
 def _examples(
@@ -69,11 +85,8 @@ def _examples(
     data: Path | None,
     given: Mapping[str, Any],
     needs_output: bool,
-    aspect_map: Iterable[str],
+    labels: LabelReader,
 ) -> Examples:
-    from textassay.meta.score_files import read_labels
-    from textassay.meta.table import labels_of_people
-
     reading = arguments.reading_of(given)
     run = _request(scores)
     if data is None:
@@ -82,7 +95,6 @@ def _examples(
                 f"{scores} does not record where its data are; give DATA after {scores}"
             )
         data = Path(run.data)
-    labels = labels_of_people(read_labels(scores), aspect_map)
     # the run's map is meant for the run's file; another file may have other columns
     if run is None or not _same(data, run):
         return Examples(data, needs_output=needs_output, labels=labels, **reading)
@@ -96,7 +108,9 @@ def _examples(
     )
 
 
-def judged_in(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Path | Examples:
+def judged_in(
+    scores: Path, data: Path | None, given: Mapping[str, Any], labels: LabelReader | None = None
+) -> Path | Examples:
     """Return a run or file of scores as it is, and a data set with metrics opened.
 
     The field map is that of DATA, so it is used if both are one file; marks of missing values are
@@ -107,7 +121,7 @@ def judged_in(scores: Path, data: Path | None, given: Mapping[str, Any]) -> Path
     reading = arguments.reading_of(given)
     if data is None or not data.exists() or not scores.samefile(data):
         reading.pop("fields", None)
-    return Examples(scores, needs_output=False, **reading)
+    return Examples(scores, needs_output=False, labels=labels, **reading)
 
 
 def compared_examples(
@@ -173,6 +187,8 @@ def read_people(
             of the second, which knows the probability of both.
     """
     from textassay.calibration.columns import People
+    from textassay.meta.pairing import labels_of_people
+    from textassay.meta.score_files import read_labels
 
     if labels == RANDOM:
         drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
@@ -181,8 +197,9 @@ def read_people(
                 f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
                 "is not that of both; give the file of the last label plan: --labels FILE"
             )
+    known = labels_of_people(read_labels(scores), aspect_map)
     examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map)
-    return People(examples)
+    return People(examples, known)
 
 
 def _has_probabilities(ratings: Path) -> bool:

@@ -343,7 +343,11 @@ async def finish(session: Session) -> Run:
                 scores += journaled
     path = None if session.folder is None else session.folder.path
     return Run(
-        folder=path, scores=scores, progress=session.engine.progress, examples=session.examples
+        folder=path,
+        scores=scores,
+        progress=session.engine.progress,
+        examples=session.examples,
+        without_mean=[a.label for a in session.method.aspects if a.is_nominal],
     )
 
 

@@ -14,6 +14,7 @@ from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.pairs import Paired
+from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.storage.answers import AnswerStore
 
@@ -105,11 +106,11 @@ class Feed:
         return handed.example
 
 
-def _labels(request: RunRequest) -> dict[str, tuple[str, ...]]:
+def _labels(request: RunRequest) -> dict[str, LabelScale]:
     """Return the labels of the aspects that the request names; built-in tasks have none."""
     aspects = [aspect for aspect in request.aspects or () if isinstance(aspect, Aspect)]
     # a folder that was copied without the file of its task can still be read
     if request.task is not None and request.task not in TASKS and Path(request.task).is_file():
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
-    return {aspect.label: tuple(aspect.labels) for aspect in aspects if aspect.labels}
+    return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}

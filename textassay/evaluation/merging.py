@@ -21,6 +21,7 @@ from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
 from textassay.runtime.batches.book import read_records
 from textassay.runtime.errors import RunFolderError, StorageError, parameter
+from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
 from textassay.runtime.storage.files import open_regular, write_bytes, write_json
@@ -348,7 +349,9 @@ def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
     started = min((s["started"] for s in summaries if "started" in s), default=None)
     seconds = round(sum(s.get("seconds", 0.0) for s in summaries), 3)
     timing = {} if started is None else {"started": started, "seconds": seconds}
-    return {"format": FORMAT, **tally.summary(), **timing}
+    # the shards of a run have the same aspects
+    counted = tally.summary(without_order(read_manifest(sources[0].path)))
+    return {"format": FORMAT, **counted, **timing}
 
 
 def _manifest(

@@ -5,7 +5,7 @@ Scores, summary and tables, read from memory or from the run folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
@@ -137,6 +138,11 @@ class Run(Displayed):
 
     With a run folder, scores are read from there when they are asked for, so that a large run does
     not stay in memory.
+
+    Attributes:
+        folder: The run folder; `None` for a run that wrote nothing.
+        progress: The last state of the session that made it.
+        without_mean: Aspects whose scores are labels without an order.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class Run(Displayed):
         scores: Sequence[Score] = (),
         progress: Progress | None = None,
         examples: Iterable[Example] | None = None,
+        without_mean: Collection[str] = (),
     ) -> None:
         """Store where the scores are.
 
@@ -154,13 +161,15 @@ class Run(Displayed):
             scores: The scores of a run without a folder.
             progress: The last state of the session that made it.
             examples: What was judged; by default the data that the folder's manifest names.
+            without_mean: Aspects, of a run without a folder, whose scores are labels without an
+                order.
 
         Raises:
             RunFolderError: The folder holds no run.
         """
         # fails now, for a folder without a run, and not on the first look at the scores
-        if folder is not None:
-            read_manifest(folder)
+        manifest = {} if folder is None else read_manifest(folder)
+        self.without_mean = without_order(manifest) or without_mean
         self.folder, self.progress = folder, progress
         self._scores, self._examples = scores, examples
 
@@ -180,7 +189,7 @@ class Run(Displayed):
         tally = RunSummary()
         for score in self:
             tally.add(score)
-        return Summary(tally.summary())
+        return Summary(tally.summary(self.without_mean))
 
     def examples(self) -> Iterator[Example]:
         """Iterate over what was judged, in the order of the data.
@@ -263,4 +272,4 @@ class Run(Displayed):
                 why = score.error.message if score.error else score.explanation or ""
                 rows.append((score.id, score.aspect, score.value, why))
         notes = (more_rows(count - len(rows)),) if count > len(rows) else ()
-        return [*Summary(tally.summary()).tables(), Table(_SCORES, rows, notes)]
+        return [*Summary(tally.summary(self.without_mean)).tables(), Table(_SCORES, rows, notes)]

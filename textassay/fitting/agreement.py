@@ -36,7 +36,7 @@ from textassay.meta.correlation import COEFFICIENTS, Coefficient, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
 from textassay.meta.levels import pair_up
 from textassay.runtime.errors import DataError
-from textassay.runtime.messages import slug
+from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
 
 EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"

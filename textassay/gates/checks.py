@@ -213,7 +213,13 @@ def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) 
     Raises:
         UnknownName: The run did not judge the aspect.
         JudgeError: None, or more than `max_unscored` of them, have no value.
+        ConfigurationError: Its scores are labels without an order.
     """
+    if aspect in run.without_mean:
+        raise ConfigurationError(
+            f"the labels of {aspect!r} have no order, and so no mean to check; compare them with"
+            " people's (textassay meta)"
+        )
     scores = [score for score in run if score.aspect == aspect]
     if not scores:
         raise UnknownName("aspect of the run", aspect, sorted({score.aspect for score in run}))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from textassay.learning.splits import Codes, Mask, folds, is_gap
 from textassay.runtime.errors import DataError
-from textassay.runtime.messages import slug
+from textassay.runtime.labels import slug
 
 Floats = NDArray[np.float64]
 

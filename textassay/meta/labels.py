@@ -11,7 +11,9 @@ judge that made no error among few rows may make one among many, and a bootstrap
 errors would call it certain. How many rows make one observation is what the errors show: one if
 they fall independently, all of a source if they come together. As few errors show little of that,
 the size of a source counts as one more of them. An interval also holds that of the matrix as it is.
-Coverage is shown by `benchmarks/coverage_labels.py`.
+A mean over more than two labels has an interval only if people gave each of them at least 5 times:
+of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
+is shown by `benchmarks/coverage_labels.py`.
 
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
@@ -36,8 +38,11 @@ from textassay.runtime.errors import DataError
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
-_CELL = 0.5
+CELL = 0.5
 """Observations that each cell of the matrix is given more."""
+MIN_OF_EACH = 5
+"""Rows with each of more than two labels that means over labels need for an interval."""
+_OVER_LABELS = ("balanced_accuracy", "macro_f1")
 _NUMBERS_AT_ONCE = 2_000_000
 _Z = 1.959963984540054
 
@@ -55,6 +60,11 @@ class Measure:
     value: float | None
     ci: Interval | None = None
     constant: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values; what is undefined is `None`."""
+        ci = None if self.ci is None else list(self.ci)
+        return {"value": self.value, "ci": ci, "constant": self.constant}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +100,7 @@ class LabelAgreement:
             "coverage": self.coverage,
             "groups": self.groups,
             "confusion": [list(row) for row in self.confusion],
-            "measures": {
-                name: {
-                    "value": one.value,
-                    "ci": None if one.ci is None else list(one.ci),
-                    "constant": one.constant,
-                }
-                for name, one in self.measures.items()
-            },
+            "measures": {name: one.as_dict() for name, one in self.measures.items()},
             "note": self.note,
         }
 
@@ -147,7 +150,7 @@ def label_agreement(
     sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
     tables = _tables(cells, sources, count)
     whole = tables.sum(axis=0).reshape(count, count)
-    found = _measures(whole[None], ordered=ordered)
+    found = measures_of(whole[None], ordered=ordered)
     constants = _best_constants(whole, ordered=ordered)
     spans: dict[str, Interval | None] = {}
     note = None
@@ -157,6 +160,13 @@ def label_agreement(
             note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {len(tables)}"
         else:
             spans = _intervals(tables, count, found, bootstrap, seed, ordered=ordered)
+            if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
+                # a mean over labels is one over those that happen to occur
+                spans |= dict.fromkeys(_OVER_LABELS)
+                note = (
+                    f"no interval of {' and '.join(_OVER_LABELS)}: people gave some labels fewer"
+                    f" than {MIN_OF_EACH} times"
+                )
     return LabelAgreement(
         labels=tuple(labels),
         ordered=ordered,
@@ -193,7 +203,7 @@ def _intervals(
     drawn: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in found}
     for both in _weighted(tables, count, resamples, rng):
         for at, matrices in enumerate(both):
-            for name, values in _measures(matrices, ordered=ordered).items():
+            for name, values in measures_of(matrices, ordered=ordered).items():
                 drawn[name][at].append(values)
     spans: dict[str, Interval | None] = dict.fromkeys(found)
     tails = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
@@ -214,26 +224,34 @@ def _weighted(
 
     As they are, and with more in each cell.
     """
-    number = len(tables)
-    # few sources show less of how sources differ: Student's t in place of the normal distribution
-    spread = number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+    spread = spread_of_weights(len(tables))
     # a sum of equal gamma variables is one of their shapes' sum, so equal sources are drawn at once
     distinct, times = np.unique(tables, axis=0, return_counts=True)
-    per_observation = _rows_per_observation(tables, count)
+    rows = tables.sum(axis=1)
+    per_observation = rows_per_observation(rows, rows - tables[:, :: count + 1].sum(axis=1))
     step = max(1, _NUMBERS_AT_ONCE // (len(distinct) + count * count))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         weights = rng.gamma(times / spread, spread, size=(size, len(distinct)))
-        more = rng.gamma(_CELL, per_observation, size=(size, count * count))
+        more = rng.gamma(CELL, per_observation, size=(size, count * count))
         plain = (weights @ distinct).reshape(size, count, count)
         yield plain, plain + more.reshape(size, count, count)
 
 
-def _rows_per_observation(tables: Floats, count: int) -> float:
-    """Return how many rows say as much as one independent row would: 1 up to a source's size."""
-    number, rows = len(tables), tables.sum(axis=1)
-    total = float(rows.sum())
-    wrong = rows - tables[:, :: count + 1].sum(axis=1)
+def spread_of_weights(number: int) -> float:
+    """Return the variance of the random weight of each of so many sources, whose mean is 1."""
+    # few sources show less of how sources differ: Student's t in place of the normal distribution
+    return number / (number - 1) * (t_quantile(number - 1, CONFIDENCE) / _Z) ** 2
+
+
+def rows_per_observation(rows: Floats, wrong: Floats) -> float:
+    """Return how many rows say as much as one independent row would: 1 up to a source's size.
+
+    Args:
+        rows: Rows of each source, shape (sources,).
+        wrong: How many of them are errors, or how large the errors are together.
+    """
+    number, total = len(rows), float(rows.sum())
     share = float(wrong.sum()) / total
     size = total / number
     if share in (0.0, 1.0):
@@ -244,36 +262,69 @@ def _rows_per_observation(tables: Floats, count: int) -> float:
     return (seen * with_errors + size) / (with_errors + 1)
 
 
-def _measures(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
+def mean_interval(
+    values: Floats, groups: Codes, *, resamples: int = 1000, seed: int = 0
+) -> Interval | None:
+    """Return the 95 % interval of the mean of numbers from 0 to 1, such as squared errors.
+
+    Made as those of `label_agreement`, with half an observation of 0 and half of 1 more.
+
+    Args:
+        values: Shape (n,), each from 0 to 1.
+        groups: Code of each row's source, shape (n,).
+        resamples: Number of random weightings.
+        seed: Seed of the weightings.
+
+    Returns:
+        `None` below 5 sources.
+    """
+    number = len(np.unique(groups))
+    if number < MIN_GROUPS:
+        return None
+    codes = np.unique(groups, return_inverse=True)[1]
+    rows = np.bincount(codes).astype(float)
+    sums = np.bincount(codes, weights=values).astype(float)
+    rng = np.random.default_rng(seed)
+    spread = spread_of_weights(number)
+    ends = [float(values.mean())]
+    weights = rng.gamma(1 / spread, spread, size=(resamples, number))
+    total, part = weights @ rows, weights @ sums
+    more = rng.gamma(CELL, rows_per_observation(rows, sums), size=(2, resamples))
+    for means in (part / total, (part + more[0]) / (total + more.sum(axis=0))):
+        ends += np.percentile(means, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))).tolist()
+    return min(ends), max(ends)
+
+
+def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
     """Return the measures of each matrix, NaN if undefined; shape (b,) each, of (b, k, k)."""
     count = matrices.shape[-1]
     total = matrices.sum(axis=(1, 2))
     right = np.trace(matrices, axis1=1, axis2=2)
     people, judge = matrices.sum(axis=2), matrices.sum(axis=1)
     hits = np.einsum("bii->bi", matrices)
-    recall, precision = _ratio(hits, people), _ratio(hits, judge)
-    accuracy = _ratio(right, total)
-    found = {"accuracy": accuracy, "balanced_accuracy": _mean_of_defined(recall)}
+    recall, precision = ratio(hits, people), ratio(hits, judge)
+    accuracy = ratio(right, total)
+    found = {"accuracy": accuracy, "balanced_accuracy": mean_of_defined(recall)}
     if count == 2:
         # of two labels the second is the positive one
         found |= {
             "tpr": recall[:, 1],
             "tnr": recall[:, 0],
             "precision": precision[:, 1],
-            "f1": _ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
+            "f1": ratio(2 * hits[:, 1], people[:, 1] + judge[:, 1]),
         }
     else:
         # a label that neither side used has no F1
-        found["macro_f1"] = _mean_of_defined(_ratio(2 * hits, people + judge))
+        found["macro_f1"] = mean_of_defined(ratio(2 * hits, people + judge))
     found["mcc"] = _mcc(total, right, people, judge)
     found["kappa"] = _kappa(matrices, total, people, judge, 1 - np.eye(count))
     if ordered and count > 2:
         steps = np.subtract.outer(np.arange(count), np.arange(count))
         found["kappa_linear"] = _kappa(matrices, total, people, judge, np.abs(steps))
         found["kappa_quadratic"] = _kappa(matrices, total, people, judge, steps**2)
-    both = _ratio(people + judge, 2 * total[:, None])
+    both = ratio(people + judge, 2 * total[:, None])
     chance = np.sum(both * (1 - both), axis=1) / (count - 1)
-    found["ac1"] = _ratio(accuracy - chance, 1 - chance)
+    found["ac1"] = ratio(accuracy - chance, 1 - chance)
     found["alpha_nominal"] = _alpha(matrices, people + judge, ordinal=False)
     if ordered and count > 2:
         found["alpha_ordinal"] = _alpha(matrices, people + judge, ordinal=True)
@@ -283,15 +334,15 @@ def _measures(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
 def _mcc(total: Floats, right: Floats, people: Floats, judge: Floats) -> Floats:
     shared = np.sum(people * judge, axis=1)
     spread = (total**2 - np.sum(people**2, axis=1)) * (total**2 - np.sum(judge**2, axis=1))
-    return _ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
+    return ratio(right * total - shared, np.sqrt(np.maximum(spread, 0.0)))
 
 
 def _kappa(
     matrices: Floats, total: Floats, people: Floats, judge: Floats, distance: NDArray[Any]
 ) -> Floats:
     seen = np.einsum("bij,ij->b", matrices, distance)
-    expected = _ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
-    return 1 - _ratio(seen, expected)
+    expected = ratio(np.einsum("bi,bj,ij->b", people, judge, distance), total)
+    return 1 - ratio(seen, expected)
 
 
 def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
@@ -304,7 +355,7 @@ def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
         distance = np.broadcast_to(1 - np.eye(count), matrices.shape)
     seen = 2 * np.sum(matrices * distance, axis=(1, 2))
     expected = np.einsum("bi,bj,bij->b", totals, totals, distance) / (totals.sum(axis=1) - 1)
-    return 1 - _ratio(seen, expected)
+    return 1 - ratio(seen, expected)
 
 
 def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
@@ -313,23 +364,25 @@ def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
     constants = np.zeros((len(whole), *whole.shape))
     for label in range(len(whole)):
         constants[label, :, label] = people
-    found = _measures(constants, ordered=ordered)
+    found = measures_of(constants, ordered=ordered)
     return {
         name: None if np.isnan(values).all() else float(np.nanmax(values))
         for name, values in found.items()
     }
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
+def ratio(above: Floats, below: Floats) -> Floats:
+    """Return quotients, NaN where the divisor is 0; arrays are broadcast."""
     above, below = np.broadcast_arrays(above, below)
     out = np.full(above.shape, np.nan)
     np.divide(above, below, out=out, where=below != 0)
     return out
 
 
-def _mean_of_defined(values: Floats) -> Floats:
+def mean_of_defined(values: Floats) -> Floats:
+    """Return the mean of each row over what is not NaN, shape (n,) of (n, k)."""
     defined = ~np.isnan(values)
-    return _ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
+    return ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
 def _number(value: float) -> float | None:

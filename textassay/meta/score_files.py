@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from textassay.runtime.data.cells import FieldError, LabelReader
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.formats import JsonLines
 from textassay.runtime.errors import (
@@ -23,7 +24,7 @@ from textassay.runtime.errors import (
     RunFolderError,
     StorageError,
 )
-from textassay.runtime.labels import LabelScale
+from textassay.runtime.labels import LabelScale, labels_of
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
@@ -37,7 +38,7 @@ Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path | Examples) -> Recorded:
+def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -47,6 +48,7 @@ def read_scores(path: str | Path | Examples) -> Recorded:
     Args:
         path: A run folder, its `scores.jsonl`, a file whose lines hold `id`, `aspect` and `value`,
             or a data set with `metrics`.
+        labels: Reads values that are labels; by default booleans, and pairs such as pass and fail.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -56,12 +58,12 @@ def read_scores(path: str | Path | Examples) -> Recorded:
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
 
-def read_judge(path: str | Path | Examples) -> Recorded:
+def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
 
     Raises:
@@ -72,7 +74,7 @@ def read_judge(path: str | Path | Examples) -> Recorded:
     scores: Recorded = {}
     # by id, because the line of another judge may have been replaced since
     signatures: dict[str, dict[str, str]] = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
         _add_criteria(scores, row.id, row.fields.get("evidence") or ())
         own = signatures.setdefault(row.aspect, {})
@@ -84,21 +86,13 @@ def read_judge(path: str | Path | Examples) -> Recorded:
     return scores
 
 
-def read_labels(path: str | Path) -> dict[str, LabelScale]:
+def read_labels(path: str | Path | Examples) -> dict[str, LabelScale]:
     """Return the labels of a run's aspects by name; none of what is no run, or has ratings."""
+    if isinstance(path, Examples):
+        return {}
     folder = Path(path)
     folder = folder.parent if folder.name == SCORES else folder
     return labels_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else {}
-
-
-def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
-    """Return the labels of the aspects that a manifest names, by name."""
-    method = manifest.get("method") or {}
-    return {
-        aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
-        for aspect in method.get("aspects") or ()
-        if aspect.get("labels")
-    }
 
 
 def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: str) -> None:
@@ -127,7 +121,7 @@ class RecordedRow:
     Attributes:
         aspect: What was judged.
         id: Which example.
-        value: The score; `None` if unscored.
+        value: The score, of a label its number; `None` if unscored.
         fields: The whole line, such as `outcome`, `scale` and `signature` in a run.
     """
 
@@ -137,8 +131,12 @@ class RecordedRow:
     fields: dict[str, Any]
 
 
-def read_score_lines(path: str | Path | Examples) -> Iterator[RecordedRow]:
+def read_score_lines(
+    path: str | Path | Examples, labels: LabelReader | None = None
+) -> Iterator[RecordedRow]:
     """Iterate over the lines that `read_scores` reads, in order, replaced ones included.
+
+    A line whose value is a list of labels counts as one line for each label that may apply.
 
     A data set whose rows hold `metrics` serves as a file of scores too, opened or by its path.
 
@@ -146,9 +144,11 @@ def read_score_lines(path: str | Path | Examples) -> Iterator[RecordedRow]:
         RunFolderError: As `read_scores`.
         DataError: As `read_scores`.
     """
+    labels = LabelReader(read_labels(path)) if labels is None else labels
     if not isinstance(path, Examples):
         path = Path(path)
-        path = Examples(path, needs_output=False) if holds_metrics(path) else path
+        if holds_metrics(path):
+            path = Examples(path, needs_output=False, labels=labels)
     if isinstance(path, Examples):
         for example in path:
             for name, value in example.metrics.items():
@@ -166,18 +166,30 @@ def read_score_lines(path: str | Path | Examples) -> Iterator[RecordedRow]:
         rows = _run_rows(file)
     else:
         rows = iter(JsonLines(file).rows())
+    # a 4 beside a yes would be on another scale
+    numbers, worded = set[str](), set[str]()
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
             raise DataError(
                 f"{where}: must be an object with id, aspect and value, not {type(row).__name__}"
             )
-        yield RecordedRow(
-            aspect=_name(row, "aspect", where),
-            id=_name(row, "id", where),
-            value=_value(row, where),
-            fields=row,
-        )
+        aspect, id_ = _name(row, "aspect", where), _name(row, "id", where)
+        value = row.get("value")
+        if not isinstance(value, str | bool | list) and aspect not in worded:
+            if value not in (0, 1, None):
+                numbers.add(aspect)
+            yield RecordedRow(aspect, id_, _value(row, where), row)
+            continue
+        if aspect in numbers:
+            raise DataError(f"{where}, field 'value': is {value!r}, and a number in another line")
+        worded.add(aspect)
+        try:
+            read = labels.numbers("metrics", {aspect: value})
+        except FieldError as error:
+            raise DataError(f"{where}, {error}") from None
+        for name, number in read.items():
+            yield RecordedRow(name, id_, _value({**row, "value": number}, where), row)
 
 
 def holds_metrics(path: Path) -> bool:
@@ -222,7 +234,8 @@ def _value(row: dict[str, Any], where: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         shown = "missing" if value is row else repr(value)
         raise DataError(
-            f"{where}, field 'value': must be a number, or null if there is no score; it is {shown}"
+            f"{where}, field 'value': must be a number, a label, or null if there is no score; it"
+            f" is {shown}"
         )
     try:
         number = float(value)
@@ -241,10 +254,12 @@ class HasScores(Protocol):
         """All scores, later ones replacing earlier ones of the same id and aspect."""
 
 
-def recorded(scores: Recorded | HasScores | str | Path) -> Recorded:
+def recorded(
+    scores: Recorded | HasScores | str | Path, labels: LabelReader | None = None
+) -> Recorded:
     """Return values by aspect and id of a run, a path, or values that are so already."""
     if isinstance(scores, str | Path):
-        return read_judge(scores)
+        return read_judge(scores, labels)
     if isinstance(scores, Mapping):
         return scores
     columns: Recorded = {}

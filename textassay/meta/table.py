@@ -7,17 +7,29 @@ Knows scores by id and examples; nothing of runs, methods or models.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
-from textassay.meta.labels import LabelAgreement, label_agreement
+from textassay.meta.label_sets import set_agreement
+from textassay.meta.label_table import (
+    LabelRow,
+    SetRow,
+    among_raters,
+    flat_rows,
+    label_tables,
+    rater_table,
+    set_tables,
+)
+from textassay.meta.labels import label_agreement
 from textassay.meta.levels import LEVELS, Level
+from textassay.meta.pairing import label_reader, pair_names
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import (
     CRITERIA,
@@ -28,11 +40,13 @@ from textassay.meta.score_files import (
     read_labels,
     recorded,
 )
+from textassay.meta.thresholds import agreement_at
+from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
-from textassay.runtime.labels import YES_NO, LabelScale
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import YES_NO, LabelScale, majority, member_name, nearest_label, slug
 from textassay.runtime.messages import Example
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Column, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),
@@ -46,20 +60,6 @@ _RATERS = (
     Column("judge_rater", "judge-rater", "number"), Column("ceiling", "rater-others", "number"),
     Column("judge_others", "judge-others", "number"),
 )  # fmt: skip
-_TIE = 1e-9
-_LABELS = (
-    Column("score", "score"), Column("human", "human"), Column("measure", "measure"),
-    Column("n", "n", "count"), Column("coverage", "coverage", "number"),
-    Column("groups", "groups", "count"), Column("value", "value", "interval"),
-    Column("constant", "best constant", "number"),
-)  # fmt: skip
-_MEASURES = {
-    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "tpr": "TPR (recall of {1})",
-    "tnr": "TNR (recall of {0})", "precision": "precision of {1}", "f1": "F1 of {1}",
-    "macro_f1": "mean F1", "mcc": "MCC", "kappa": "Cohen's kappa",
-    "kappa_linear": "kappa, linear weights", "kappa_quadratic": "kappa, quadratic weights",
-    "ac1": "Gwet's AC1", "alpha_nominal": "alpha (nominal)", "alpha_ordinal": "alpha (ordinal)",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +100,6 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelRow:
-    """Agreement of one score with one human aspect, where both are labels.
-
-    Attributes:
-        aspect: Name of the score.
-        human: Name of the human aspect.
-        agreement: What was found, over all rows.
-    """
-
-    aspect: str
-    human: str
-    agreement: LabelAgreement
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
-
-
-@dataclass(frozen=True, slots=True)
 class RaterRow:
     """Agreement among the raters of one human aspect, and of one score with them.
 
@@ -146,18 +127,27 @@ class AgreementTable(Displayed):
         unknown_ids: Number of scored ids that no example has.
         raters: Agreement among raters, one row per pairing; `None` if not asked for.
         labels: Agreement of labels, one row per pairing of labels.
+        sets: Agreement of sets of labels, one row per pairing of sets.
     """
 
     rows: tuple[TableRow, ...]
     unknown_ids: int
     raters: tuple[RaterRow, ...] | None = None
     labels: tuple[LabelRow, ...] = ()
+    sets: tuple[SetRow, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return `{"rows": [...]}` as JSON values, with `labels` and `raters` if there are any."""
-        content: dict[str, Any] = {"rows": [row.as_dict() for row in self.rows]}
+        """Return `{"rows": [...]}` as JSON values.
+
+        With `labels`, `sets` and `raters` if there are any; rows of labels have their measures,
+        too.
+        """
+        rows = flat_rows((row.as_dict() for row in self.rows), self.labels)
+        content: dict[str, Any] = {"rows": rows}
         if self.labels:
             content["labels"] = [row.as_dict() for row in self.labels]
+        if self.sets:
+            content["sets"] = [row.as_dict() for row in self.sets]
         if self.raters is not None:
             content["raters"] = [row.as_dict() for row in self.raters]
         return content
@@ -172,9 +162,26 @@ class AgreementTable(Displayed):
         notes = tuple(self._notes())
         tables = [Table(_COLUMNS, rows, notes, "agreement with people")] if rows or notes else []
         tables += [table for row in self.labels for table in label_tables(row)]
+        tables += [table for row in self.sets for table in set_tables(row)]
         if self.raters is not None:
-            tables.append(_rater_table(self.raters))
+            tables += self._rater_tables(self.raters)
         return tables
+
+    def _rater_tables(self, rows: Sequence[RaterRow]) -> Iterator[Table]:
+        """Yield agreement among raters on ratings, and on labels."""
+        ordered = {
+            (row.aspect, row.human): row.agreement.ordered or len(row.agreement.labels) == 2
+            for row in self.labels
+            if row.threshold is None
+        }
+        if ratings := [row for row in rows if (row.aspect, row.human) not in ordered]:
+            yield _rater_table(ratings)
+        if on_labels := [
+            (row.aspect, row.human, row.agreement, ordered[row.aspect, row.human])
+            for row in rows
+            if (row.aspect, row.human) in ordered
+        ]:
+            yield rater_table(on_labels)
 
     def _notes(self) -> Iterator[Note]:
         """Yield what `2 (-1)` groups mean, and why intervals are missing."""
@@ -195,34 +202,6 @@ class AgreementTable(Displayed):
                 noted.setdefault(note, {})[row.aspect] = None
         for note, names in noted.items():
             yield Note(f"{', '.join(names)}: {note}")
-
-
-def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
-    """Return the measures of a pairing of labels, and its confusion matrix.
-
-    Args:
-        row: The pairing.
-        by: Who judged.
-    """
-    own = row.agreement
-    lines = [
-        (row.aspect, row.human, _MEASURES[name].format(*own.labels), own.n, own.coverage,
-         own.groups, Interval(one.value, *(one.ci or ())), one.constant)
-        for name, one in own.measures.items()
-    ]  # fmt: skip
-    texts = ["best constant: what a judge that always gives the same label reaches"]
-    if own.note is not None:
-        texts.append(f"{row.aspect}: {own.note}")
-    measures = Table(_LABELS, lines, tuple(map(Note, texts)), "agreement of labels")
-    columns = [
-        Column(f"judge_{at}", f"judge: {name}", "count") for at, name in enumerate(own.labels)
-    ]
-    counts: list[tuple[Cell, ...]] = [
-        (f"people: {name}", *counted)
-        for name, counted in zip(own.labels, own.confusion, strict=True)
-    ]
-    title = f"labels of {row.human} by people, and of {row.aspect} by {by}"
-    return [measures, Table((Column("people", ""), *columns), counts, title=title)]
 
 
 def _rater_table(rows: Sequence[RaterRow]) -> Table:
@@ -273,6 +252,8 @@ def agreement_table(
     seed: int = 0,
     raters: bool = False,
     labels: Mapping[str, LabelScale] | None = None,
+    threshold: float | Literal["auto"] | None = None,
+    reader: LabelReader | None = None,
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -291,22 +272,27 @@ def agreement_table(
             them, from the single ratings in `annotators`.
         labels: What the numbers of scores mean that are labels, by name of the score; by default
             the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
+        threshold: Scores of at least this are yes, where people said yes or no; `auto` chooses it
+            on one half of the sources and measures it on the other, see `agreement_at`.
+        reader: What read the words among the scores and among the ratings, if they were read
+            before.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
         ConfigurationError: Nothing pairs, a level needs groups or systems and the data have none,
             or a file of scores mixes several judges.
-        DataError: No id occurs in both, or an example lacks the group or system that a level needs.
+        DataError: No id occurs in both, an example lacks the group or system that a level needs, or
+            there are too few sources to choose a threshold.
     """
     for level in levels:
         if level not in LEVELS:
             raise UnknownName("level", str(level), LEVELS)
     if labels is None:
         labels = read_labels(scores) if isinstance(scores, str | Path) else {}
-    scores = recorded(scores)
+    reader = label_reader(labels, aspect_map) if reader is None else reader
+    scores = recorded(scores, reader)
     # an example without a text still has an id and ratings, and nothing else is looked at here
-    declared = labels_of_people(labels, aspect_map)
-    people = _People(Examples(examples, needs_output=False, labels=declared))
+    people = _People(Examples(examples, needs_output=False, labels=reader), reader)
     # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = (
         set(people.ids),
@@ -325,19 +311,25 @@ def agreement_table(
     for aspect, human in pairs:
         judged = [scores[aspect].get(id_) for id_ in people.ids]
         known = labels.get(aspect)
-        given = people.labels(human, known or YES_NO)
-        if given is not None and (known is not None or _are_labels(judged, YES_NO)):
-            found = label_agreement(
-                [_nearest(value) for value in judged],
-                given,
-                labels=(known or YES_NO).names,
-                ordered=(known or YES_NO).ordered,
-                groups=people.groups_of(human),
-                bootstrap=bootstrap,
-                seed=seed,
-            )
+        words = None if known else people.categories(aspect, human)
+        scale = known or words or people.words(human)
+        given = people.labels(human, scale)
+        if words is not None and given is not None:
+            known = scale = _only_used(words, [judged, given])
+        common: dict[str, Any] = {
+            "labels": scale.names, "groups": people.groups_of(human),
+            "bootstrap": bootstrap, "seed": seed,
+        }  # fmt: skip
+        uncut = len(scale.names) == 2 and not _are_labels(judged, scale)
+        if given is not None and threshold is not None and uncut:
+            at = None if threshold == "auto" else threshold
+            cut = agreement_at(judged, given, threshold=at, **common)
+            of_labels.append(LabelRow(aspect, human, *cut))
+        elif given is not None and (known is not None or _are_labels(judged, YES_NO)):
+            votes = [nearest_label(value) for value in judged]
+            found = label_agreement(votes, given, ordered=scale.ordered, **common)
             of_labels.append(LabelRow(aspect, human, found))
-        if known is not None and len(known.names) > 2 and not known.ordered:
+        if scale.is_nominal:
             continue  # their numbers have no order that could correlate
         rows += [
             TableRow(
@@ -360,23 +352,84 @@ def agreement_table(
         unknown_ids=len(scored_ids - known_ids),
         raters=_rater_rows(scores, people, pairs) if raters else None,
         labels=tuple(of_labels),
+        sets=tuple(_set_rows(scores, people, pairs, labels, bootstrap=bootstrap, seed=seed)),
     )
 
 
-def labels_of_people(
-    labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
-) -> dict[str, tuple[str, ...]]:
-    """Return the labels that human ratings may be, by human aspect, for those of scores."""
-    if not labels:
-        return {}
-    mapped: dict[str, list[str]] = {}
-    for score, human in _entries(aspect_map):
-        mapped.setdefault(score, []).append(human)
-    return {
-        human: scale.names
-        for score, scale in labels.items()
-        for human in mapped.get(score, [score])
+def between_raters(
+    examples: Any,
+    *,
+    labels: Mapping[str, LabelScale] | None = None,
+    fields: Mapping[str, str] | None = None,
+) -> tuple[dict[str, RaterAgreement], Table]:
+    """Return how well raters agree by human aspect, and the same as a table.
+
+    Args:
+        examples: The data with single ratings, as for `agreement_table`.
+        labels: Labels of aspects by name; other words are categories without an order.
+        fields: From names in the rows to ours.
+
+    Raises:
+        DataError: There are no single ratings.
+    """
+    labels = labels or {}
+    reader = LabelReader(labels, any_word=True)
+    people = _People(Examples(examples, fields=fields, needs_output=False, labels=reader), reader)
+    names = dict.fromkeys(name for one in people.annotators for name in one)
+    if not names:
+        raise _no_single_ratings()
+    found = {
+        name: rater_agreement([one.get(name, ()) for one in people.annotators]) for name in names
     }
+    return found, among_raters(found, {name for name in names if name in reader.voted})
+
+
+def _no_single_ratings() -> DataError:
+    return DataError(
+        "the data contain no single ratings; give each rater's in the field 'annotators', "
+        'as {"coherence": [3, 2, 3]}'
+    )
+
+
+def _only_used(words: LabelScale, columns: Sequence[list[float | None]]) -> LabelScale:
+    """Return the words that occur, in the order of the alphabet, and number the columns by them."""
+    used = {int(value) for column in columns for value in column if value is not None}
+    names = sorted(((words.names[at], at) for at in used), key=lambda one: one[0].casefold())
+    numbers = {old: float(new) for new, (_, old) in enumerate(names)}
+    for column in columns:
+        column[:] = [None if value is None else numbers[int(value)] for value in column]
+    return LabelScale(tuple(name for name, _ in names))
+
+
+def _set_rows(
+    scores: Recorded,
+    people: _People,
+    pairs: Sequence[tuple[str, str]],
+    labels: Mapping[str, LabelScale],
+    **options: int,
+) -> Iterator[SetRow]:
+    """Yield the agreement of sets whose labels all pair with labels of one human aspect."""
+    targets: dict[str, list[str]] = {}
+    for score, human in pairs:
+        targets.setdefault(score, []).append(human)
+    for name, scale in labels.items():
+        ours = [member_name(name, label) for label in scale.names] if scale.multiple else []
+        parents = [human.rpartition("/")[0] for human in targets.get(ours[0], ())] if ours else []
+        for parent in parents:
+            theirs = [f"{parent}/{slug(label)}" for label in scale.names]
+            paired = zip(ours, theirs, strict=True)
+            if not all(human in targets.get(score, ()) for score, human in paired):
+                continue
+            judged = [[nearest_label(scores[one].get(id_)) for one in ours] for id_ in people.ids]
+            columns = [people.labels(human, YES_NO) for human in theirs]
+            if any(column is None for column in columns):
+                continue
+            given = [list(row) for row in zip(*filter(None, columns), strict=True)]
+            found = set_agreement(
+                np.array(judged, float), np.array(given, float), labels=scale.names,
+                groups=people.groups, **options,
+            )  # fmt: skip
+            yield SetRow(name, parent, found)
 
 
 def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:
@@ -389,22 +442,12 @@ def _is_of_criteria(name: str) -> bool:
     return name == CRITERIA or name.startswith(f"{CRITERIA}: ")
 
 
-def _nearest(value: float | None) -> float | None:
-    """Return the label nearest to a mean of labels; `None` halfway between two."""
-    if value is None or abs(value % 1 - 0.5) < _TIE:
-        return None
-    return float(round(value))
-
-
 def _rater_rows(
     scores: Recorded, people: _People, pairs: list[tuple[str, str]]
 ) -> tuple[RaterRow, ...]:
     rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
     if not rated:
-        raise DataError(
-            "the data contain no single ratings; give each rater's in the field 'annotators', "
-            'as {"coherence": [3, 2, 3]}'
-        )
+        raise _no_single_ratings()
     return tuple(
         RaterRow(
             aspect,
@@ -422,7 +465,8 @@ def _rater_rows(
 class _People:
     """Ids, groups, systems and ratings of the examples and of their criteria, as columns."""
 
-    def __init__(self, examples: Iterable[Example]) -> None:
+    def __init__(self, examples: Iterable[Example], reader: LabelReader) -> None:
+        self._reader = reader
         self.ids: list[str] = []
         self._human: list[dict[str, float | None]] = []
         self.annotators: list[dict[str, tuple[float | None, ...]]] = []
@@ -435,7 +479,10 @@ class _People:
             groups.append(example.group)
             systems.append(example.system)
             for criterion in example.rubric:
-                if criterion.human is not None and (said := _nearest(criterion.human)) is not None:
+                if (
+                    criterion.human is not None
+                    and (said := nearest_label(criterion.human)) is not None
+                ):
                     self.ids.append(criterion_id(example.id, criterion.id))
                     self._human.append(dict.fromkeys(criterion_names(criterion.tags), said))
                     self.annotators.append({})
@@ -469,9 +516,32 @@ class _People:
         if not single:
             return means
         return [
-            _majority(one.get(aspect, ()), mean)
+            _voted(one.get(aspect, ()), mean)
             for one, mean in zip(self.annotators, means, strict=True)
         ]
+
+    def words(self, aspect: str) -> LabelScale:
+        """Return the words for no and yes that people used."""
+        return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
+
+    def categories(self, score: str, aspect: str) -> LabelScale | None:
+        """Return all words of a score and a human aspect that are words; `None` if none is.
+
+        Raises:
+            DataError: One of them has words and the other numbers.
+        """
+        sides = [("metrics", score), ("human", aspect)]
+        wordy = [side for side in sides if side in self._reader.categorical]
+        if not wordy:
+            return None
+        if len(wordy) == 1:
+            ((_, other),) = [side for side in sides if side not in wordy]
+            raise DataError(
+                f"{wordy[0][1]!r} has labels such as"
+                f" {min(self._reader.categories.values())!r}, and {other!r} has none of them: pair"
+                " labels with labels"
+            )
+        return LabelScale(tuple(self._reader.categories.values()))
 
     def check(self, levels: Sequence[Level]) -> None:
         """Raise if an example with ratings lacks what a level needs."""
@@ -490,65 +560,10 @@ class _People:
                     )
 
 
-def _majority(ratings: Sequence[float | None], mean: float | None) -> float | None:
-    counts = Counter(rating for rating in ratings if rating is not None)
-    if not counts:
-        return _nearest(mean)
-    (first, most), *others = counts.most_common(2)
-    return None if others and others[0][1] == most else first
-
-
-def pair_names(
-    scores: Mapping[str, object],
-    human: tuple[str, ...],
-    aspect_map: Iterable[str] | Mapping[str, str],
-) -> list[tuple[str, str]]:
-    """Return (score, human aspect), each pair once, in order of scores.
-
-    Args:
-        scores: Recorded scores, or anything with their names as keys.
-        human: The human aspects.
-        aspect_map: As in `agreement_table`.
-
-    Raises:
-        DataError: There are no human aspects.
-        UnknownName: The map names a score or human aspect that does not exist.
-        ConfigurationError: Nothing pairs.
-    """
-    if not human:
-        raise DataError("the data contain no human ratings; give them in the field 'human'")
-    mapped: dict[str, list[str]] = {}
-    for score, target in _entries(aspect_map):
-        if score not in scores:
-            raise UnknownName("score in the aspect map", score, list(scores))
-        if target not in human:
-            raise UnknownName("human aspect in the aspect map", target, human)
-        mapped.setdefault(score, []).append(target)
-    pairs = {
-        (score, target): None
-        for score in scores
-        for target in mapped.get(score, [score])
-        if target in human
-    }
-    if not pairs:
-        raise ConfigurationError(
-            f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
-            f" {', '.join(human)}; say which belong together with "
-            f"{parameter('aspect_map', 'SCORE=HUMAN')}"
-        )
-    return list(pairs)
-
-
-def _entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    if isinstance(aspect_map, Mapping):
-        yield from aspect_map.items()
-        return
-    for entry in [aspect_map] if isinstance(aspect_map, str) else aspect_map:
-        # from the right: names of scores may hold "=", those of human aspects do not
-        score, equals, target = entry.rpartition("=")
-        if not (score and equals and target):
-            raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
-        yield score.strip(), target.strip()
+def _voted(ratings: Sequence[float | None], mean: float | None) -> float | None:
+    if all(rating is None for rating in ratings):
+        return nearest_label(mean)
+    return majority(ratings)
 
 
 def _some(ids: Iterable[str]) -> str:

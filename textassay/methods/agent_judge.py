@@ -105,7 +105,8 @@ class AgentJudge(PromptMethod):
         ]  # fmt: skip
 
     async def _lay_out(self, example: Example) -> Material:
-        return lay_out(self._investigator.ask.prepare(example))
+        ask = self._investigator.ask
+        return lay_out(ask.prepare(example), ask.task)
 
     @property
     def _is_strict(self) -> bool:

@@ -81,12 +81,14 @@ class DecompEval(PromptMethod):
     task's own, or one from a template that shows the definition. An aspect whose question names a
     text that an example lacks is `abstained`. Prompts are not cut to the paper's input length of
     1,024 tokens (section 4.2). Of a model without usable log-probabilities, P(yes)
-    is the share of yes among written answers at temperature 1: 20, of a model that thinks 5.
+    is the share of yes among written answers at temperature 1: 20, of a model that thinks 5. Of an
+    aspect with two labels, P(yes) to its own question is the probability of the second.
     """
 
     name = "decomp-eval"
     prompt = "decomp_eval"
     judge = "answerer"
+    asks_yes_or_no = True
     Options = DecompEvalOptions
     options: DecompEvalOptions
 

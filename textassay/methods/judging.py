@@ -45,7 +45,9 @@ class PromptMethod(TaskMethod):
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
     labels_prompt: ClassVar[str | None] = None
-    """Prompt file for aspects that have labels in place of a scale; `None` if it judges none."""
+    """Prompt file for aspects that have labels in place of a scale; `None` if there is none."""
+    asks_yes_or_no: ClassVar[bool] = False
+    """Whether it asks a yes/no question, whose P(yes) is that of the second of two labels."""
 
     shows_references: ClassVar[bool] = True
     """Whether its prompts show what the task calls a reference."""
@@ -68,12 +70,12 @@ class PromptMethod(TaskMethod):
         Raises:
             ConfigurationError: Options, profile, models and task do not go together.
         """
-        self.models, self._task = models, task
+        self.models, self._task = models, task.with_members()
         # kept before the profile's defaults are filled in, since only what the user gave may be
         # refused
         self.given = frozenset(() if options is None else options.model_fields_set)
         self.options, self.profile = profiles.apply_profile(
-            options or self.Options(), self.name, models, task, self.judge
+            options or self.Options(), self.name, models, self._task, self.judge
         )
         self._refuse_labels()
         self._refuse_references()
@@ -83,19 +85,31 @@ class PromptMethod(TaskMethod):
 
     def _refuse_labels(self) -> None:
         """Raise if an aspect has labels, and the method or the judge's profile asks for ratings."""
-        labeled = next((aspect.name for aspect in self._task.aspects if aspect.labels), None)
-        if labeled is None:
-            return
-        if self.labels_prompt is None:
-            raise ConfigurationError(
-                f"aspect {labeled!r} has labels, and {self.name} gives ratings; use llm-score or"
-                " g-eval"
-            )
-        if self.profile.digest:
-            raise ConfigurationError(
-                f"aspect {labeled!r} has labels, and profile {self.profile.name!r} asks for"
-                f" ratings; use {option('profile', 'none')}, or another model"
-            )
+        for aspect in self._task.aspects:
+            if not aspect.labels:
+                continue
+            named = f"aspect {(aspect.member_of or aspect.name)!r} has labels, and"
+            if self.asks_yes_or_no:
+                if len(aspect.labels) > 2:
+                    raise ConfigurationError(
+                        f"{named} {self.name} asks yes or no, which fits two of them; use"
+                        " llm-score, g-eval or jury"
+                    )
+                if aspect.question is None:
+                    yes = list(aspect.labels)[1]
+                    raise ConfigurationError(
+                        f"{named} {self.name} asks a yes/no question about it: give the aspect a"
+                        f" 'question' to which yes means {yes!r}"
+                    )
+            elif self.labels_prompt is None:
+                raise ConfigurationError(
+                    f"{named} {self.name} gives ratings; use llm-score, g-eval or jury"
+                )
+            elif self.profile.digest:
+                raise ConfigurationError(
+                    f"{named} profile {self.profile.name!r} asks for ratings; use"
+                    f" {option('profile', 'none')}, or another model"
+                )
 
     def _refuse_references(self) -> None:
         """Raise if the task shows references, and the method or the judge's profile does not."""

@@ -1,4 +1,4 @@
-"""Jury: several models rate the same aspects, and their ratings are averaged or kept for `fit`."""
+"""Jury: several models rate the same aspects; their ratings are combined or kept for `fit`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.scorer import Scorer
+from textassay.agents.scores import voted
 from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
@@ -19,7 +20,8 @@ from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.graph.graph import Node, each
-from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score, slug
+from textassay.runtime.labels import nearest_label, slug
+from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
 from textassay.runtime.model import Model, unwrapped
 
 ROLE = "juror"
@@ -45,8 +47,8 @@ class Panel(Message):
 class JuryOptions(RatingOptions):
     """Options of the jury."""
 
-    combine: Literal["mean", "median"] = "mean"
-    """How the jurors' ratings become one."""
+    combine: Literal["mean", "median", "vote"] = "mean"
+    """How the jurors' ratings become one; `vote` for labels, whose default it is."""
     required: float = Field(default=0.5, gt=0, le=1)
     """Share of the jurors that must give a usable rating; below it there is no score."""
     output: Literal["aspects", "jurors"] = "aspects"
@@ -65,6 +67,8 @@ class Jury(RatingMethod):
     Or, with `escalate`, the first juror's calibrated rating stands if its interval is narrow
     enough, and the second one rates the rest (Jung et al. 2024, arXiv 2407.18370).
 
+    Labels are voted on, as in the paper; a tie is no score.
+
     Deviations: the paper pools by vote or mean; a median and weights learned from people
     (`output=jurors`, then `fit`) are ours, and so are the words of the prompt.
     """
@@ -72,6 +76,7 @@ class Jury(RatingMethod):
     name = "jury"
     prompt = "llm_score"
     judge = ROLE
+    labels_prompt = "llm_score_labels"
     room = 512
     Options = JuryOptions
     options: JuryOptions
@@ -82,8 +87,32 @@ class Jury(RatingMethod):
         The models of the roles `juror`, `juror1`, `juror2`, ..., or the only model.
         """
         self._names = _labels(jurors_of(self.models))
+        self._check_combine()
         self._rules = self._cascade() if self.options.escalate is not None else None
         self._average = Average(self.signature, self.options.required)
+
+    def _check_combine(self) -> None:
+        """Raise if ratings would be voted on, or labels without an order averaged."""
+        for aspect in self._task.aspects:
+            if "combine" in self.given and self.options.output == "aspects":
+                if not aspect.labels and self.options.combine == "vote":
+                    raise ConfigurationError(
+                        f"combine=vote is for labels, and aspect {aspect.name!r} has ratings; use"
+                        " median"
+                    )
+                if aspect.is_nominal and self.options.combine != "vote":
+                    raise ConfigurationError(
+                        f"the labels of aspect {aspect.name!r} have no order, and so no"
+                        f" {self.options.combine}; leave combine out to vote"
+                    )
+            if self.options.escalate is not None and aspect.is_nominal:
+                raise ConfigurationError(
+                    f"a cascade decides by intervals, and the labels of aspect {aspect.name!r}"
+                    " have no order"
+                )
+
+    def _combines_by(self, aspect: Aspect) -> str:
+        return "vote" if aspect.labels and "combine" not in self.given else self.options.combine
 
     def nodes(self) -> list[Node]:
         """Let all jurors rate all aspects, then combine; or score every juror by itself.
@@ -181,7 +210,7 @@ class Jury(RatingMethod):
     async def _combine(
         self, example: Example, aspect: Aspect, panel: Panel, ratings: list[Score | Failure]
     ) -> Score:
-        """Return the mean or median of the jurors' ratings, each with its juror as evidence."""
+        """Return the jurors' ratings as one, each with its juror as evidence."""
         pairs = zip(panel.items, ratings, strict=True)
         own = [(self._names[seat.juror], r) for seat, r in pairs if seat.aspect.id == aspect.id]
         score = await self._average(example, aspect, [rating for _, rating in own])
@@ -189,9 +218,16 @@ class Jury(RatingMethod):
         update: dict[str, Any] = {"evidence": evidence}
         if score.value is not None:
             values = [r.value for _, r in own if isinstance(r, Score) and r.value is not None]
+            combine = self._combines_by(aspect)
+            if combine == "vote":
+                # a juror that was asked several times may be halfway between two labels
+                votes = [vote for value in values if (vote := nearest_label(value)) is not None]
+                fields = ("id", "aspect", "scale", "how", "usage", "signature")
+                about = {name: getattr(score, name) for name in fields}
+                return voted(votes, tuple(aspect.labels), evidence=evidence, **about)
             # of these jurors, not of a population they were drawn from
             update["spread"] = statistics.pstdev(values)
-            if self.options.combine == "median":
+            if combine == "median":
                 update["value"] = statistics.median(values)
         return score.model_copy(update=update)
 
@@ -203,7 +239,8 @@ class Jury(RatingMethod):
     @property
     def variant(self) -> str:
         """How ratings are combined, and of how many."""
-        return f"{self.options.combine}|{self.options.required:g}|{self.options.output}"
+        rules = dict.fromkeys(self._combines_by(aspect) for aspect in self._task.aspects)
+        return f"{'+'.join(rules)}|{self.options.required:g}|{self.options.output}"
 
     @property
     def signature(self) -> str:
@@ -226,7 +263,7 @@ class Jury(RatingMethod):
         if self.options.output == "aspects":
             return super().aspects
         return tuple(
-            Aspect(**{**aspect.model_dump(), "name": name, "parent": aspect.id})
+            Aspect(**{**aspect.model_dump(), "name": name, "parent": aspect.id, "member_of": None})
             for aspect in super().aspects
             for name in self._names
         )

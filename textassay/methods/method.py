@@ -92,6 +92,7 @@ class TaskMethod:
             "aspects": [
                 {"name": a.label, "scale": list(a.scale), "higher_is_better": a.higher_is_better}
                 | ({"labels": list(a.labels), "ordered": a.ordered} if a.labels else {})
+                | ({"member": a.name, "member_of": a.member_of} if a.member_of else {})
                 for a in self.aspects
             ],
         }

@@ -17,9 +17,9 @@ import numpy as np
 
 from textassay.calibration.columns import People
 from textassay.meta.correlation import Floats
-from textassay.meta.score_files import labels_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
+from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
@@ -295,7 +295,7 @@ def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
     Raises:
         DataError: `data` is given and cannot be read.
     """
-    labels = {name: scale.names for name, scale in labels_of(run.manifest).items()}
+    labels = labels_of(run.manifest)
     if data is not None:
         given = data if isinstance(data, Examples) else Examples(data, labels=labels)
         return DataSource(Path(given.name).name, _by_id(given))

@@ -6,8 +6,10 @@ A label's number is its position, lowest first. Of a pair of words that is known
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 PAIRS: tuple[tuple[str, str], ...] = (
     ("no", "yes"),
@@ -24,6 +26,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("irrelevant", "relevant"),
 )
 """Words for no and yes, in lower case."""
+_TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
 
@@ -34,13 +37,30 @@ class LabelScale(NamedTuple):
     """Lowest first."""
     ordered: bool = False
     """Whether more than two are ordered."""
+    multiple: bool = False
+    """Whether several may apply; ratings are then 0 and 1 of each, named by `member_name`."""
+
+    @property
+    def is_nominal(self) -> bool:
+        """Whether the labels' numbers are only names, which have no mean."""
+        return len(self.names) > 2 and not self.ordered and not self.multiple
 
 
 YES_NO = LabelScale(("no", "yes"))
 """What 0 and 1 mean where nothing else is said."""
 
-LabelSets = Mapping[str, Sequence[str]]
-"""Labels of aspects by name, lowest first."""
+LabelSets = Mapping[str, LabelScale]
+"""Labels of aspects by name."""
+
+
+def slug(name: str) -> str:
+    """Return `name` in lower case, with each run of non-alphanumeric characters as one hyphen."""
+    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "x"
+
+
+def member_name(aspect: str, label: str) -> str:
+    """Return the name of the ratings that say whether one label of several applies."""
+    return f"{slug(aspect)}/{slug(label)}"
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
@@ -48,6 +68,21 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     given = tuple(labels)
     pair = tuple(label.strip().casefold() for label in given)
     return given[::-1] if pair[::-1] in PAIRS else given
+
+
+def nearest_label(value: float | None) -> float | None:
+    """Return the label nearest to a mean of labels; `None` halfway between two."""
+    if value is None or abs(value % 1 - 0.5) < _TIE:
+        return None
+    return float(round(value))
+
+
+def majority(votes: Iterable[float | None]) -> float | None:
+    """Return what most votes are for; `None` if two have equally many, or nobody voted."""
+    counts = Counter(vote for vote in votes if vote is not None).most_common(2)
+    if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
+        return None
+    return counts[0][0]
 
 
 def known_pair(word: object) -> tuple[tuple[str, str], int] | None:
@@ -61,3 +96,28 @@ def number_of(word: str, labels: Sequence[str]) -> int | None:
     """Return the number of one of an aspect's labels, in any case; `None` if it is none of them."""
     plain = word.strip().casefold()
     return next((n for n, label in enumerate(labels) if label.casefold() == plain), None)
+
+
+def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
+    """Return the labels of the aspects that a manifest names, by name.
+
+    Labels of which several may apply are there as well as yes and no for each of them.
+    """
+    aspects = (manifest.get("method") or {}).get("aspects") or ()
+    found = {
+        aspect["name"]: LabelScale(tuple(aspect["labels"]), ordered=bool(aspect.get("ordered")))
+        for aspect in aspects
+        if aspect.get("labels")
+    }
+    sets: dict[str, list[str]] = {}
+    for aspect in aspects:
+        if aspect.get("member_of"):
+            sets.setdefault(aspect["member_of"], []).append(aspect["member"])
+    return found | {
+        name: LabelScale(tuple(members), multiple=True) for name, members in sets.items()
+    }
+
+
+def without_order(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the aspects of a manifest whose scores are labels without an order."""
+    return frozenset(name for name, scale in labels_of(manifest).items() if scale.is_nominal)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
@@ -34,7 +33,7 @@ from textassay.runtime.conversation import (
     last_answer,
     passages_text,
 )
-from textassay.runtime.labels import in_order
+from textassay.runtime.labels import LabelScale, in_order, slug
 from textassay.runtime.rubric import Criterion, read_rubric
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -295,7 +294,13 @@ class Aspect(Message):
     """Labels that a judge gives instead of a rating, with what each means, lowest first; a known
     pair such as pass and fail may be in any order. A label's number is its position, from 0."""
     ordered: bool = False
-    """Whether the labels are ordered, as more than two have to be: scores are their numbers."""
+    """Whether more than two labels are ordered. Without an order scores are their numbers, too,
+    but these are only names: they have no mean."""
+    multiple: bool = False
+    """Whether several labels may apply to one text: then each is judged by itself, see
+    `members`."""
+    member_of: str | None = None
+    """Name of the aspect of which this is one label of several."""
     higher_is_better: bool = True
     """Whether a high rating is a good one."""
     parent: str | None = None
@@ -309,16 +314,17 @@ class Aspect(Message):
         labels = data.get("labels") if isinstance(data, Mapping) else None
         if not isinstance(labels, Mapping) or not labels:
             return data
-        ends = (0.0, float(len(labels) - 1))
+        ends = (0.0, float(len(labels) - 1)) if not data.get("multiple") else (0.0, 1.0)
         if data.get("scale") is not None and tuple(data["scale"]) != ends:
             raise ValueError("an aspect has a scale or labels, not both")
         names = list(labels)
         if len(names) < 2:
             raise ValueError("an aspect needs at least two labels")
-        if len(names) > 2 and data.get("ordered") is not True:
-            # scores are the labels' numbers, which say nothing of labels without an order
-            raise ValueError("more than two labels must be ordered: lowest first, ordered = true")
-        if len({str(name).strip().casefold() for name in names} - {""}) < len(names):
+        if data.get("multiple") and data.get("ordered"):
+            raise ValueError("labels of which several may apply have no order")
+        if len({str(name).strip().casefold() for name in names} - {""}) < len(names) or (
+            data.get("multiple") and len({slug(str(name)) for name in names}) < len(names)
+        ):
             raise ValueError("labels must differ by more than their case, and not be empty")
         if all(isinstance(name, str) for name in names):
             labels = {name: labels[name] for name in in_order(names)}
@@ -335,14 +341,51 @@ class Aspect(Message):
             raise ValueError(f"aspect {self.name!r}: the scale is wider than numbers can express")
         if not self.definition.strip():
             raise ValueError(f"aspect {self.name!r} needs a definition")
+        if (self.ordered or self.multiple) and not self.labels:
+            raise ValueError(f"aspect {self.name!r} is ordered or multiple, but has no labels")
         return self
 
     @model_serializer(mode="wrap")
     def _without_empty_labels(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = serialize(self)
-        if not self.labels:  # aspects with a scale keep the digests that they had
+        # aspects without these keep the digests that they had
+        if not self.labels:
             del fields["labels"], fields["ordered"]
+        if not self.multiple:
+            fields.pop("multiple", None)
+        if self.member_of is None:
+            fields.pop("member_of", None)
         return fields
+
+    @property
+    def label_scale(self) -> LabelScale | None:
+        """The labels and whether they are ordered; `None` if it has a scale."""
+        names = tuple(self.labels)
+        return LabelScale(names, self.ordered, self.multiple) if names else None
+
+    @property
+    def is_nominal(self) -> bool:
+        """Whether its scores are labels without an order, which have no mean."""
+        return self.label_scale is not None and self.label_scale.is_nominal
+
+    @property
+    def members(self) -> tuple[Aspect, ...]:
+        """What is judged of it: itself, or yes or no of each label of which several may apply."""
+        if not self.multiple:
+            return (self,)
+        return tuple(
+            Aspect(
+                name=name,
+                definition=f"whether the label {name!r} applies{f' ({text})' if text else ''}; it"
+                f" is one of the labels of {self.name}, of which several or none may apply:"
+                f" {self.definition}",
+                labels={"no": f"{name} does not apply", "yes": f"{name} applies"},
+                question=f"Does the label {name!r}{f' ({text})' if text else ''} apply?",
+                parent=self.id,
+                member_of=self.name,
+            )
+            for name, text in self.labels.items()
+        )
 
     @cached_property
     def id(self) -> str:
@@ -359,11 +402,6 @@ class Aspect(Message):
     def label(self) -> str:
         """What scores call it: its name at the root, as in human ratings, and its `id` below."""
         return self.name if self.parent is None else self.id
-
-
-def slug(name: str) -> str:
-    """Return `name` in lower case, with each run of non-alphanumeric characters as one hyphen."""
-    return re.sub(r"[\W_]+", "-", name.casefold()).strip("-") or "x"
 
 
 class AspectTree(Message):

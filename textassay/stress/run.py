@@ -336,6 +336,11 @@ class StressRun:
     def _check(self, method: Method) -> Callable[[Score], Score]:
         """Refuse what cannot be tested, before anything is asked."""
         check_must_see(self._must_see, method.aspects)
+        if unordered := next((one.name for one in method.aspects if one.is_nominal), None):
+            raise ConfigurationError(
+                f"a stress test measures how far scores move, and the labels of {unordered!r} have"
+                " no order; choose other aspects"
+            )
         return lambda score: score
 
     def _further(self, method: Method) -> list[Stage]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.work import grows_linearly
 from textassay.agents.reading.lists import ListItem, parse_listing
-from textassay.runtime.messages import slug
+from textassay.runtime.labels import slug
 
 FLOW_AND_STOP = (ListItem("Flow", "it goes."), ListItem("Full stop", "it ends."))
 

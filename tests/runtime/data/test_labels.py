@@ -2,10 +2,12 @@
 
 import pytest
 
+from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError
+from textassay.runtime.labels import LabelScale
 
-TONE = {"tone": ("rude", "plain", "kind")}
+TONE = {"tone": LabelScale(("rude", "plain", "kind"), ordered=True)}
 
 
 def rated(*ratings, **fields):
@@ -85,3 +87,53 @@ def test_labels_stand_in_flat_files(tmp_path, header, rows, expected):
 def test_what_may_be_misread_is_refused(ratings, labels, problem):
     with pytest.raises(DataError, match=problem):
         numbers(rated(*ratings), labels=labels)
+
+
+TOPICS = {"tone": LabelScale(("billing", "tone of voice"), multiple=True)}
+
+
+def test_several_labels_are_yes_or_no_of_each(tmp_path):
+    rows = rated(["Billing"], [], ["tone of voice", "billing"], None)
+    rows[3]["annotators"] = {"tone": [["billing"], None, []]}
+    read = list(Examples(rows, labels=TOPICS))
+    assert [one.human.get("tone/billing") for one in read] == [1, 0, 1, 0.5]
+    assert [one.human.get("tone/tone-of-voice") for one in read] == [0, 0, 1, 0]
+    assert read[3].annotators["tone/billing"] == (1, None, 0)
+    file = tmp_path / "data.csv"
+    file.write_text("id,output,human.tone\na,x,billing; Tone of voice\nb,x,\nc,x,[]\nd,x,billing\n")
+    flat = [one.human for one in Examples(file, labels=TOPICS)]
+    assert flat == [
+        {"tone/billing": 1, "tone/tone-of-voice": 1}, {},
+        {"tone/billing": 0, "tone/tone-of-voice": 0}, {"tone/billing": 1, "tone/tone-of-voice": 0},
+    ]  # fmt: skip
+
+
+def test_raters_vote_on_labels_without_an_order():
+    scale = {"tone": LabelScale(("rude", "plain", "kind"))}
+    rows = rated(None, None)
+    rows[0]["annotators"] = {"tone": ["kind", "rude", "kind"]}
+    rows[1]["annotators"] = {"tone": ["kind", "rude"]}
+    assert numbers(rows, labels=scale) == [2, None]
+
+
+def test_any_word_may_be_a_category():
+    reader = LabelReader(any_word=True)
+    assert numbers(rated("kind", "Rude", "kind "), labels=reader) == [0, 1, 0]
+    assert list(reader.categories.values()) == ["kind", "Rude"]
+    assert reader.categorical == {("human", "tone")}
+
+
+@pytest.mark.parametrize(
+    ("ratings", "reader", "problem"),
+    [
+        ((["pricing"],), TOPICS, "row 1, field 'human.tone': should be a list of billing, tone of"),
+        ((3,), TOPICS, "row 1, field 'human.tone': should be a list of billing"),
+        (("kind", 2), None, "row 2, field 'human.tone': is 2, and a word in another row"),
+        ((2, "kind"), None, "row 2, field 'human.tone': is 'kind', and a number, yes or no in"),
+        (("yes", "maybe"), None, "row 2, field 'human.tone': is 'maybe', and a number, yes or no"),
+        (tuple(map("w{}".format, range(300))), None, "has 201 different words"),
+    ],
+)
+def test_words_that_cannot_be_labels_are_refused(ratings, reader, problem):
+    with pytest.raises(DataError, match=problem):
+        numbers(rated(*ratings), labels=reader or LabelReader(any_word=True))

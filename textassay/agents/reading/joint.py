@@ -22,7 +22,8 @@ from textassay.agents.reading.rating import (
     parse_rating,
     rating_of_field,
 )
-from textassay.runtime.messages import Aspect, slug
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 
 MAX_ANSWER = 40_000

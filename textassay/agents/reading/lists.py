@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from textassay.agents.reading.json_in_prose import find_json, normalized_key
 from textassay.lazy import lazy_pattern
-from textassay.runtime.messages import slug
+from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
 
 MAX_ANSWER = 40_000

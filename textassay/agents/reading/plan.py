@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.reading.json_in_prose import find_json
-from textassay.runtime.messages import slug
+from textassay.runtime.labels import slug
 
 MAX_PLAN = 40_000
 QUOTED = 60

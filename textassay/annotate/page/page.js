@@ -146,7 +146,8 @@ function build() {
     legend.textContent = question.aspect;
     const words = document.createElement("p");
     words.textContent = question.definition;
-    set.append(legend, words, question.kind === "number" ? numberField(question, number) : buttons(question, number));
+    const fields = { number: numberField, several: boxes }[question.kind] || buttons;
+    set.append(legend, words, ...meanings(question), fields(question, number));
     if (question.kind === "buttons" || question.kind === "number") set.append(ends(question));
     set.addEventListener("focusin", () => mark(number, false));
     set.addEventListener("change", () => { set.classList.remove("missing"); keep(); });
@@ -166,6 +167,16 @@ function build() {
   form.addEventListener("submit", (event) => event.preventDefault());
 }
 
+/* What the labels mean, a line each. */
+function meanings(question) {
+  return question.labels.filter(([, meaning]) => meaning).map(([name, meaning]) => {
+    const line = document.createElement("p");
+    line.className = "meaning";
+    line.textContent = `${name}: ${meaning}`;
+    return line;
+  });
+}
+
 function ends(question) {
   const words = document.createElement("p");
   words.className = "ends";
@@ -177,24 +188,42 @@ function ends(question) {
 function labels(question) {
   if (question.kind === "yes-no") return new Map([[1, "Yes"], [0, "No"]]);
   if (question.kind === "choice") return new Map([[1, "First"], [0, "Second"], [0.5, "Equal"]]); // as the keys 1, 2, 3
+  if (question.kind === "labels") return new Map(question.labels.map(([name], at) => [at, name]));
   return new Map(question.values.map((value) => [value, String(value)]));
+}
+
+function button(type, name, value, text) {
+  const label = document.createElement("label");
+  if (value === "none" || value === "empty") label.className = "none";
+  const input = document.createElement("input");
+  input.type = type;
+  input.name = name;
+  input.value = String(value);
+  const face = document.createElement("span");
+  face.textContent = text;
+  label.append(input, face);
+  return label;
 }
 
 function buttons(question, number) {
   const row = document.createElement("div");
   row.className = "values";
   for (const [value, text] of [...labels(question), ["none", "Cannot judge"]]) {
-    const label = document.createElement("label");
-    if (value === "none") label.className = "none";
-    const input = document.createElement("input");
-    input.type = "radio";
-    input.name = `q${number}`;
-    input.value = String(value);
-    const face = document.createElement("span");
-    face.textContent = text;
-    label.append(input, face);
-    row.append(label);
+    row.append(button("radio", `q${number}`, value, text));
   }
+  return row;
+}
+
+/* Any number of labels. That none applies has to be said, or it could not be told from no answer. */
+function boxes(question, number) {
+  const row = document.createElement("div");
+  row.className = "values";
+  question.labels.forEach(([name], at) => row.append(button("checkbox", `c${number}`, at, name)));
+  row.append(button("radio", `q${number}`, "empty", "None of these"), button("radio", `q${number}`, "none", "Cannot judge"));
+  row.addEventListener("change", (event) => {
+    const other = event.target.type === "radio" ? "input[type=checkbox]" : "input[type=radio]";
+    row.querySelectorAll(other).forEach((input) => { input.checked = false; });
+  });
   return row;
 }
 
@@ -228,7 +257,8 @@ function fill(answer) {
   study.questions.forEach((question, number) => {
     const set = $("form").children[number];
     set.classList.remove("missing");
-    if (!answer || !(question.aspect in answer.ratings)) return;
+    if (!answer || !isIn(answer.ratings, question)) return;
+    if (question.kind === "several") return fillBoxes(set, question.names.map((name) => answer.ratings[name]));
     const value = answer.ratings[question.aspect];
     const field = set.querySelector("input[type=number]");
     if (field && value !== null) field.value = value;
@@ -238,13 +268,26 @@ function fill(answer) {
   });
 }
 
+function fillBoxes(set, values) {
+  const said = values.includes(null) ? "none" : values.includes(1) ? "" : "empty";
+  set.querySelectorAll("input[type=checkbox]").forEach((input, at) => { input.checked = values[at] === 1; });
+  set.querySelectorAll("input[type=radio]").forEach((input) => { input.checked = input.value === said; });
+}
+
+const isIn = (ratings, question) => question.names.every((name) => name in ratings);
+
 function collect() {
   const ratings = {};
   study.questions.forEach((question, number) => {
     const set = $("form").children[number];
     const chosen = set.querySelector("input[type=radio]:checked");
     const field = set.querySelector("input[type=number]");
-    if (chosen) ratings[question.aspect] = chosen.value === "none" ? null : Number(chosen.value);
+    const marked = [...set.querySelectorAll("input[type=checkbox]")].map((input) => Number(input.checked));
+    if (question.kind === "several") {
+      if (chosen || marked.includes(1)) {
+        question.names.forEach((name, at) => { ratings[name] = chosen && chosen.value === "none" ? null : marked[at]; });
+      }
+    } else if (chosen) ratings[question.aspect] = chosen.value === "none" ? null : Number(chosen.value);
     else if (field && field.value !== "" && field.checkValidity()) ratings[question.aspect] = Number(field.value);
   });
   return { ratings, comment: $("comment").value };
@@ -255,9 +298,9 @@ function collect() {
 async function next() {
   if (!shown) return;
   const { ratings, comment } = collect();
-  const missing = study.questions.findIndex((question) => !(question.aspect in ratings));
+  const missing = study.questions.findIndex((question) => !isIn(ratings, question));
   study.questions.forEach((question, number) =>
-    $("form").children[number].classList.toggle("missing", !(question.aspect in ratings)));
+    $("form").children[number].classList.toggle("missing", !isIn(ratings, question)));
   if (missing >= 0) return mark(missing, true);
   const before = shown.answer;
   const changed = !before || JSON.stringify([before.ratings, before.comment]) !== JSON.stringify([ratings, comment]);
@@ -362,19 +405,23 @@ function mark(number, focus) {
   }
 }
 
-/* The rating that a digit stands for: its own, 10 for 0 on a scale from 1, first and second of two texts. */
+/* The rating that a digit stands for: its own, 10 for 0 on a scale from 1, a label by its place, first and second of
+   two texts. */
 function valueOf(key) {
   const question = study.questions[marked];
+  if (question.labels.length) return Number(key) - 1;
   if (question.kind === "choice") return { 1: 1, 2: 0, 3: 0.5 }[key];
   return key === "0" && !question.values.includes(0) ? 10 : Number(key);
 }
 
 function choose(value) {
   const set = $("form").querySelectorAll("fieldset")[marked];
-  const input = set && [...set.querySelectorAll("input[type=radio]")].find((one) => one.value === String(value));
-  if (!input) return;
-  input.checked = true;
+  const input = set && [...set.querySelectorAll("input")].find((one) => one.value === String(value));
+  if (!input || input.type === "number") return;
+  const isBox = input.type === "checkbox";
+  input.checked = !isBox || !input.checked;
   input.dispatchEvent(new Event("change", { bubbles: true }));
+  if (isBox) return;                             // there may be more to mark
   if (marked + 1 < study.questions.length) mark(marked + 1, true);
   else $("next").focus();
 }
@@ -397,7 +444,7 @@ function onKey(event) {
     mark(marked + (event.key === "ArrowUp" ? -1 : 1), true);
   } else if (/^[0-9]$/.test(event.key)) {
     choose(valueOf(event.key));
-  } else if (/^[ynx]$/i.test(event.key)) {
+  } else if (/^x$/i.test(event.key) || (/^[yn]$/i.test(event.key) && study.questions[marked].labels.length <= 2)) {
     choose({ y: 1, n: 0, x: "none" }[event.key.toLowerCase()]);
   }
 }

@@ -251,14 +251,21 @@ def agreement_table(ratings: Answers) -> Table:
     from textassay.annotate.ratings import agreement, self_agreement
 
     again = self_agreement(ratings)
+    questions = ratings.study.questions
+    # labels without an order have no ordinal alpha, and ratings no nominal one that says much
+    labels = {name for one in questions if one.labels for name in one.names}
+    unordered = {one.aspect for one in questions if one.kind == "labels" and not one.ordered}
     rows = [
-        (aspect, one.items, one.ratings, one.alpha["ordinal"], again[aspect]["n"],
-         again[aspect]["same"])
+        (aspect, one.items, one.ratings,
+         one.alpha["nominal"] if aspect in labels else None,
+         None if aspect in unordered else one.alpha["ordinal"],
+         again[aspect]["n"], again[aspect]["same"])
         for aspect, one in agreement(ratings).items()
     ]  # fmt: skip
     columns = (
         Column("aspect", "aspect"), Column("items", "items", "count"),
-        Column("ratings", "ratings", "count"), Column("alpha", "alpha (ordinal)", "number", 2),
+        Column("ratings", "ratings", "count"), Column("nominal", "alpha (nominal)", "number", 2),
+        Column("alpha", "alpha (ordinal)", "number", 2),
         Column("again", "again", "count"), Column("same", "same", "share"),
     )  # fmt: skip
     return Table(columns, rows)

@@ -115,6 +115,7 @@ def _learn(
     from textassay.calibration.calibration import report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
+    from textassay.calibration.probabilities import curve_table
     from textassay.cli.rated import CHOSEN, judged_in, read_columns, read_people, sources_of
     from textassay.runtime.storage.files import check_new_folder
 
@@ -136,7 +137,12 @@ def _learn(
         )
         made.append(aspect)
         reports.append(report)
-    drawn = [report_table(report, coverage) for report in reports]
+    drawn = [
+        table
+        for report in reports
+        for table in (report_table(report, coverage), curve_table(report))
+        if table is not None
+    ]
     notes = [note for table in tables for note in table.notes()]
     if labels == CHOSEN:
         words = "the labels were chosen by hand, so the coverage of the intervals is not promised"

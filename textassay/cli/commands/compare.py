@@ -82,8 +82,10 @@ def compare(
         compare_runs,
         comparison_tables,
         gate,
+        label_difference,
     )
     from textassay.calibration.correction import weight_named
+    from textassay.meta.score_files import read_labels, read_scores
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)
@@ -112,6 +114,15 @@ def compare(
         if sides.people is None
         else agreement_difference(sides.a, sides.b, sides.people, by_text, seed=seed)
     )
+    if sides.people is not None and run_b is not None and systems is None:
+        agreement += label_difference(
+            read_scores(run_a),
+            read_scores(run_b),
+            sides.people,
+            read_labels(run_a),
+            aspects=arguments.typed_names(aspects),
+            seed=seed,
+        )
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
         document["systems"] = list(systems)

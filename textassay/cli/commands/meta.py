@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
-from textassay.cli.flags import RATED, AsJson, AspectMap, Given, RatedData, Scores
+from textassay.cli.flags import JUDGING, RATED, AsJson, AspectMap, Given, RatedData, Scores
+from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from textassay.meta.levels import Level
@@ -43,18 +44,32 @@ def meta(
             "--raters", help="Also show agreement among raters, and of the score with them."
         ),
     ] = False,
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X|auto",
+            help="Where people said yes or no, scores of at least X are yes; auto chooses X on half"
+            " of the sources and measures on the others.",
+        ),
+    ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    given: Annotated[Given, RATED | JUDGING.only("task")],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
     from textassay.cli.rated import judged_in, rated_examples
+    from textassay.meta.pairing import label_reader, labels_of_task
     from textassay.meta.score_files import read_judge, read_labels
     from textassay.meta.table import agreement_table
+    from textassay.methods.library import tasks
 
-    examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map or ())
+    labels = read_labels(scores)
+    if (task := given.pop("task", None)) is not None:
+        labels |= labels_of_task(tasks.load(task).aspects, aspect_map or ())
+    reader = label_reader(labels, aspect_map or ())
+    examples = rated_examples(scores, data, given, needs_output=False, labels=reader)
     found = agreement_table(
-        read_judge(judged_in(scores, data, given)),
+        read_judge(judged_in(scores, data, given, reader), reader),
         examples,
         # names of levels are checked there
         levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),
@@ -62,6 +77,17 @@ def meta(
         bootstrap=bootstrap,
         seed=seed,
         raters=raters,
-        labels=read_labels(scores),
+        labels=labels,
+        threshold=_threshold(threshold),
+        reader=reader,
     )
     print_tables(found.tables(), found.as_dict(), as_json=as_json)
+
+
+def _threshold(typed: str | None) -> float | Literal["auto"] | None:
+    if typed is None or typed == "auto":
+        return None if typed is None else "auto"
+    try:
+        return float(typed)
+    except ValueError:
+        raise ConfigurationError(f"--threshold takes a number or auto, not {typed!r}") from None

@@ -10,7 +10,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import say
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, AsJson, Data, Given
 from textassay.cli.new_files import io_errors
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
@@ -51,6 +51,30 @@ def import_ratings(
     with io_errors(out):
         write_text(out, "".join(f"{line}\n" for line in lines))
     say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
+
+
+@command(
+    "agreement",
+    group="ratings",
+    examples=("textassay ratings agreement ratings.jsonl",),
+)
+def agreement(
+    data: Data,
+    *,
+    as_json: AsJson = False,
+    given: Annotated[Given, JUDGING.only("task") | MAPPED],
+) -> None:
+    """Measure how well raters agree with each other, by aspect; no scores are needed."""
+    from textassay.cli.console import print_tables
+    from textassay.meta.table import between_raters
+    from textassay.methods.library import tasks
+
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    aspects = tasks.load(flags["task"]).aspects if "task" in flags else ()
+    labels = {one.name: scale for one in aspects if (scale := one.label_scale)}
+    found, table = between_raters(data, labels=labels, fields=flags.get("fields"))
+    rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
+    print_tables([table], {"rows": rows}, as_json=as_json)
 
 
 @command(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from textassay.meta.score_files import HasScores, Recorded, read_scores, recorded
+from textassay.meta.score_files import HasScores, Recorded, read_labels, read_scores, recorded
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.messages import Example
@@ -63,7 +63,16 @@ def _named(source: ScoreSource) -> tuple[str | None, ScoreSource]:
 
 
 def _scores_of(source: ScoreSource) -> Recorded:
-    return read_scores(source) if isinstance(source, str | Path | Examples) else recorded(source)
+    if not isinstance(source, str | Path | Examples):
+        return recorded(source)
+    labels = read_labels(source).items()
+    unordered = next((name for name, one in labels if one.is_nominal), None)
+    if unordered is not None:
+        raise ConfigurationError(
+            f"{source}: the labels of {unordered!r} have no order, so their numbers are no feature"
+            " to learn from; score the aspects that are in a run of their own"
+        )
+    return read_scores(source)
 
 
 def split_name(item: str) -> tuple[str | None, str]:

@@ -9,8 +9,9 @@
     definition = "whether one wants to know how it goes on."
     scale = [1, 5]
 
-An aspect may have labels in place of a scale, lowest first, each with its definition:
-`labels = {fail = "...", pass = "..."}`; `ordered = true` if more than two are ordered.
+An aspect may have labels in place of a scale, each with its definition: `labels = {fail = "...",
+pass = "..."}`; `ordered = true` if more than two are ordered, lowest first; `multiple = true` if
+several of them may apply to one text.
 
 With `reference_name` judges are shown the references as well. `measured` says what agreement with
 people the task was measured at; judges do not see it.
@@ -42,8 +43,8 @@ _TASK_KEYS = (
     "measured", "aspects",
 )  # fmt: skip
 _ASPECT_KEYS = (
-    "name", "definition", "scale", "labels", "ordered", "question", "higher_is_better", "steps",
-    "source", "optional",
+    "name", "definition", "scale", "labels", "ordered", "multiple", "question",
+    "higher_is_better", "steps", "source", "optional",
 )  # fmt: skip
 _NOT_OF_ASPECT = ("steps", "source", "optional")  # `source` says where the words come from
 

@@ -50,7 +50,8 @@ from textassay.methods.library.toml import (
 )
 from textassay.prompts import CHECKLISTS, TREES, checklist_file, tree_file
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Aspect, AspectTree, slug
+from textassay.runtime.labels import slug
+from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 
 T = TypeVar("T")

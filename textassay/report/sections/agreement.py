@@ -10,11 +10,13 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement
+from textassay.meta.label_table import label_tables
 from textassay.meta.levels import Level
-from textassay.meta.score_files import Recorded, labels_of
-from textassay.meta.table import AgreementTable, TableRow, agreement_table, label_tables
+from textassay.meta.score_files import Recorded
+from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
 from textassay.report.source import DataSource, RunSource
+from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Table
 from textassay.tools.overlap import Rouge
@@ -102,10 +104,18 @@ def agreements(
     # trivial measures depend on the texts alone: a live page renews its sections without them
     if not data.surface:
         data.surface.update(trivial(examples))
-    for name, values in data.surface.items():
+    # labels without an order correlate with nothing
+    unordered = {
+        human
+        for run in runs
+        for score, human in pairs.get(run.name, {}).items()
+        if score in without_order(run.manifest)
+    }
+    rated = [human for human in humans if human not in unordered]
+    for name, values in data.surface.items() if rated else ():
         table = agreement_table(
             {name: values}, data.examples.values(), levels=levels,
-            aspect_map=[f"{name}={human}" for human in humans], bootstrap=resamples,
+            aspect_map=[f"{name}={human}" for human in rated], bootstrap=resamples,
         )  # fmt: skip
         rows += [_Compared("", row) for row in table.rows]
     by_human = [_aspect(human, levels, rows) for human in humans]

@@ -102,9 +102,11 @@ def decisions(
     has_estimates = (several or bool(pairs)) and all(len(run.table) for run in runs)
     judged = read_judged(runs[0].folder) if has_estimates else {}
     people = data.people if data.examples and has_estimates else None
+    # labels without an order have no mean to estimate
+    scored = {name: human for name, human in pairs.items() if name in judged}
     tables = (
-        join_columns({name: judged[name] for name in pairs if name in judged}, people, pairs)
-        if people is not None and pairs
+        join_columns({name: judged[name] for name in scored}, people, scored)
+        if people is not None and scored
         else []
     )
     if calibration is not None:

@@ -16,6 +16,7 @@ from textassay.meta.correlation import Floats
 from textassay.report import svg
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
+from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.storage.run_files import token_details
 from textassay.table import Column, Table
@@ -231,7 +232,10 @@ def scores(run: RunSource, data: DataSource, joined: Joined) -> list[AspectScore
     """Return means by aspect and system, or `None` while there are no scores."""
     if not len(run.table):
         return None
-    return [_aspect(run, data, joined, at) for at in range(len(run.table.aspects))]
+    # labels without an order have no mean
+    left_out = without_order(run.manifest)
+    named = enumerate(run.table.aspects)
+    return [_aspect(run, data, joined, at) for at, name in named if name not in left_out]
 
 
 def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> AspectScores:

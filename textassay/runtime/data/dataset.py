@@ -112,7 +112,7 @@ class Examples:
         needs_output: bool = True,
         unit: Unit | None = None,
         conversation_chars: int | None = None,
-        labels: LabelSets | None = None,
+        labels: LabelSets | LabelReader | None = None,
         missing: Iterable[str] = (),
     ) -> None:
         """Open a data set; rows are not looked at yet.
@@ -129,8 +129,8 @@ class Examples:
                 or each `call` of a tool.
             conversation_chars: Longest text of a conversation; beyond it tool results are shortened
                 first.
-            labels: Labels that ratings may be, by aspect, lowest first; known pairs such as pass
-                and fail need not be declared.
+            labels: Labels that ratings may be, by aspect, or what reads them; known pairs such as
+                pass and fail need not be declared.
             missing: Marks of missing values, such as `N/A`, in any case, in every field but `id`,
                 `output` and `meta`; one that is a number, such as `99`, in ratings and metrics.
 
@@ -152,7 +152,10 @@ class Examples:
             raise ConfigurationError(
                 f"{parameter('missing')} takes a list of marks, not {missing!r}"
             )
-        self._labels = LabelReader(labels, missing)
+        if isinstance(labels, LabelReader):
+            self._labels = labels.marking(missing) if missing else labels
+        else:
+            self._labels = LabelReader(labels, missing)
         self._reader = FieldReader(
             {theirs: ours for theirs, ours in self._fields.items() if ours != RATER},
             needs_output=needs_output,
@@ -227,7 +230,7 @@ class Examples:
             yield from self._kept[start:stop]
         else:
             for _, _, example in self._read(start, stop):
-                yield with_means(example)
+                yield with_means(example, self._labels.voted)
         self._refuse_change()
 
     def _refuse_change(self) -> None:
@@ -281,7 +284,7 @@ class Examples:
             except RecursionError:
                 raise self._bad(number, FieldError(None, "is nested too deeply")) from None
             content.update(line)
-            rated = with_means(example)
+            rated = with_means(example, self._labels.voted)
             if kept is not None:
                 room -= len(line) + _EXAMPLE_BYTES
                 if room < 0:

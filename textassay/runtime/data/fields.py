@@ -7,7 +7,7 @@ field only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
@@ -37,6 +37,7 @@ from textassay.runtime.data.material import (
 )
 from textassay.runtime.data.tables import Decimal
 from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
 
@@ -423,12 +424,15 @@ def _add_parts(fields: dict[str, Any], layout: _Layout, row: Mapping[str, Any]) 
         parts[part] = value
 
 
-def with_means(example: Example) -> Example:
-    """Return the example with its annotators' mean for each aspect without a human rating."""
+def with_means(example: Example, voted: Collection[str] = ()) -> Example:
+    """Return the example with its annotators' mean for each aspect without a human rating.
+
+    Of the aspects in `voted`, whose labels have no order, it is the label of most of them.
+    """
     if not example.annotators:
         return example
     means = {
-        aspect: math.fsum(given) / len(given)
+        aspect: majority(given) if aspect in voted else math.fsum(given) / len(given)
         for aspect, ratings in example.annotators.items()
         if example.human.get(aspect) is None
         and (given := [rating for rating in ratings if rating is not None])
@@ -465,7 +469,10 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         first = error.errors(include_url=False)[0]
         name, *inside = map(str, first["loc"])
         path = ".".join([_key_of(name, layout, inside), *inside])
-        raise FieldError(path, _problem(first["type"], first["input"], first["msg"])) from None
+        problem = _problem(first["type"], first["input"], first["msg"])
+        if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
+            problem += "; a task names the labels of an aspect"
+        raise FieldError(path, problem) from None
 
 
 def _as_tuple(value: Any) -> Any:

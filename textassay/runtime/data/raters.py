@@ -5,7 +5,6 @@ Rows of one table, one per rater, and files of ratings beside the data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -90,7 +89,7 @@ class ByRater:
             DataError: A rater rated a text twice, or a rating is no number.
         """
         firsts: dict[str, tuple[int, dict[str, Any]]] = {}
-        ratings: dict[str, dict[str, dict[str, float | str | None]]] = {}
+        ratings: dict[str, dict[str, dict[str, float | str | list[Any] | None]]] = {}
         raters: dict[str, None] = {}
         for number, row in self._table.rows():
             id_, rater = str(row[self._id]), str(row[self._rater])
@@ -118,10 +117,10 @@ class ByRater:
 
     def _split(
         self, row: Mapping[str, Any], number: int
-    ) -> tuple[dict[str, Any], dict[str, float | str | None]]:
+    ) -> tuple[dict[str, Any], dict[str, float | str | list[Any] | None]]:
         """Return a row without ratings and rater, and the ratings by aspect."""
         texts: dict[str, Any] = {}
-        rated: dict[str, float | str | None] = {}
+        rated: dict[str, float | str | list[Any] | None] = {}
         for key, value in row.items():
             field, _, aspect = self._fields.get(key, key).partition(".")
             if field in ("human", "annotators") and aspect:
@@ -133,10 +132,10 @@ class ByRater:
                 texts[key] = value
         return texts, rated
 
-    def _number(self, key: str, value: Any, number: int) -> float | str | None:
+    def _number(self, key: str, value: Any, number: int) -> float | str | list[Any] | None:
         if value is None or value == "" or value != value or self._labels.is_missing(value):
             return None
-        if isinstance(value, str) and self._labels.are_known(value):
+        if isinstance(value, list) or (isinstance(value, str) and self._labels.are_known(value)):
             return value  # becomes a number with those of the other rows
         try:
             return number_in(key, value, self.decimal) if isinstance(value, str) else float(value)
@@ -149,6 +148,8 @@ class ByRater:
 
 class WithRatings:
     """Examples with the ratings of further files, joined by id, whenever they are iterated.
+
+    Means over raters of several files are left to `Examples`.
 
     Raters of two files are two raters, in the order of the files; those of the data come last.
 
@@ -195,8 +196,8 @@ class WithRatings:
                 annotators[aspect] = tuple(single)
             if len(given) == 1:
                 human[aspect] = given[0].human[aspect]
-            elif ratings := [one for one in single if one is not None]:
-                human[aspect] = math.fsum(ratings) / len(ratings)
+            elif single:
+                human[aspect] = None  # `Examples` makes it of all raters
         meta = dict(example.meta)
         for one in rated:
             if one and SAMPLING_PROBABILITY in one.meta:
@@ -223,4 +224,5 @@ def _widths(rated: Iterable[Example]) -> dict[str, int]:
 
 
 def _is_rated(example: Example, aspect: str) -> bool:
-    return example.human.get(aspect) is not None
+    given = (example.human.get(aspect), *example.annotators.get(aspect, ()))
+    return any(rating is not None for rating in given)

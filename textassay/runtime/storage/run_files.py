@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from math import fsum, nan
 from pathlib import Path
@@ -289,8 +289,12 @@ class RunSummary:
         # one unknown cost makes the sum unknown: a partial sum would be taken for the whole
         return paid if paid.cost is None else paid.model_copy(update={"cost": fsum(self._costs)})
 
-    def summary(self) -> dict[str, Any]:
-        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage."""
+    def summary(self, without_mean: Collection[str] = ()) -> dict[str, Any]:
+        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage.
+
+        Args:
+            without_mean: Aspects whose values are labels without an order.
+        """
         outcomes = Counter({"scored": self._scored.total()})
         errors: Counter[str] = Counter()
         for (outcome, error), count in self._unscored.items():
@@ -300,7 +304,10 @@ class RunSummary:
             "outcomes": {outcome: outcomes[outcome] for outcome in OUTCOMES},
             "errors": {error: count for error, count in sorted(errors.items()) if count},
             "aspects": {
-                aspect: {"n": self._scored[aspect], "mean": self._mean(aspect)}
+                aspect: {
+                    "n": self._scored[aspect],
+                    "mean": None if aspect in without_mean else self._mean(aspect),
+                }
                 for aspect in self._values
             },
             "usage": self.usage.model_dump(),

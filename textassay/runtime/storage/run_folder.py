@@ -24,6 +24,7 @@ from typing import Any
 import filelock
 
 from textassay.runtime.errors import DataError, RunFolderError, StorageError, parameter
+from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
@@ -248,7 +249,7 @@ class RunFolder(AsyncResource):
         """
         seconds = self._earlier_seconds + time.monotonic() - self._began
         timing = {"started": self._started, "seconds": round(seconds, 3)}
-        return {"format": FORMAT, **self.tally.summary(), **timing}
+        return {"format": FORMAT, **self.tally.summary(without_order(self.manifest)), **timing}
 
     def write_summary(self) -> None:
         """Write `summary.json` for the scores so far.

@@ -1,0 +1,183 @@
+"""Labels on the command line: of recorded judges and people, from files to decisions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.benchmark_data import benchmark
+from tests.cli.harness import textassay
+
+TASK = """
+name = "support"
+intro = "You will be given a message."
+[[aspects]]
+name = "topics"
+definition = "what the message is about."
+labels = {billing = "an invoice", refund = "money back"}
+multiple = true
+[[aspects]]
+name = "intent"
+definition = "what is wanted."
+labels = {order = "", complaint = "", question = ""}
+"""
+SETS = [["billing"], [], ["billing", "refund"], ["refund"]]
+WORDS = ["order", "complaint", "question"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """People's labels of 40 texts of 20 sources, and two judges, the second of which errs more."""
+    rng = np.random.default_rng(4)
+    rows, judges = [], {"good": [], "bad": []}
+    for at in range(40):
+        ok, topics, intent = bool(rng.random() < 0.6), SETS[at % 4], WORDS[at % 3]
+        human = {"ok": ok, "topics": topics, "intent": intent}
+        rows.append({"id": f"r{at}", "group": f"g{at // 2}", "output": "x", "human": human})
+        for name, wrong in (("good", 0.05), ("bad", 0.4)):
+            errs = rng.random() < wrong
+            said = {
+                "ok": ok != errs,
+                "topics": SETS[(at + errs) % 4],
+                "intent": WORDS[(at + errs) % 3],
+                "sure": 0.8 * ok + 0.2 * rng.random() if not errs else 0.5,
+            }
+            judges[name] += [
+                {"id": f"r{at}", "aspect": aspect, "value": value} for aspect, value in said.items()
+            ]
+    (tmp_path / "task.toml").write_text(TASK, encoding="utf-8")
+    for name, lines in {"data": rows, **judges}.items():
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def read(*arguments):
+    made = textassay(*arguments, "--json")
+    assert made.code == 0, made.err
+    return json.loads(made.out)
+
+
+def test_meta_reads_the_labels_of_a_task(folder):
+    found = read(
+        "meta", folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml"
+    )
+    labels = {row["aspect"]: row for row in found["labels"]}
+    assert set(labels) == {"ok", "topics/billing", "topics/refund", "intent"}
+    assert labels["intent"]["labels"] == ["order", "complaint", "question"]
+    (sets,) = found["sets"]
+    assert sets["labels"] == ["billing", "refund"]
+    assert sets["measures"]["jaccard"]["constant"] < sets["measures"]["jaccard"]["value"] < 1
+    rows = {row["aspect"]: row for row in found["rows"]}
+    assert rows["ok"]["positive"] == "yes"
+    assert (
+        rows["ok"]["ci"]["kappa"][0]
+        < rows["ok"]["kappa"]
+        == labels["ok"]["measures"]["kappa"]["value"]
+    )
+    assert rows["intent"]["spearman"] is None
+    plain = textassay(
+        "meta", folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml"
+    )
+    assert "alpha (MASI)" in plain.out
+    assert "alpha (nominal)" in plain.out
+
+
+def test_meta_cuts_scores_at_a_threshold(folder):
+    given = (folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml")
+    arguments = ("meta", *given, "--aspect-map", "sure=ok", "--threshold")
+    chosen = next(row for row in read(*arguments, "auto")["labels"] if row["aspect"] == "sure")
+    assert (chosen["threshold"]["chosen_on"], chosen["n"], chosen["groups"]) == (10, 20, 10)
+    fixed = next(row for row in read(*arguments, "0.5")["labels"] if row["aspect"] == "sure")
+    assert (fixed["threshold"]["value"], fixed["n"]) == (0.5, 40)
+    refused = textassay(*arguments, "high")
+    assert (refused.code, "--threshold takes a number or auto" in refused.err) == (2, True)
+
+
+def test_compare_tests_the_agreement_of_two_judges_labels(folder):
+    lists = [
+        path.read_text().splitlines() for path in map(folder.joinpath, ("good.jsonl", "bad.jsonl"))
+    ]
+    for name, lines in zip(("a", "b"), lists, strict=True):
+        kept = [line for line in lines if json.loads(line)["aspect"] == "ok"]
+        (folder / f"{name}.jsonl").write_text("\n".join(kept))
+    data = folder / "ok.jsonl"
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    data.write_text(
+        "\n".join(json.dumps({**row, "human": {"ok": row["human"]["ok"]}}) for row in rows)
+    )
+    found = read("compare", folder / "a.jsonl", folder / "b.jsonl", data)
+    by_name = {row["coefficient"]: row for row in found["agreement"]}
+    assert {"pearson", "accuracy", "Cohen's kappa"} <= set(by_name)
+    kappa = by_name["Cohen's kappa"]
+    assert 0 < kappa["low"] < kappa["difference"] < kappa["high"]
+    assert kappa["p"] < 0.05
+
+
+def test_calibrated_scores_are_probabilities_of_yes(folder):
+    kept = [
+        {**row, "aspect": "ok", "scale": [0, 1]}
+        for row in map(json.loads, (folder / "bad.jsonl").read_text().splitlines())
+        if row["aspect"] == "sure"
+    ]
+    scores, data = folder / "sure.jsonl", folder / "ok.jsonl"
+    scores.write_text("\n".join(map(json.dumps, kept)))
+    rows = map(json.loads, (folder / "data.jsonl").read_text().splitlines())
+    data.write_text(
+        "\n".join(json.dumps({**row, "human": {"ok": row["human"]["ok"]}}) for row in rows)
+    )
+    found = read("calibrate", scores, data, "-o", folder / "calibration")
+    (aspect,) = found["aspects"]
+    brier = aspect["probability"]["brier"]
+    assert brier["calibrated"]["value"] < brier["share"]["value"]
+    assert brier["calibrated"]["low"] < brier["calibrated"]["value"] < brier["calibrated"]["high"]
+    assert sum(point["n"] for point in aspect["probability"]["curve"]) == 40
+    assert "probability of yes, and share of yes" in (folder / "calibration/report.txt").read_text()
+
+
+def test_words_that_nobody_declared_have_no_mean(folder):
+    lines = map(json.loads, (folder / "good.jsonl").read_text().splitlines())
+    kept = [line for line in lines if line["aspect"] == "intent"]
+    (folder / "intent.jsonl").write_text("\n".join(map(json.dumps, kept)))
+    refused = textassay("estimate", folder / "intent.jsonl", folder / "data.jsonl")
+    assert refused.code == 2
+    assert "not ['billing']; a task names the labels of an aspect" in refused.err
+
+
+def test_raters_agree_without_scores(tmp_path):
+    data = tmp_path / "rated.jsonl"
+    pairs = [["kind", "kind"], ["rude", "plain"], ["plain", "plain"]]
+    rows = [
+        {"id": str(at), "output": "x", "annotators": {"tone": words, "good": [at, at + 1]}}
+        for at, words in enumerate(pairs)
+    ]
+    data.write_text("\n".join(map(json.dumps, rows)))
+    tone, good = read("ratings", "agreement", data)["rows"]
+    assert (tone["human"], tone["raters"], tone["between_raters"]["same"]) == (
+        "tone",
+        2,
+        pytest.approx(2 / 3),
+    )
+    assert good["between_raters"]["mean_difference"] == 1
+    shown = textassay("ratings", "agreement", data).out
+    assert all(f"alpha ({level})" in shown for level in ("nominal", "ordinal", "interval"))
+
+
+def test_the_two_raters_of_ragchecker(tmp_path):
+    """As docs/agreement.md prints it."""
+    rows = [
+        {
+            "id": row["id"],
+            "output": "x",
+            "annotators": {name: [one[name] for one in row["labels"]] for name in row["labels"][0]},
+        }
+        for row in benchmark("ragchecker/pairs.jsonl.gz")
+    ]
+    data = tmp_path / "rated.jsonl"
+    data.write_text("\n".join(map(json.dumps, rows)))
+    found = {row["human"]: row for row in read("ratings", "agreement", data)["rows"]}
+    assert {name: row["items"] for name, row in found.items()} == dict.fromkeys(found, 196)
+    assert found["overall"]["alpha"]["ordinal"] == pytest.approx(0.683, abs=5e-4)
+    assert found["completeness"]["between_raters"]["spearman"] == pytest.approx(0.725, abs=5e-4)
