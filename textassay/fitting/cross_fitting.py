@@ -224,7 +224,7 @@ class _LeftOut:
     def others(self, number: int) -> Mask:
         """Return which predictions are of the other folds of a fold's repeat."""
         repeat = self._repeat[self._fold == number][0]
-        return (self._repeat == repeat) & (self._fold != number)
+        return np.asarray((self._repeat == repeat) & (self._fold != number), bool)
 
     def weighed(self, shipped: Aggregator) -> Aggregator:
         """Weigh the members of all blends, of the shipped one by all predictions."""
