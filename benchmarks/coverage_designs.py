@@ -41,6 +41,8 @@ from textassay.runtime.errors import DataError
 
 HEAVIEST = 40
 TRUTH_SOURCES = 20_000
+MIN_COUNT = 20
+"""Intervals below which their coverage says nothing: few draws of a design escape a warning."""
 TOP = {"spread": 0.3, "70 % fives": 0.7, "82 % fives": 0.82, "90 % fives": 0.9}
 
 
@@ -79,7 +81,7 @@ class Found:
                 continue
             share = hits / count
             noise = 2 * math.sqrt(max(share * (1 - share), 0.01) / count)
-            missed = (
+            missed = count >= MIN_COUNT and (
                 not low - noise <= share <= high + noise if name == "" else
                 name == "alarms " and share > 0.06 + noise
             )  # fmt: skip
@@ -115,6 +117,12 @@ def estimated(draws: int, **design: object) -> dict[str, Found]:
     for counts, name in ((found.plain, "without"), (found.warned, "with a warning")):
         counts[:] = [tallies[name].held, tallies[name].draws]
     return {"": found}
+
+
+def detected(draws: int, labels: int) -> dict[str, Found]:
+    """Return coverage of a share of yes by Rogan and Gladen."""
+    tally = decisions.shares(draws, labels, 0.9, 0.85, texts=8)
+    return {"": Found(plain=[tally.held, tally.draws])}
 
 
 def told_apart(draws: int, rated: int, *, top: float, heaviest: int | None) -> dict[str, Found]:
@@ -165,7 +173,7 @@ def agreeing(
         return judge, quality + 0.5 * rng.normal(size=len(at)), at
 
     x, y, _ = drawn(np.random.default_rng(99), TRUTH_SOURCES)
-    truth, found = meta.correlate(x, y), {name: Found() for name in COEFFICIENTS}
+    truth, found = meta.correlate(x, y), {str(name): Found() for name in COEFFICIENTS}
     for draw in range(draws):
         x, y, at = drawn(np.random.default_rng(draw), sources)
         told = meta.correlate(x, y, groups=at, bootstrap=200, seed=draw)
@@ -280,6 +288,10 @@ def designs() -> Iterator[Design]:
         for rated, earlier in zip((20, 40, 100), before, strict=True):
             run = partial(estimated, rated=rated, top=TOP[top], **kind)
             yield Design("estimate", f"{top}, {how}, {rated} sources", earlier, run)
+    for labels in (40, 160):
+        run = partial(detected, labels=labels)
+        yield Design("estimate, yes/no", f"{labels} labels, 8 a source", ".957 to .980", run,
+                     span=(0.93, 0.99))  # fmt: skip
     for rated, earlier in ((12, ".030"), (20, ".067"), (40, ".040")):
         run = partial(told_apart, rated=rated, top=0.3, heaviest=None)
         yield Design("estimate --by system", f"equal sizes, {rated} sources", earlier, run, 0.5)
@@ -288,6 +300,17 @@ def designs() -> Iterator[Design]:
     noises: tuple[tuple[str, Callable[..., Floats], tuple[str, ...]], ...] = (
         ("normal", lambda rng, size: rng.normal(size=size), (".043", ".052", ".045", ".039")),
         ("t3", lambda rng, size: rng.standard_t(3, size), (".049", ".050", ".050", ".043")),
+        # skewed, so that signs are not exchangeable though the mean is 0
+        (
+            "exponential",
+            lambda rng, size: rng.exponential(size=size) - 1,
+            (".061", ".055", ".061", ".043"),
+        ),
+        (
+            "lognormal",
+            lambda rng, size: rng.lognormal(size=size) - math.exp(0.5),
+            (".107", ".121", ".102", ".087"),
+        ),
     )
     for name, noise, figures in noises:
         for sources, earlier in zip((8, 12, 20, 40), figures, strict=True):

@@ -76,7 +76,7 @@ class Agreement:
         kendall: Kendall's tau-b; `None` if undefined.
         ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
             whole if none was asked for.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
+        note: Why there is no interval, or why it is too narrow; else `None`.
     """
 
     level: Level
