@@ -357,8 +357,8 @@ def what_works(results: Sequence[TaskResult]) -> str:
     listed = ", ".join(f"{name} {share:.0%}" for name, share in ranked)
     wrong, sources = (sum(one) for one in zip(*(r.misled for r in results), strict=True))
     return (
-        f"Of two texts about one source, the better one by our ratings scores higher: {listed} (50 % "
-        f"by chance). What misleads the model are copied words: {JUDGE} rates {MISLED[2]} ones "
+        f"Of two texts about one source, the better one by our ratings scores higher: {listed}"
+        f" (50 % by chance). What misleads the model are copied words: {JUDGE} rates {MISLED[2]} ones "
         f"above the clean text on {MISLED[0]} in {wrong} of {sources} sources."
     )
 
