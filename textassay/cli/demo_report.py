@@ -358,8 +358,9 @@ def what_works(results: Sequence[TaskResult]) -> str:
     wrong, sources = (sum(one) for one in zip(*(r.misled for r in results), strict=True))
     return (
         f"Of two texts about one source, the better one by our ratings scores higher: {listed}"
-        f" (50 % by chance). What misleads the model are copied words: {JUDGE} rates {MISLED[2]} ones "
-        f"above the clean text on {MISLED[0]} in {wrong} of {sources} sources."
+        " (50 % by chance). What misleads the model are copied words:"
+        f" {JUDGE} rates {MISLED[2]} ones above the clean text on {MISLED[0]} in {wrong} of"
+        f" {sources} sources."
     )
 
 
