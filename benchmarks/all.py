@@ -28,6 +28,7 @@ EACH: dict[str, tuple[str, ...]] = {
     "batches": (),
     "report_large": (),
     "decisions_coverage": (),
+    "coverage_designs": (),
     "memory": ("--samples", "1000000"),
 }
 """Arguments by benchmark: as long as the noise of a machine asks for."""

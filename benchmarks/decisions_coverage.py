@@ -1,9 +1,9 @@
 """How often 95 % intervals of `estimate`, `compare`, `calibrate` and `rank` hold the truth.
 
 Simulated: sources with several texts, ratings on 1 to 5 that are skewed and alike within a source,
-a judge that errs by source; sources of very unequal size, and ratings that are mostly the top
-grade, where intervals with a warning are counted apart. Real: SummEval under GPT-4o, 20 of 100
-sources rated, where the truth is the mean over all of them.
+a judge that errs by source. Real: SummEval under GPT-4o, 20 of 100 sources rated, where the truth
+is the mean over all of them. `benchmarks.coverage_designs` has sources of very unequal size, and
+ratings that are mostly the top grade.
 
     python -m benchmarks.decisions_coverage [--draws 1000] [--data FOLDER]
 """
@@ -292,30 +292,6 @@ def equal_judges(draws: int, sources: int, heaviest: int) -> float:
     return alarms / draws
 
 
-def print_uneven(draws: int) -> None:
-    """Print what unequal sources and mostly equal ratings do."""
-    print("estimate: sources of unequal size, ratings that are mostly 5: without, with a warning")
-    for rated in (20, 40, 100):
-        for design in (
-            {}, {"top": 0.7}, {"top": 0.9}, {"heaviest": 40}, {"heaviest": 40, "top": 0.9},
-            {"heaviest": 40, "whole": False}, {"heaviest": 40, "top": 0.9, "whole": False},
-            {"heaviest": 40, "falls": 0.4}, {"heaviest": 40, "weight": "texts"},
-            {"heaviest": 40, "falls": 0.4, "weight": "texts"},
-        ):  # fmt: skip
-            both = estimates_of_uneven(draws, rated, **design)
-            told = "  ".join(
-                f"{name} {one.coverage:.1%} of {one.draws}"
-                for name, one in both.items()
-                if one.draws
-            )
-            print(f"  {rated} sources, {design or 'equal'}: {told}")
-    print("rank, sources of 1 to 15 rounds: coverage, family-wise false alarms; agreement: alarms")
-    for sources in (8, 12, 20, 40, 100):
-        tally, alarms = equal_systems(draws, sources, 15)
-        judges = equal_judges(draws, sources, 40)
-        print(f"  {sources} sources: {tally.coverage:.1%}, {alarms:.1%}; {judges:.1%}")
-
-
 def shares(
     draws: int, labels: int, sensitivity: float, specificity: float, *, texts: int = 1
 ) -> Tally:
@@ -407,7 +383,6 @@ def main() -> None:
     for sources, systems in ((15, 2), (15, 4), (25, 4), (60, 6), (200, 3)):
         one = rankings(options.draws, sources, systems)
         print(f"  {sources} sources x {systems} systems: {one.coverage:.1%} ({one.half_width:.2f})")
-    print_uneven(options.draws)
     print("yes/no estimate: coverage (half-width)")
     for labels, texts in ((40, 1), (160, 8)):
         for sensitivity, specificity in ((0.99, 0.99), (0.99, 0.95), (0.9, 0.85)):

@@ -10,6 +10,8 @@ from textassay.demo.results import (
     TaskComparison,
     by_treatment,
     compare_with_ratings,
+    in_order,
+    misled,
 )
 from textassay.meta import spearman
 from textassay.runtime.messages import Example
@@ -122,3 +124,22 @@ def test_means_by_treatment_leave_out_what_has_no_score():
     found = by_treatment("quality", examples(), judged)
     assert found.systems == ("bad", "good")
     assert found.rows == {"our rating": (3.0, 4.0), "judge": (2.0, 4.0), "mute": (None, 1.0)}
+
+
+def test_pairs_in_order_are_of_one_source_and_rated_unequally():
+    """Of g0 all three pairs, of g1 one, whose scores are equal: half in order."""
+    texts = examples(quality=[1.0, 2.0, 3.0, 4.0, 4.0, 5.0])
+    scores = {"quality": recorded([1.0, 3.0, 2.0, None, 7.0, 7.0]), "fluency": recorded(RATINGS)}
+    assert in_order(texts, scores) == (2.5, 4)
+
+
+def test_a_judge_is_misled_where_garbled_words_score_higher():
+    """A source without either of the two scores does not count."""
+    texts = [
+        Example(id=f"{group}-{system}", output="A text.", group=group, system=system)
+        for group in "abc"
+        for system in ("lead", "garbled", "wrong")
+    ]
+    values = {"a-lead": 3.0, "a-garbled": 4.0, "b-lead": 3.0, "b-garbled": 2.0, "c-lead": 5.0}
+    assert misled(texts, {"coherence": values}) == (1, 2)
+    assert misled(texts, {"fluency": values}) == (0, 0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.coverage import World, coverage, false_alarms
+from benchmarks.coverage_designs import HEAVIEST, agreeing
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,20 @@ def test_a_95_percent_interval_holds_the_truth(level, documents, systems):
     for name, (held, given) in counts.items():
         assert given > 150, name
         assert 0.91 <= held / given <= (1.0 if level == "system" else 0.995), (name, held, given)
+
+
+def test_intervals_over_sources_of_one_to_forty_rows_hold_the_truth():
+    """Resamples of the sources, with t on their number less one, hold it in 91 % of 500 draws."""
+    for name, found in agreeing(120, 40, top=0.3, heaviest=HEAVIEST).items():
+        held, given = found.plain
+        assert given > 110, name
+        assert held / given >= 0.915, name
+
+
+def test_intervals_from_ratings_that_are_mostly_equal_have_a_note():
+    """Nine in ten are the top grade; of 12 sources too few have another one."""
+    for found in agreeing(30, 12, top=0.9, heaviest=None).values():
+        assert found.warned[1] > 9 * found.plain[1]
 
 
 @pytest.mark.parametrize(("level", "documents"), [("dataset", 8), ("group", 20), ("system", 30)])

@@ -29,6 +29,7 @@ from textassay.cli.progress import REDRAW_SECONDS, Style
 from textassay.demo.folder import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
     JUDGE,
+    MISLED,
     RATED,
     ComparisonLine,
     Decided,
@@ -312,6 +313,7 @@ def report(
     """Return the tables and their summaries in words."""
     return Group(
         _title("1. Scores", "means by what was done to the texts on purpose"),
+        Text(f"{what_works(results)}\n", style="bold"),
         _note("Units differ between methods, so compare along a row."),
         *(part for result in results for part in _scores(result)),
         _title("2. Agreement", "Spearman's rho with our ratings, over all texts of a task"),
@@ -337,6 +339,28 @@ def report(
             "The other ratings are kept aside to look at; docs/decisions.md describes every step."
         ),
         decisions(decided),
+    )
+
+
+def what_works(results: Sequence[TaskResult]) -> str:
+    """Return how many pairs of texts each method orders as our ratings do, and what misleads it."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for result in results:
+        for name, counts in result.in_order.items():
+            found.setdefault(name, []).append(counts)
+    shares = {
+        name: sum(right for right, _ in counts) / pairs
+        for name, counts in found.items()
+        if (pairs := sum(count for _, count in counts))
+    }
+    ranked = sorted(shares.items(), key=lambda one: -one[1])
+    listed = ", ".join(f"{name} {share:.0%}" for name, share in ranked)
+    wrong, sources = (sum(one) for one in zip(*(r.misled for r in results), strict=True))
+    return (
+        f"Of two texts about one source, the better one by our ratings scores higher: {listed}"
+        " (50 % by chance). What misleads the model are copied words:"
+        f" {JUDGE} rates {MISLED[2]} ones above the clean text on {MISLED[0]} in {wrong} of"
+        f" {sources} sources."
     )
 
 

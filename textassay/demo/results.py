@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ EXAMPLE, ASPECT = "bridge-wrong", "consistency"
 """Whose evidence is shown, of the first task."""
 WITH_EVIDENCE = ("decomp-eval", "claims", "hd-eval", "fusion-eval")
 JUDGE = "g-eval"
+MISLED = ("coherence", "lead", "garbled")
+"""An aspect, and two things that were done to texts, the second of which is clearly worse."""
 RATED = 4
 """Sources whose ratings are used; those of the others are kept to look at afterward."""
 
@@ -207,6 +210,46 @@ def by_treatment(
     return Treatments(aspect, systems, rows)
 
 
+def in_order(examples: Sequence[Example], scores: Recorded) -> tuple[float, int]:
+    """Return how many pairs of texts about one source are in the order of the ratings.
+
+    Pairs of all aspects that are scored and rated, unequally; equal scores are half in order.
+
+    Args:
+        examples: With ratings and groups.
+        scores: Value by aspect and id.
+
+    Returns:
+        Pairs in order, and all pairs.
+    """
+    right, count = 0.0, 0
+    for one, other in combinations(examples, 2):
+        if one.group != other.group:
+            continue
+        for aspect in scores.keys() & one.human.keys() & other.human.keys():
+            pairs = [(scores[aspect].get(text.id), text.human[aspect]) for text in (one, other)]
+            known = [(s, r) for s, r in pairs if s is not None and r is not None]
+            if len(known) == 2 and known[0][1] != known[1][1]:
+                (a, first), (b, second) = known
+                right += 0.5 if a == b else (a > b) == (first > second)
+                count += 1
+    return right, count
+
+
+def misled(examples: Sequence[Example], scores: Recorded) -> tuple[int, int]:
+    """Return in how many sources garbled words score above the clean text, and of how many."""
+    aspect, clean, broken = MISLED
+    found = {(example.group, example.system): scores[aspect].get(example.id)
+             for example in examples if aspect in scores}  # fmt: skip
+    pairs = [
+        (value, other)
+        for (group, system), value in found.items()
+        if system == clean and value is not None
+        and (other := found.get((group, broken))) is not None
+    ]  # fmt: skip
+    return sum(other > value for value, other in pairs), len(pairs)
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
@@ -221,11 +264,16 @@ class TaskResult:
         comparison: Agreement over all texts.
         held_out: Agreement of HD-Eval, averaged and fitted, over the texts of sources that nothing
             was learned from.
+        in_order: By method, pairs of texts about one source that are in the order of our ratings,
+            and how many pairs there are; the best method first.
+        misled: Sources in which the judge prefers garbled words to the clean text, and sources.
     """
 
     treatments: Treatments
     comparison: TaskComparison
     held_out: TaskComparison
+    in_order: dict[str, tuple[float, int]]
+    misled: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +300,10 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
         list(Examples(layout.data(task, held_out=True))),
     )
     judged = {recipe.name: _judged(layout, task, recipe, examples) for recipe in list_recipes(task)}
+    ordered = {name: in_order(examples, scores) for name, scores in judged.items()}
+    ordered = dict(sorted(ordered.items(), key=lambda one: -one[1][0] / max(one[1][1], 1)))
+    # what works leads
+    judged = {name: judged[name] for name in ordered}
     trivial = _values(layout, task, BASELINES.name)
     # the plain mean beside the fitted one on the same held-out texts: what learning adds
     fitted = {NODES.method: judged[NODES.method], FITTED: _values(layout, task, FITTED)}
@@ -259,6 +311,8 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
         by_treatment(TREATED[task], examples, judged),
         compare_with_ratings(task, examples, trivial, judged),
         compare_with_ratings(task, held_out, trivial, fitted),
+        ordered,
+        misled(examples, judged[JUDGE]),
     )
 
 

@@ -64,6 +64,7 @@ class Fitter:
         aspect: str | None = None,
         *,
         with_sources: bool = False,
+        weigh: bool = True,
     ) -> Aggregator:
         """Return an aggregator for all aspects of the table, or for one.
 
@@ -73,6 +74,7 @@ class Fitter:
             aspect: The one aspect to learn; all by default.
             with_sources: Whether to learn from means of sources, too, which predictions then take
                 only where sources are passed.
+            weigh: Whether `auto` weighs its members by folds of the rows.
 
         Raises:
             DataError: The rows do not allow it.
@@ -94,6 +96,7 @@ class Fitter:
             sources=table.sources if with_sources else None,
             pool=table.pool,
             new_systems=self.new_systems,
+            weigh=weigh,
         )
 
 
@@ -148,11 +151,23 @@ def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
             # one that fits all rows but not a fold of them has no error to be compared by
             fitted.pop(name, None)
             failed[name] = str(error)
+    return chosen(fitted, errors, failed)
+
+
+def chosen(
+    fitted: Mapping[str, Aggregator], errors: Mapping[str, float], failed: Mapping[str, str]
+) -> Choice:
+    """Choose the aggregator with the least error.
+
+    Raises:
+        DataError: None could be fitted.
+    """
     if not fitted:
         raise DataError(
             "no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items())
         )
-    return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
+    best = min(errors, key=lambda name: errors[name])
+    return Choice(best, dict(fitted), dict(errors), dict(failed))
 
 
 def predicted_by(aggregator: Aggregator, table: FeatureTable) -> Floats:
@@ -171,9 +186,14 @@ def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
         predicted[outside] = predicted_by(
             fitter.fit(name, table.rows(~outside)), table.rows(outside)
         )
-    squared = np.nanmean((predicted - table.human) ** 2, axis=0)
+    return relative_error(predicted, table.human)
+
+
+def relative_error(predicted: Floats, human: Floats) -> float:
+    """Return the squared error, shape (n, aspects) each, 1 being that of predicting the mean."""
+    squared = np.nanmean((predicted - human) ** 2, axis=0)
     # relative to each aspect's variance, or an aspect on a wider scale would decide alone
-    return float(np.mean(squared / np.nanvar(table.human, axis=0)))
+    return float(np.mean(squared / np.nanvar(human, axis=0)))
 
 
 def at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:

@@ -28,7 +28,7 @@ from textassay.fitting.agreement import (
     over_data,
     ranking,
 )
-from textassay.fitting.cross_fitting import Unseen, Watch, gathered
+from textassay.fitting.cross_fitting import Fold, Unseen, Watch, gathered
 from textassay.fitting.learn import ROWS_TO_SHUFFLE, Choice, Depth, Fitter, Learning
 from textassay.fitting.table import FeatureTable, Parts
 from textassay.learning.attribution import (
@@ -133,8 +133,9 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
     # contributions of a few hundred rows give the means well enough, and sampled ones are slow
     drawn = np.zeros(len(rows.ids), bool)
     drawn[rng.permutation(len(rows.ids))[:_EXPLAINED_ROWS]] = True
-    explained = [
-        explain(
+
+    def explained(fold: Fold) -> Floats:
+        return explain(
             fold.choice.aggregator,
             rows.features[fold.inside & drawn],
             # training rows are the background: contributions are then relative to what the
@@ -144,9 +145,9 @@ def importance(unseen: Unseen, fitter: Fitter) -> Json:
             samples=_PERMUTATIONS,
             seed=fitter.seed,
         ).values
-        for fold in unseen.repeats[0]
-    ]
-    sizes = global_importance(np.concatenate(explained))
+
+    with ThreadPoolExecutor(fitter.threads) as pool:
+        sizes = global_importance(np.concatenate(list(pool.map(explained, unseen.repeats[0]))))
     order = np.argsort(-sizes.mean(axis=0), kind="stable")
     content["shap"] = [
         {

@@ -21,19 +21,27 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.learning.learners import NAMES, UNPOOLED, AspectLearner, LearnedAspect, TrainingRows
+from textassay.learning.learners import (
+    NAMES,
+    UNPOOLED,
+    AspectLearner,
+    LearnedAspect,
+    TrainingRows,
+    blend_notes,
+)
 from textassay.learning.pooling import Pool, RowsWithMeans, SourceMeans, SystemMeans, Systems
 from textassay.learning.splits import Mask, group_codes
 from textassay.learning.training import (
     Explaining,
     Floats,
+    HeldOut,
     column_names,
     find_leaks,
     label_texts,
@@ -139,6 +147,7 @@ class Aggregator:
         sources: Systems | None = None,
         pool: Pool | tuple[Floats, Systems] | None = None,
         new_systems: bool = False,
+        weigh: bool = True,
     ) -> Self:
         """Learn from rated rows.
 
@@ -163,6 +172,8 @@ class Aggregator:
                 such as unrated rows to judge; the training rows by default.
             new_systems: Whether rows of systems without ratings are to be judged: then systems are
                 left out as well as groups to see whether means help.
+            weigh: Whether `auto` weighs its members by folds of these rows; without, all have equal
+                weights until `weighed`.
 
         Raises:
             DataError: Too few rows, ratings or features that do not vary, numbers off their scale,
@@ -200,6 +211,7 @@ class Aggregator:
             systems=self._systems,
             sources=self._sources,
             new_systems=new_systems,
+            weigh=weigh,
         )
         with _one_blas_thread():
             self._aspects = learner.learn(self.targets_, rows, y, named)
@@ -244,6 +256,54 @@ class Aggregator:
         # for
         predicted[empty] = np.nan
         return predicted
+
+    @property
+    def members_(self) -> list[tuple[str, ...]]:
+        """Names of the members of `auto` by aspect, of one fitted without weights."""
+        return [aspect.members() for aspect in self._fitted()]
+
+    def by_member(
+        self,
+        features: ArrayLike | Sequence[Sequence[float | None]],
+        *,
+        systems: Systems | None = None,
+    ) -> list[dict[str, Floats]]:
+        """Return what each member of `auto` predicts, by aspect; for one fitted without weights.
+
+        Args:
+            features: Shape (n, features), columns as in training.
+            systems: System that wrote each row's text.
+
+        Returns:
+            For each aspect predictions by name of the member, shape (n,) each; NaN if a row has no
+            feature at all.
+        """
+        z, empty = self._standardize(features)
+        rows = self._beside(z, systems, None)
+        return [
+            {
+                name: np.where(empty, np.nan, aspect.weighed({name: 1.0}).predict(rows))
+                for name in aspect.members()
+            }
+            for aspect in self._fitted()
+        ]
+
+    def weighed(self, held_out: Sequence[HeldOut]) -> Aggregator:
+        """Return the aggregator with members weighed by their errors on rows that are held out.
+
+        Args:
+            held_out: For each aspect, predictions by members of this aggregator.
+
+        Raises:
+            DataError: No member is left.
+        """
+        made = copy(self)
+        made._aspects = []
+        for aspect, rows in zip(self._fitted(), held_out, strict=True):
+            notes = aspect.notes | blend_notes(rows)
+            notes["failed"] = aspect.notes["failed"] | rows.failed
+            made._aspects.append(replace(aspect, notes=notes).weighed(notes["weights"]))
+        return made
 
     def clipped(self, features: ArrayLike | Sequence[Sequence[float | None]]) -> Floats:
         """Return the bound to which each feature was clipped, shape (n, features).

@@ -98,10 +98,23 @@ class Blend:
     Attributes:
         members: The predictors.
         weights: Their weights, which sum to 1; equal ones if absent.
+        names: Names of the members, which are not saved.
     """
 
     members: tuple[Explaining, ...]
     weights: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def weighed(self, weights: Mapping[str, float]) -> Blend | None:
+        """Return the blend of the members that have a weight; `None` if none has."""
+        kept = {name: one for name, one in zip(self.names, self.members, strict=True)
+                if name in weights}  # fmt: skip
+        if not kept:
+            return None
+        total = sum(weights[name] for name in kept)
+        return Blend(
+            tuple(kept.values()), tuple(weights[name] / total for name in kept), tuple(kept)
+        )
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -143,17 +156,45 @@ def fit_blend(training: Training) -> Learned:
     """
     held_out = cross_validate(training, CANDIDATES)
     members = _members(training, held_out)
+    notes = blend_notes(held_out)
+    weights = notes["weights"]
+    return Learned(Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes)
+
+
+def fit_members(training: Training) -> Learned:
+    """Blend every candidate that can be learned, with equal weights until it is `weighed`.
+
+    Raises:
+        DataError: No candidate can be learned.
+    """
+    members: dict[str, Explaining] = {}
+    failed: dict[str, str] = {}
+    for name, learner in CANDIDATES.items():
+        try:
+            predictor = learner(training).predictor
+        except DataError as error:
+            failed[name] = str(error)
+            continue
+        assert isinstance(predictor, Explaining)  # all candidates are
+        members[name] = predictor
+    if not members:
+        reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
+        raise DataError(f"no aggregator can be learned: {reasons}")
+    return Learned(Blend(tuple(members.values()), names=tuple(members)), {"failed": failed})
+
+
+def blend_notes(held_out: HeldOut) -> dict[str, Any]:
+    """Return the weights of a blend's members and what they rest on."""
     weights = held_out.weights()
     # the weighted mean of held-out predictions is what the blend would predict of them
     held_out.add_mean("blend", weights)
-    notes = {
+    return {
         "chosen": "blend" if len(weights) > 1 else next(iter(weights)),
         "weights": weights,
         "held_out_error": held_out.errors(),
         "failed": held_out.failed,
         "members": list(weights),
     }
-    return Learned(Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes)
 
 
 def _members(training: Training, held_out: HeldOut) -> dict[str, Explaining]:
@@ -202,6 +243,19 @@ class LearnedAspect:
     centered: Predictor | None = None
     """Over these, or features alone if `pooled` is absent, and the distances from the means of the
     row's source."""
+
+    def members(self) -> tuple[str, ...]:
+        """Return the names of what is blended, none if nothing is or its weights are settled."""
+        return self.predictor.names if isinstance(self.predictor, Blend) else ()
+
+    def weighed(self, weights: Mapping[str, float]) -> LearnedAspect:
+        """Return the same with other weights of the blended members, one of which has some."""
+        found = [
+            one.weighed(weights) if isinstance(one, Blend) else None
+            for one in (self.predictor, self.pooled, self.centered)
+        ]
+        assert found[0] is not None
+        return replace(self, predictor=found[0], pooled=found[1], centered=found[2])
 
     def predict(self, rows: RowsWithMeans) -> Floats:
         """Return predicted ratings, on people's scale but not kept within it, shape (n,)."""
@@ -387,6 +441,7 @@ class AspectLearner:
         systems: Means of systems that may take part; `None` for none.
         sources: Means of sources that may take part; `None` for none.
         new_systems: Whether rows of systems without ratings are to be judged.
+        weigh: Whether a blend is weighed by folds of the rows; without, see `fit_members`.
     """
 
     name: str
@@ -397,6 +452,7 @@ class AspectLearner:
     systems: SystemMeans | None
     sources: SourceMeans | None
     new_systems: bool
+    weigh: bool = True
 
     def learn(
         self, names: Sequence[str], rows: TrainingRows, ratings: Floats, named: Iterable[str]
@@ -420,6 +476,10 @@ class AspectLearner:
             for name, column in zip(names, ratings.T, strict=True)
         ]
 
+    @property
+    def _learner(self) -> Learner:
+        return AGGREGATORS[self.name] if self.weigh or self.name != "auto" else fit_members
+
     def _learn_one(
         self, name: str, rows: TrainingRows, ratings: Floats, named: Iterable[str]
     ) -> LearnedAspect:
@@ -438,7 +498,7 @@ class AspectLearner:
             threads=self.threads,
         )
         try:
-            learned = AGGREGATORS[self.name](training)
+            learned = self._learner(training)
             at = np.flatnonzero(used).tolist()
             beside = RowsWithMeans(
                 training.features,
@@ -519,9 +579,7 @@ class AspectLearner:
             if one is not None
         }
         learned = [
-            AGGREGATORS[self.name](one.beside).predictor
-            if one is not None and one.improves
-            else None
+            self._learner(one.beside).predictor if one is not None and one.improves else None
             for one in (pooled, centered)
         ]
         return _Pooled(learned[0], learned[1], notes)

@@ -320,7 +320,7 @@ def compare_pooling(
             one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
-    held_out = HeldOut(replace(without, groups=systems) if new else without, predicted, {})
+    held_out = HeldOut(without.target, systems if new else without.groups, predicted, {})
     errors = held_out.errors()
     falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
     clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH

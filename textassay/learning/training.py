@@ -156,12 +156,21 @@ class HeldOut:
     """
 
     def __init__(
-        self, training: Training, predicted: Mapping[str, Floats], failed: Mapping[str, str]
+        self,
+        target: Floats,
+        groups: Codes,
+        predicted: Mapping[str, Floats],
+        failed: Mapping[str, str],
     ) -> None:
         self.failed = dict(failed)
-        self._target, self._predicted = training.target, dict(predicted)
-        self._groups = np.unique(training.groups, return_inverse=True)[1]
-        self.squared = {name: (values - self._target) ** 2 for name, values in predicted.items()}
+        self._target, self._predicted = target, dict(predicted)
+        self._groups = np.unique(groups, return_inverse=True)[1]
+        self.squared = {name: (values - target) ** 2 for name, values in predicted.items()}
+
+    def rows(self, chosen: Mask | Codes) -> HeldOut:
+        """Return the chosen rows."""
+        predicted = {name: values[chosen] for name, values in self._predicted.items()}
+        return HeldOut(self._target[chosen], self._groups[chosen], predicted, self.failed)
 
     def drop(self, name: str, why: str) -> None:
         """Leave a learner out."""
@@ -235,9 +244,8 @@ def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> Hel
                 # a learner that fails in one fold is compared nowhere: errors over different rows
                 # would not be comparable
                 failed[name] = str(error)
-    return HeldOut(
-        training, {k: values for k, values in predicted.items() if k not in failed}, failed
-    )
+    kept = {name: values for name, values in predicted.items() if name not in failed}
+    return HeldOut(training.target, training.groups, kept, failed)
 
 
 def features_for(target: str, features: Sequence[str], aspects: Iterable[str]) -> Mask:

@@ -32,8 +32,9 @@ from textassay.meta.intervals import (
     MIN_SYSTEMS,
     Interval,
     Intervals,
-    effective_number,
+    degrees_of_freedom,
     intervals_at,
+    is_unequal,
     jackknife_error,
     number_of_groups,
     resampled,
@@ -75,7 +76,7 @@ class Agreement:
         kendall: Kendall's tau-b; `None` if undefined.
         ci: 95 % interval of each coefficient, `None` if undefined or none can hold; `None` as a
             whole if none was asked for.
-        note: Why there is no interval; `None` if there is one, or none was asked for.
+        note: Why there is no interval, or why it is too narrow; else `None`.
     """
 
     level: Level
@@ -293,15 +294,10 @@ def _errors(
 ) -> tuple[dict[Coefficient, float | None], float, float]:
     """Return standard errors of the differences, their degrees of freedom and the least p-value."""
     count = number_of_groups(units[0])
-    unequal = False
-    df = count - 1.0
-    if level == "dataset" and units[0].groups is not None:
-        sizes = np.bincount(units[0].groups).astype(float)
-        unequal = len(np.unique(sizes)) > 1
-        df = max(1.0, effective_number(sizes) - 1)
+    df = degrees_of_freedom(units[0]) if level == "dataset" else count - 1.0
     # resamples that miss the few large groups vary too little; among more groups than resamples
     # none carries that much
-    if unequal and count <= resamples:
+    if level == "dataset" and is_unequal(units[0]) and count <= resamples:
         a, b = (without_each_group(pairs) for pairs in units)
         return {n: jackknife_error(_without_rounding(a[n] - b[n])) for n in COEFFICIENTS}, df, 0.0
     # the same seed draws the same groups on both sides, so what a resample does to both cancels in
