@@ -90,7 +90,7 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
             whose = f"the role {role!r}" if role else "every role"
             raise ConfigurationError(
                 f"--model: two models for {whose}, {by_role[role]} and {name}; name the role of"
-                f" each (--model juror={by_role[role]} --model juror={name} for a jury), or give one"
+                f" each (--model juror={by_role[role]} --model juror={name} for a jury)"
             )
         by_role[role] = name
     return by_role

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from textassay.meta.correlation import Floats
+from textassay.meta.score_files import labels_of
 from textassay.report.evidence import Line, clipped, evidence_lines, obtained, visible
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
@@ -105,7 +106,7 @@ def head(
     run: RunSource, data: DataSource, joined: Joined, second: RunSource | None
 ) -> dict[str, Any]:
     """Return what the columns refer to: runs, aspects with their scales, outcomes."""
-    table = run.table
+    table, labels = run.table, labels_of(run.manifest)
     return {
         "runs": [visible(one.name) for one in (run, second) if one is not None],
         "outcomes": OUTCOMES,
@@ -116,6 +117,7 @@ def head(
                 "name": visible(name),
                 "scale": scale,
                 "unit": joined.units.get(name),
+                **({"labels": list(map(visible, labels[name].names))} if name in labels else {}),
             }
             for name, scale in zip(table.aspects, table.scales, strict=True)
         ],
