@@ -225,9 +225,11 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> Markup:
-    """Return a style sheet or a script of the page."""
-    text = resources.files("textassay.report").joinpath("assets", name).read_text(encoding="utf-8")
-    return Markup(text)
+    """Return a style sheet or a script of the page, after what it shares with other pages."""
+    package = resources.files("textassay")
+    shared = package.joinpath("assets", f"material{Path(name).suffix}")
+    own = package.joinpath("report", "assets", name)
+    return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
 
 
 def figure(value: float | None, digits: int = 3) -> str:

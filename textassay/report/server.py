@@ -139,10 +139,10 @@ class LiveRun:
             table = self.run.table
             if not 0 <= example < len(table.ids):
                 return None
-            example_id, texts = table.ids[example], list[str]()
+            example_id, texts = table.ids[example], dict[str, int]()
             scores = [list(table.scores(table.rows_of(example_id)))]
             shown = detail(self.data.examples.get(example_id), scores, MAX_TEXT, texts)
-            return {**shown, "texts": texts}
+            return {**shown, "texts": list(texts)}
 
     @property
     def finished(self) -> bool:

@@ -1,4 +1,3 @@
-"use strict";
 // A list of all scores over the columns that the page carries, or that the server of a live run sends.
 // Texts are set as text, never as markup; nothing is stored, and nothing is asked of anywhere else.
 (() => {
@@ -41,6 +40,7 @@
     const text = value.toFixed(digits);
     return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
   }
+  const named = (aspect, value) => (Number.isInteger(value) && aspect.labels?.[value]) || figure(value); // a label by its name
   const signed = (value, digits = 2) => (value > 0 ? "+" : "") + figure(value, digits);
   const at = (name, row) => (state.columns[name] ? state.columns[name][row] : null);
 
@@ -170,7 +170,7 @@
     for (let number = 0; number < count; number++) {
       const { texts: shared, examples } = await block(number);
       examples.forEach((one, place) => {
-        texts[number * state.columns.block + place] = [one.output, shared[one.source], shared[one.context]].filter(Boolean).join("\n").toLowerCase();
+        texts[number * state.columns.block + place] = [one.output, ...(one.given ?? []).flatMap((part) => [part.text, ...(part.pieces ?? []).map((piece) => piece.text)].map((at) => shared[at]))].filter(Boolean).join("\n").toLowerCase();
       });
     }
     state.texts = texts;
@@ -263,6 +263,20 @@
     made.append(element("summary", "", title), ...texts.map((text) => quoted(text)));
     return made;
   }
+  const givenNames = { source: "Source", conversation: "Conversation", context: "Context", passages: "Passages" };
+  function given(part, texts) { // what the output was made from: a text, or turns and passages
+    if (!part.pieces) return folded(givenNames[part.kind], texts[part.text]);
+    const made = element("details", "given"), turns = Math.max(...part.pieces.map((piece) => piece.turn));
+    made.open = true;
+    made.append(element("summary", "", `${givenNames[part.kind]}, ${turns ? `${turns} turn${turns === 1 ? "" : "s"}` : part.pieces.length}`));
+    if (part.shortened) made.append(element("p", "soft", "The judge was shown it shortened."));
+    const drawn = drawPieces(part.pieces.map((piece) => ({ ...piece, text: texts[piece.text] })), "The text that is judged, above.");
+    drawn.tabIndex = 0; // it scrolls: the keyboard must reach it
+    drawn.setAttribute("role", "region");
+    drawn.setAttribute("aria-label", givenNames[part.kind]);
+    made.append(drawn);
+    return made;
+  }
   function share(start, end) {
     const space = document.querySelector("svg").namespaceURI, made = document.createElementNS(space, "svg");
     const rectangle = (kind, x, width) => {
@@ -302,18 +316,17 @@
     const told = (label, value, more = "") => { if (verdict.childNodes.length) verdict.append(" · "); verdict.append(`${label} `, element("b", "n", value), element("span", "soft", more)); };
     const value = at("value", row);
     if (value === null) verdict.append(element("b", "flag", columns.outcomes[columns.outcome[row]]));
-    else told("Judge", figure(value), aspect.scale ? ` of ${aspect.scale[0]} to ${aspect.scale[1]}` : "");
+    else told("Judge", named(aspect, value), aspect.labels ? ` of ${aspect.labels.join(", ")}` : aspect.scale ? ` of ${aspect.scale[0]} to ${aspect.scale[1]}` : "");
     if (columns.calibrated && columns.calibrated[0][row] !== null) told("Calibrated", figure(columns.calibrated[0][row], 2), ` ${figure(columns.calibrated[1][row], 2)} to ${figure(columns.calibrated[2][row], 2)}`);
     if (at("human", row) !== null) {
       const raters = (shown.raters ?? {})[aspect.name];
-      told("People", figure(at("human", row)), raters ? ` (${raters.map((one) => one ?? "–").join(", ")})` : "");
+      told("People", named(aspect, at("human", row)), raters ? ` (${raters.map((one) => one ?? "–").join(", ")})` : "");
       if (at("gap", row) !== null) told("Apart", signed(at("gap", row)), ` ${aspect.unit}`);
     }
-    if (at("other", row) !== null) told("Second run", figure(at("other", row)), at("flip", row) ? " flips" : "");
+    if (at("other", row) !== null) told("Second run", named(aspect, at("other", row)), at("flip", row) ? " flips" : "");
     const made = [close, heading, verdict];
     if (shown.output !== undefined) made.push(quoted(shown.output));
-    if (shown.source !== undefined) made.push(folded("Source", shown.texts[shown.source]));
-    if (shown.context !== undefined) made.push(folded("Context", shown.texts[shown.context]));
+    made.push(...(shown.given ?? []).map((part) => given(part, shown.texts)));
     const references = (shown.references ?? []).map((place) => shown.texts[place]);
     if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));
     shown.scores.forEach((scores, run) => {

@@ -21,7 +21,7 @@ from textassay.report import svg
 from textassay.report.joined import Joined
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.messages import Example
-from textassay.table import Column, Flag, Interval, Table
+from textassay.table import Column, Flag, Interval, Note, Table
 from textassay.tools.overlap import Rouge
 from textassay.tools.surface import Length, Novelty
 from textassay.tools.tool import Computed, Measurement
@@ -356,8 +356,9 @@ def _above_table(human: str, above: Mapping[tuple[str, str], Advantage | None]) 
         for (run, score), one in above.items()
         if one is not None
     ]
-    title = f"{human}, above trivial measures? Differences of Spearman's rho, paired by source"
-    return Table(_ABOVE, lines, title=title) if lines else None
+    note = Note("differences of Spearman's rho, paired by source, with 95 % intervals")
+    title = f"{human}, beside trivial measures"
+    return Table(_ABOVE, lines, (note,), title) if lines else None
 
 
 def _table(human: str, rows: Sequence[_Compared]) -> Table:
@@ -375,6 +376,8 @@ def _table(human: str, rows: Sequence[_Compared]) -> Table:
         Column("judge", "by"), judges, after="score"
     )
     table = table.with_column(Column("picture", "−1 to 1", "picture"), pictures, after="spearman")
+    if all((agreement.coverage or 0.0) == 1.0 for agreement in found):
+        table = table.without("coverage")
     return replace(table, title=f"{human}, {titles[found[0].level]}")
 
 
