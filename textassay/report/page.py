@@ -163,7 +163,8 @@ def build_content(
     return Content(
         title=title or " and ".join(run.name for run in runs),
         note=note,
-        headline=headline(runs, about, of_scores, agreement, decided),
+        # without intervals, of a run that grows, nothing is shown yet
+        headline=headline(runs, about, of_scores, agreement, decided) if resamples else None,
         overview=about,
         scores=of_scores,
         agreement=agreement,

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from textassay.meta.agreement import Agreement, compare
+from textassay.meta.agreement import Agreement, compare, correlate
 from textassay.meta.levels import Level
 from textassay.meta.score_files import Recorded, labels_of
 from textassay.meta.table import AgreementTable, LabelRow, TableRow, agreement_table, label_tables
@@ -303,15 +303,13 @@ def _advantage(
     found: list[tuple[float, str, Interval]] = []
     for name, values in data.surface.items():
         measured = [values.get(example.id) for example in examples]
+        # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
+        # should be above it all the same
+        if (correlate(measured, ratings).spearman or 0.0) < 0:
+            measured = [None if value is None else -value for value in measured]
         both = compare(scores, measured, ratings, groups=groups, bootstrap=resamples).spearman
-        if both.b is not None and both.b < 0:
-            # the sign of a trivial measure is chosen in hindsight, which is in its favor: a judge
-            # should be above it all the same
-            turned = [None if value is None else -value for value in measured]
-            both = compare(scores, turned, ratings, groups=groups, bootstrap=resamples).spearman
         if both.difference is not None and both.b is not None:
-            ends = (None, None) if both.ci is None else both.ci
-            found.append((both.b, name, Interval(both.difference, *ends)))
+            found.append((both.b, name, Interval(both.difference, *(both.ci or (None, None)))))
     if not found:
         return None
     above: Above = "not shown"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from textassay.calibration.estimate import SystemDifference
 from textassay.report.evidence import visible
 from textassay.report.sections.agreement import AspectAgreement
 from textassay.report.sections.decisions import STAND_IN, Decisions
@@ -49,7 +50,7 @@ def headline(
         *(_runs_compared(decisions) if several else ()),
         *_with_people(runs, agreement or []),
         *_stand_in(runs, decisions, agreement or []),
-        *_systems(decisions, several=several),
+        *_systems(runs, decisions),
     ]
     if agreement is None:
         if not several:
@@ -135,35 +136,40 @@ def _stand_in(
         )
 
 
-def _systems(decisions: Decisions, *, several: bool) -> Iterator[str]:
-    """Yield which systems differ, by aspect, the surest difference first."""
-    by_aspect: dict[str, list[tuple[float, float, str]]] = {}
+def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
+    """Yield which system is the best of each aspect, as far as tests tell.
+
+    With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
+    """
+    by_aspect: dict[str, list[SystemDifference]] = {}
     for letter, one in decisions.of_systems:
-        if letter != "A":
-            continue  # corrected by the same ratings, those of B are nearly the same
-        found = by_aspect.setdefault(one.aspect, [])
-        if one.p_holm is not None and one.p_holm <= _ALPHA and one.difference.value is not None:
-            best, other = (one.a, one.b) if one.difference.value > 0 else (one.b, one.a)
-            size = _figures(one.difference, absolute=True)
-            found.append(
-                (one.p_holm, -abs(one.difference.value), f"{best} is above {other} by {size}")
-            )
-    parts: list[tuple[str, Sequence[str]]] = []
-    for aspect, found in by_aspect.items():
-        if found:
-            first = min(found)[-1]
-            rest = len(found) - 1
-            more = f", and {rest} more pair{'s differ' if rest > 1 else ' differs'}" if rest else ""
-            parts.append((f"on {aspect}", [f"{first}{more}"]))
-    parts.append(
-        (
-            "no two systems are shown to differ on",
-            [a for a, found in by_aspect.items() if not found],
-        )
-    )
+        if letter == "A" and one.difference.value is not None:
+            # corrected by the same ratings, those of B are nearly the same
+            by_aspect.setdefault(one.aspect, []).append(one)
+    open_, parts = list[str](), list[tuple[str, Sequence[str]]]()
+    for aspect, pairs in by_aspect.items():
+        up = 1 if runs[0].higher_is_better(aspect) else -1
+        systems = list(dict.fromkeys(name for one in pairs for name in (one.a, one.b)))
+        sure = [one for one in pairs if one.p_holm is not None and one.p_holm <= _ALPHA]
+        below = {one.b if up * (one.difference.value or 0.0) > 0 else one.a for one in sure}
+        best = [system for system in systems if system not in below]
+        if len(best) == len(systems):
+            open_.append(aspect)
+            continue
+        if not best:
+            continue  # each pair has its own sources, so their tests may go in a circle
+        largest = max(sure, key=lambda one: abs(one.difference.value or 0.0))
+        a_is_higher = (largest.difference.value or 0.0) > 0
+        high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
+        size = _figures(largest.difference, absolute=True)
+        apart = f"{high} is above {low}" if up > 0 else f"{low} is below {high}"
+        words = f"on {aspect} the best of {len(systems)} is"
+        parts.append((words, [f"{_some(best, ' or ')}, and {apart} by {size}"]))
+    by = " (by A)" if runs[1:] else ""
+    none = [("no two systems are shown to differ on", open_)]
+    more = f"; {len(parts) - _MANY} more aspects below" if len(parts) > _MANY else ""
     if by_aspect:
-        yield _joined([*parts[:_MANY], *parts[-1:]] if len(parts) > _MANY + 1 else parts,
-                      " (by A)" if several else "")  # fmt: skip
+        yield _joined([*parts[:_MANY], *none], f"{more}{by}")
 
 
 def _means(run: RunSource, scores: Sequence[AspectScores]) -> str:
@@ -219,11 +225,11 @@ def _joined(parts: Iterable[tuple[str, Sequence[str]]], after: str = "") -> str:
     return f"{sentence[:1].upper()}{sentence[1:]}{after}."
 
 
-def _some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str], and_: str = " and ") -> str:
     shown = [visible(name) for name in names[:_MANY]]
     if len(names) > _MANY:
         shown.append(f"{len(names) - _MANY} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])}{and_}{shown[-1]}"
 
 
 def _named(runs: Sequence[RunSource]) -> Iterator[tuple[str, RunSource]]:
