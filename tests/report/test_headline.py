@@ -67,7 +67,7 @@ def test_a_good_judge_in_words(files):
     above, stand_in, systems = found.points
     assert above.startswith("The judge is above the best trivial measure on coherence (")
     assert stand_in == "The judge may stand in for a rater on coherence."
-    assert systems.startswith("On coherence the best of 3 is M2, and M2 is above M0 by ")
+    assert systems.startswith("On coherence: the best of 3 systems is M2 (M2 is above M0 by ")
 
 
 def test_what_is_not_shown_is_said_to_be(files):
@@ -126,7 +126,8 @@ def test_without_ratings_systems_are_compared_by_scores(files, tmp_path):
     scores = [score(row["id"], value=2.0 + i % 3 + i % 2 / 2) for i, row in enumerate(rows)]
     said = words(tmp_path, write_run(tmp_path / "run", scores, data))
     assert "g-eval scores 3.25 [" in said
-    assert "On coherence the best of 3 is M2, and M2 is above M0 by 2.00 [" in said
+    best = "the best of 3 systems is M2 (M2 is above M0 by 2.00 ["
+    assert f"On coherence, by the judge's scores alone: {best}" in said
     assert "differences of the judge's mean scores, by source" in said
     assert "there are no ratings by people beside these scores" in said
     done = textassay("compare", tmp_path / "run", data, "--systems", "M0", "M2", "--json")

@@ -85,6 +85,7 @@ class Decisions:
         stress: Verdicts of stress runs.
         reasons: What could not be computed, and why.
         of_systems: What `estimates` and `differences` show, by letter of the run.
+        assumes: On what the differences of an aspect's systems rest beside ratings, by aspect.
         of_runs: What `compared` shows.
         of_agreement: The difference of the runs' agreement with people, by aspect and coefficient.
         of_raters: What `stand_ins` show, by letter of the run.
@@ -98,6 +99,7 @@ class Decisions:
     stress: list[Table] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
+    assumes: dict[str, str] = field(default_factory=dict)
     of_runs: list[CompareRow] = field(default_factory=list)
     of_agreement: list[dict[str, Any]] = field(default_factory=list)
     of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
@@ -220,6 +222,8 @@ def _estimated(columns: Columns, letter: str, section: Decisions) -> list[Table]
     scales = scales_of(columns, {})
     made = estimate_means(columns, scales=scales, by_system=by_system)
     section.of_systems += [(letter, one) for one in made.differences]
+    if any(row.method == "borrowed" for row in made.rows):
+        section.assumes[columns.score] = "if the judge errs on all systems alike"
     pictures = [_drawn(row, scales.raters) for row in made.rows]
     means, *differences = made.tables()
     column = Column("picture", "on the scale", "picture")
@@ -243,6 +247,7 @@ def _by_scores(
         section.reasons.append(f"Differences of the systems' scores: {error}")
         return []
     section.of_systems += [(letter, one) for one in found]
+    section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
     title = "differences of the judge's mean scores, by source"
     table = difference_table(found, title)
     note = Note(

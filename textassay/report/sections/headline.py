@@ -163,11 +163,14 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
         high, low = (largest.a, largest.b) if a_is_higher else (largest.b, largest.a)
         size = _figures(largest.difference, absolute=True)
         apart = f"{high} is above {low}" if up > 0 else f"{low} is below {high}"
-        words = f"on {aspect} the best of {len(systems)} is"
-        parts.append((words, [f"{_some(best, ' or ')}, and {apart} by {size}"]))
+        on = ", ".join(filter(None, [f"on {aspect}", decisions.assumes.get(aspect)]))
+        words = f"{on}: the best of {len(systems)} systems is {_some(best, ' or ')}"
+        if len(best) > _MANY:
+            words = f"{on}: {len(best)} of {len(systems)} systems may be the best"
+        parts.append((words, [f"({apart} by {size})"]))
     by = " (by A)" if runs[1:] else ""
     none = [("no two systems are shown to differ on", open_)]
-    more = f"; {len(parts) - _MANY} more aspects below" if len(parts) > _MANY else ""
+    more = "; other aspects below" if len(parts) > _MANY else ""
     if by_aspect:
         yield _joined([*parts[:_MANY], *none], f"{more}{by}")
 
