@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.report import runs as written
-from tests.report.browser import open_file
+from tests.report.browser import open_file, wait_for
 from tests.report.runs import score, write_data, write_run
 from textassay.meta import compare
 from textassay.report import write_report
@@ -176,12 +176,21 @@ def test_cells_of_a_confusion_matrix_lead_to_their_texts(tmp_path, browser, monk
     data = write_data(tmp_path / "data.jsonl", rows)
     scores = [Score(id=f"x{i}", aspect="passed", value=float(i % 3 == 0), scale=(0.0, 1.0))
               for i in range(20)]  # fmt: skip
-    write_report([write_run(tmp_path / "run", scores, data)], tmp_path / "r.html")
+    run = write_run(tmp_path / "run", scores, data)
+    others = [score("x0", "first"), *(one.model_copy(update={"value": 0.0}) for one in scores)]
+    write_report([run, write_run(tmp_path / "all-fail", others, data)], tmp_path / "r.html")
     open_file(browser, tmp_path / "r.html")
+    second = "document.querySelector(\".matrix a[href^='#cell/1/'][href$='/1/0']\")"
+    browser.execute_script(f"{second}.click()")
+    wait_for(browser, "!document.getElementById('cell').hidden")
+    assert browser.find_element("id", "count").text == "10 of 20 scores", "of the second run"
     expected = {f"x{i}" for i in range(20) if i % 2 and i % 3}
-    cell = browser.find_element("css selector", ".matrix a[href$='/1/0']")
+    cell = browser.find_element("css selector", ".matrix a[href^='#cell/0/'][href$='/1/0']")
     assert cell.text == str(len(expected))
-    cell.click()
+    browser.execute_script("arguments[0].click()", cell)
+    wait_for(
+        browser, f"document.getElementById('count').textContent.startsWith('{len(expected)} ')"
+    )
     assert browser.find_element("id", "count").text == f"{len(expected)} of 20 scores"
     listed = browser.execute_script(
         "return [...document.querySelectorAll('#window .row .id')].map(one => one.title)"

@@ -422,10 +422,9 @@ def _plots(
 
 def _matrix(at: int, row: LabelRow, runs: Sequence[RunSource]) -> Matrix:
     own = row.agreement
-    # a position, since names may have any characters
-    aspect = (
-        runs[at].table.aspects.index(row.aspect) if row.aspect in runs[at].table.aspects else -1
-    )
+    # a position in the list of the page, since names may have any characters
+    listed = runs[0].table.aspects
+    aspect = listed.index(row.aspect) if row.aspect in listed else -1
     rows = []
     for people, (name, counts) in enumerate(zip(own.labels, own.confusion, strict=True)):
         total = sum(counts) or 1
