@@ -10,6 +10,7 @@ from tests.cli.harness import textassay
 from tests.report import runs as written
 from tests.report.browser import open_file, wait_for
 from tests.report.runs import score, write_data, write_run
+from tests.report.test_accessible import CONTRAST, STRUCTURE, color_scheme
 from textassay.meta import compare
 from textassay.report import write_report
 from textassay.report.page import build_content, join_runs
@@ -154,6 +155,9 @@ def test_jurors_agree_on_their_own(files, tmp_path, monkeypatch):
     said = words(tmp_path, write_run(tmp_path / "jury", scores, folder / "data.jsonl"))
     assert "coherence/one jury 90 1.000" in said
     assert "coherence/two jury 80 0.889" in said
+    alone = [score(f"x{i}", "coherence/one", 3.0 + i % 2) for i in range(90)]
+    said = words(tmp_path, write_run(tmp_path / "alone", alone, folder / "data.jsonl"))
+    assert "coherence/one alone 90 " in said, "scores of single jurors pair with their aspect"
 
 
 def test_title_and_note(files, tmp_path):
@@ -179,7 +183,11 @@ def test_cells_of_a_confusion_matrix_lead_to_their_texts(tmp_path, browser, monk
     run = write_run(tmp_path / "run", scores, data)
     others = [score("x0", "first"), *(one.model_copy(update={"value": 0.0}) for one in scores)]
     write_report([run, write_run(tmp_path / "all-fail", others, data)], tmp_path / "r.html")
-    open_file(browser, tmp_path / "r.html")
+    for scheme in ("light", "dark"):
+        with color_scheme(browser, scheme):
+            open_file(browser, tmp_path / "r.html")
+            assert browser.execute_script(CONTRAST) == []
+            assert browser.execute_script(STRUCTURE) == []
     second = "document.querySelector(\".matrix a[href^='#cell/1/'][href$='/1/0']\")"
     browser.execute_script(f"{second}.click()")
     wait_for(browser, "!document.getElementById('cell').hidden")
