@@ -131,7 +131,11 @@ def test_a_file_that_is_missing_or_of_another_kind_is_named(tmp_path, run):
             ("--api-key-env", "NO_SUCH_VARIABLE"),
             "--api-key-env names NO_SUCH_VARIABLE, but that variable is not set",
         ),
-        (("--model", "direct/other"), "--model: two models for every role"),
+        (
+            ("--model", "direct/other"),
+            "two models for every role, direct/mock and direct/other; name the role of each"
+            " (--model juror=direct/mock --model juror=direct/other for a jury)",
+        ),
         (("--config", "nothing.toml"), "--config nothing.toml: "),
     ],
 )

@@ -112,6 +112,22 @@ def test_pearson_of_gpt4_on_summeval(aspect, dataset, group, skipped):
     assert (per_document.groups, per_document.groups_skipped) == (100 - skipped, skipped)
 
 
+def test_two_systems_have_no_coefficient():
+    """Two points lie on a line whatever they are, so 1 and -1 would say nothing."""
+    systems = list("xyxyxyxyxyxy")
+    found = meta.correlate(
+        range(12),
+        range(12),
+        systems=systems,
+        level="system",
+        bootstrap=10,
+        groups=list("abcdef") * 2,
+    )
+    assert (found.pearson, found.spearman, found.kendall) == (None, None, None)
+    assert found.note is not None
+    assert "needs at least 3 systems, found 2" in found.note
+
+
 def test_system_level_tau_is_a_fraction_of_the_pairs():
     """16 systems make 120 pairs, and the experts' means tie once in fluency and once in the overall
     score.

@@ -110,15 +110,17 @@ def studied(folder):
     )
     shown = Study(examples(), tasks.load("general", asked), repeat_share=0.0)
 
-    @asynccontextmanager
-    async def serving():
-        async with CollectedRatings(shown, folder / "journal.jsonl") as ratings:
-            _, token = await ratings.add_rater()
-            async with AnnotationServer(ratings, folder / "out.jsonl").serving(0) as port:
-                yield f"http://127.0.0.1:{port}/rate/{token}"
-
-    with in_thread(serving) as address:
+    with in_thread(lambda: serving_study(shown, folder)) as address:
         yield address
+
+
+@asynccontextmanager
+async def serving_study(study, folder):
+    """Serve a study inside the block; yields a rater's address."""
+    async with CollectedRatings(study, folder / "journal.jsonl") as ratings:
+        _, token = await ratings.add_rater()
+        async with AnnotationServer(ratings, folder / "out.jsonl").serving(0) as port:
+            yield f"http://127.0.0.1:{port}/rate/{token}"
 
 
 @contextmanager

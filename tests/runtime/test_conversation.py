@@ -13,6 +13,7 @@ from textassay.runtime.conversation import (
     ANSWER_BELOW,
     conversation_pieces,
     conversation_text,
+    readable_parts,
 )
 from textassay.runtime.messages import Example
 
@@ -121,3 +122,48 @@ def test_the_text_keeps_to_its_length(sizes: list[int], chars: int) -> None:
 def test_what_is_no_message_is_named(value: Any, shown: str) -> None:
     with pytest.raises(ValueError, match=shown):
         read_messages(value)
+
+
+@given(
+    st.lists(st.sampled_from(["user", "assistant", "tool", "system"]), min_size=1, max_size=12),
+    st.lists(st.text("ab ", max_size=30).map("p{}".format), max_size=3),
+    st.sampled_from([None, "", "An article."]),
+    st.integers(20, 200),
+)
+def test_readers_see_everything_once(
+    roles: list[str], passages: list[str], source: str | None, most: int
+) -> None:
+    """Each message and passage is one piece, whole up to its length; no text has them again."""
+    messages = [{"role": role, "content": f"word {at} " * 9} for at, role in enumerate(roles)]
+    example = Example(messages=messages, context=passages or None, source=source, output="other")
+    parts = {
+        part.kind: part
+        for part in readable_parts(
+            example.source, example.context, example.messages, example.passages, example.output,
+            most=most,
+        )
+    }  # fmt: skip
+    assert set(parts) == {"conversation"} | ({"passages"} if passages else set()) | (
+        {"source"} if source else set()
+    )
+    pieces = parts["conversation"].pieces
+    assert len(pieces) == len(messages)
+    for piece, message in zip(pieces, messages, strict=True):
+        assert piece.text == message["content"] or "characters left out" in piece.text
+        assert len(piece.text) <= most + len(" [... 99 characters left out ...] ")
+    if source:
+        assert parts["source"].text == source
+    if passages:
+        assert [piece.text for piece in parts["passages"].pieces] == list(passages)
+    judged = readable_parts(None, None, example.messages, (), messages[-1]["content"], most=most)
+    marked = [piece for piece in judged[0].pieces if piece.kind == "answer"]
+    assert len(marked) == (roles[-1] == "assistant")
+
+
+def test_a_context_of_ones_own_stays_beside_its_passages() -> None:
+    example = Example(output="a", context="My words.", passages=["One.", "Two."])  # type: ignore[arg-type]
+    kinds = [
+        (part.kind, part.text)
+        for part in readable_parts(None, example.context, (), example.passages, "a", most=99)
+    ]
+    assert kinds == [("context", "My words."), ("passages", "")]

@@ -48,7 +48,14 @@ MAX_COMMENT = 2000
 WRITE_SECONDS = 1.0
 """Longest time until an acknowledged answer is in the file of ratings; it is in the journal at
 once."""
-ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
+SHARED = Path(__file__).parents[1] / "assets"
+"""What the page shares with the report."""
+ASSETS = {
+    "page.js": (PAGE, "text/javascript"),
+    "page.css": (PAGE, "text/css"),
+    "material.js": (SHARED, "text/javascript"),
+    "material.css": (SHARED, "text/css"),
+}
 HEADERS = {
     # texts to rate come from models and the web: even if one broke out of its element, nothing but
     # the page's own files could run or be reached
@@ -313,8 +320,9 @@ class AnnotationServer:
         name = request.match_info["name"]
         if name not in ASSETS:
             raise web.HTTPNotFound
-        text = (PAGE / name).read_text(encoding="utf-8")
-        return web.Response(text=text, content_type=ASSETS[name], charset="utf-8")
+        folder, kind = ASSETS[name]
+        text = (folder / name).read_text(encoding="utf-8")
+        return web.Response(text=text, content_type=kind, charset="utf-8")
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         self._rater(request)

@@ -15,12 +15,16 @@ from typing import Any, Literal
 
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.task import Task
+from textassay.runtime.conversation import Part, browser_piece, readable_parts
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, Example
 
 MAX_BUTTONS = 11
 """Most ratings that are offered as buttons; wider scales get a field for a number."""
+
+MOST_OF_PIECE = 20_000
+"""Characters of a turn, a result of a tool or a passage; the middle of a longer one is left out."""
 
 QuestionKind = Literal["buttons", "number", "yes-no", "choice", "labels", "several"]
 
@@ -202,10 +206,11 @@ class Study:
             swapped: Whether the second text of a comparison is shown first.
         """
         example = self.by_key[key]
-        texts = [
-            (self.task.source_name, example.source),
-            (self.task.context_name, example.context),
-        ]
+        labels = {"conversation": "Conversation", "source": self.task.source_name}
+        given = readable_parts(
+            example.source, example.context, example.messages, example.passages, example.output,
+            most=MOST_OF_PIECE,
+        )  # fmt: skip
         outputs = [(self.task.output_name, example.output)]
         if self.paired:
             pair = [example.output, str(example.meta[OTHER_OUTPUT])]
@@ -213,7 +218,9 @@ class Study:
             outputs = [(f"{self.task.output_name} {n}", text) for n, text in enumerate(pair, 1)]
         return {
             "key": key,
-            "given": [_shown(label, text) for label, text in texts if text and text.strip()],
+            "given": [
+                _given(labels.get(part.kind, self.task.context_name), part) for part in given
+            ],
             "outputs": [_shown(label, text) for label, text in outputs],
         }
 
@@ -267,6 +274,18 @@ def _chosen(examples: Sequence[Example], sampled: Mapping[str, float]) -> tuple[
     return tuple(examples)
 
 
-def _shown(label: str, text: str) -> dict[str, str]:
+def _given(label: str, part: Part) -> dict[str, Any]:
+    """Return a text, or a conversation or passages as pieces."""
+    if not part.pieces:
+        return _shown(label, part.text)
+    pieces = [browser_piece(piece, _clean(piece.text), _clean) for piece in part.pieces]
+    return {"label": label, "pieces": pieces}
+
+
+def _shown(label: str, text: str) -> dict[str, Any]:
+    return {"label": label, "text": _clean(text)}
+
+
+def _clean(text: str) -> str:
     # half of a surrogate pair has no UTF-8 form and would make the reply unreadable
-    return {"label": label, "text": text.encode("utf-8", "replace").decode("utf-8")}
+    return text.encode("utf-8", "replace").decode("utf-8")

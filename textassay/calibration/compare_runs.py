@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
 
 from textassay.calibration.columns import Judged, People, RatingScale
 from textassay.calibration.correction import MEANS_OVER, Weight, weight_named
+from textassay.calibration.estimate import SystemDifference
 from textassay.calibration.intervals import (
     NO_ESTIMATE,
     Estimate,
@@ -305,6 +307,35 @@ def compare_runs(
     # the family is what the caller asked for: more aspects mean more chances of a false alarm
     adjusted = holm([row.p for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)]
+
+
+def compare_systems(
+    scores: Mapping[str, Judged], people: People, systems: Sequence[str], **options: Any
+) -> list[SystemDifference]:
+    """Compare each two systems of one run by its scores, which need no ratings.
+
+    Args:
+        scores: From `read_judged`.
+        people: The data, for systems and sources.
+        systems: Which of them.
+        options: As for `compare_runs`.
+
+    Raises:
+        DataError: Two systems share no source on an aspect, or have no score there.
+        ConfigurationError: The scores come from several judges.
+    """
+    sides = {system: of_system(scores, people, system) for system in systems}
+    pairs = list(combinations(systems, 2))
+    rows = [compare_runs(sides[a], sides[b], people, **options) for a, b in pairs]
+    found = []
+    for at, aspect in enumerate(scores):
+        # the family is all pairs of the aspect, as for differences of corrected means
+        adjusted = holm([row[at].p for row in rows])
+        found += [
+            SystemDifference(aspect, a, b, row[at].difference, row[at].p, p)
+            for (a, b), row, p in zip(pairs, rows, adjusted, strict=True)
+        ]
+    return found
 
 
 def agreement_difference(

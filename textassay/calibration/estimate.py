@@ -11,7 +11,7 @@ cross-fitted calibrated scores and moves their mean by the error on the rated ro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -142,7 +142,7 @@ class EstimateRow:
 
 @dataclass(frozen=True, slots=True)
 class SystemDifference:
-    """The difference of two systems' corrected means, paired by source.
+    """The difference of two systems' means, paired by source: of corrected ones, or of scores.
 
     Attributes:
         aspect: Name of the score.
@@ -209,14 +209,15 @@ class Estimates(Displayed):
         )
         tables = [Table(_MEANS, means, notes, "means on the raters' scale")]
         if self.differences:
-            pairs = [
-                (one.aspect, one.a, one.b, one.difference, one.p, one.p_holm)
-                for one in self.differences
-            ]
-            tables.append(
-                Table(_DIFFERENCES, pairs, title="differences of corrected means, by source")
-            )
+            title = "differences of corrected means, by source"
+            tables.append(difference_table(self.differences, title))
         return tables
+
+
+def difference_table(differences: Iterable[SystemDifference], title: str) -> Table:
+    """Return differences of systems as a table."""
+    lines = [(one.aspect, one.a, one.b, one.difference, one.p, one.p_holm) for one in differences]
+    return Table(_DIFFERENCES, lines, title=title)
 
 
 def _notes(row: EstimateRow) -> Iterator[Note]:

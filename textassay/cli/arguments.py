@@ -87,8 +87,10 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
             taken = {role.removeprefix("juror") for role in by_role}
             role += next(str(at) for at in range(1, len(items) + 1) if str(at) not in taken)
         if role in by_role:
+            whose = f"the role {role!r}" if role else "every role"
             raise ConfigurationError(
-                f"--model: two models for {'the role ' + repr(role) if role else 'every role'}"
+                f"--model: two models for {whose}, {by_role[role]} and {name}; name the role of"
+                f" each (--model juror={by_role[role]} --model juror={name} for a jury)"
             )
         by_role[role] = name
     return by_role

@@ -35,7 +35,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from textassay.meta.correlation import COEFFICIENTS, ROWS, Cells, Codes, Coefficient, Floats
-from textassay.meta.levels import Level, Pairs, group_coefficients, rows_by_code, system_means
+from textassay.meta.levels import (
+    MIN_POINTS,
+    Level,
+    Pairs,
+    group_coefficients,
+    rows_by_code,
+    system_means,
+)
 from textassay.runtime.errors import ConfigurationError
 
 CONFIDENCE = 0.95
@@ -106,6 +113,11 @@ def intervals_at(
         seed: Seed of the resamples.
         confidence: Nominal coverage.
     """
+    if level == "system" and (systems := len(system_means(pairs)[0])) < MIN_POINTS:
+        return Intervals(
+            note=f"no coefficient: needs at least {MIN_POINTS} systems, found {systems}; that of"
+            " two is 1 or -1 whatever they are"
+        )
     if all(value is None for value in point.values()):
         return Intervals(note="the coefficients are undefined: a side is constant, or too few rows")
     if level == "group" and per_group is not None:

@@ -26,6 +26,8 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 Level = Literal["dataset", "group", "system"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+MIN_POINTS = 3
+"""Fewest systems that can correlate: the coefficient of two points is 1 or -1 whatever they are."""
 
 RowLabels = Sequence[Hashable] | np.ndarray[tuple[int], np.dtype[np.generic]]
 """What each row belongs to, one hashable per row; `None` if it belongs to nothing."""
@@ -102,8 +104,12 @@ def dataset_level(pairs: Pairs) -> dict[Coefficient, float | None]:
 
 
 def system_level(pairs: Pairs) -> dict[Coefficient, float | None]:
-    """Return the coefficients of the means per system, `None` if a side's means are constant."""
-    return _over_points(*system_means(pairs))
+    """Return the coefficients of the means per system.
+
+    `None` if a side's means are constant, or there are fewer than `MIN_POINTS` systems.
+    """
+    scores, human = system_means(pairs)
+    return _over_points(scores, human, least=MIN_POINTS)
 
 
 def system_means(pairs: Pairs) -> tuple[Floats, Floats]:
@@ -147,9 +153,9 @@ def rows_by_code(codes: Codes) -> list[Codes]:
     return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(codes) else []
 
 
-def _over_points(x: Floats, y: Floats) -> dict[Coefficient, float | None]:
+def _over_points(x: Floats, y: Floats, least: int = 2) -> dict[Coefficient, float | None]:
     coefficients: dict[Coefficient, float | None] = dict.fromkeys(COEFFICIENTS)
-    if len(x) > 1:
+    if len(x) >= least:
         for name in COEFFICIENTS:
             value = float(ROWS[name](x[None, :], y[None, :])[0])
             coefficients[name] = None if math.isnan(value) else value

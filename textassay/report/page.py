@@ -22,9 +22,15 @@ from textassay.display import to_html
 from textassay.report.evidence import visible
 from textassay.report.joined import Joined, join
 from textassay.report.rows import MAX_ROWS, Packed, pack_rows
-from textassay.report.sections.agreement import RESAMPLES, Agreements, agreements, pair_aspects
+from textassay.report.sections.agreement import (
+    RESAMPLES,
+    AspectAgreement,
+    agreements,
+    pairs_of,
+)
 from textassay.report.sections.decisions import Decisions, decisions
 from textassay.report.sections.examples import ExamplesSection, examples
+from textassay.report.sections.headline import Headline, headline
 from textassay.report.sections.recipe import RecipeSection, recipe
 from textassay.report.sections.scores import AspectScores, Overview, overview, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
@@ -41,11 +47,13 @@ class Content:
     """What a page shows; a section without data is `None`."""
 
     title: str
+    note: str
+    headline: Headline | None
     overview: Overview
     scores: list[AspectScores] | None
-    agreement: Agreements | None
+    agreement: list[AspectAgreement] | None
     decisions: Decisions
-    recipe: RecipeSection
+    recipes: list[RecipeSection]
     examples: ExamplesSection | None
 
 
@@ -56,6 +64,8 @@ def write_report(
     human: str | Path | Examples | None = None,
     calibration: str | Path | None = None,
     aspect_map: Iterable[str] | Mapping[str, str] = (),
+    title: str | None = None,
+    note: str = "",
     max_rows: int = MAX_ROWS,
 ) -> None:
     """Write one HTML file that shows a run, or two runs side by side.
@@ -66,6 +76,8 @@ def write_report(
         human: Data with texts and ratings; by default the data that the first run judged.
         calibration: Calibration folder whose curves and intervals are shown.
         aspect_map: Which human aspect a score is compared with, as in `textassay meta`.
+        title: Heading of the page; by default the names of the runs.
+        note: What readers should know, below the heading; a blank line begins a paragraph.
         max_rows: Scores that the page lists; of more, the extremes and a random sample. Sections
             and figures are of all of them.
 
@@ -82,7 +94,9 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    page = render_page(opened, data, mapped(aspect_map), calibration, max_rows=max_rows)
+    page = render_page(
+        opened, data, mapped(aspect_map), calibration, title=title, note=note, max_rows=max_rows
+    )
     try:
         write_text(Path(out), page)
     except OSError as error:
@@ -95,6 +109,8 @@ def render_page(
     aspect_map: Mapping[str, str],
     calibration: str | Path | None = None,
     *,
+    title: str | None = None,
+    note: str = "",
     max_rows: int = MAX_ROWS,
 ) -> str:
     """Return the page of one run or two, read; see `build_content`."""
@@ -102,14 +118,15 @@ def render_page(
     second = runs[1] if len(runs) > 1 else None
     packed = pack_rows(runs[0], data, joined, second, max_rows=max_rows)
     content = build_content(
-        runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration
-    )
+        runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration, title=title,
+        note=note,
+    )  # fmt: skip
     return fill_page(content, packed=packed)
 
 
 def join_runs(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
     """Return the first run's scores beside ratings and the second run."""
-    pairs = _pairs(runs[0], data, aspect_map)
+    pairs = pairs_of(runs[0], data, aspect_map)
     return join(runs[0], data, pairs, runs[1] if len(runs) > 1 else None)
 
 
@@ -122,6 +139,8 @@ def build_content(
     packed: int,
     resamples: int = RESAMPLES,
     calibration: str | Path | None = None,
+    title: str | None = None,
+    note: str = "",
 ) -> Content:
     """Return all sections.
 
@@ -133,17 +152,25 @@ def build_content(
         packed: Number of scores that the page holds.
         resamples: Resamples of the intervals of agreement.
         calibration: Calibration folder whose curves are shown.
+        title: Heading of the page; by default the names of the runs.
+        note: What readers should know.
     """
-    run = runs[0]
-    pairs = _pairs(run, data, aspect_map)
+    pairs = [pairs_of(run, data, aspect_map) for run in runs]
+    beside = [joined, *(join(run, data, own) for run, own in zip(runs[1:], pairs[1:], strict=True))]
+    about, of_scores = overview(runs, data), scores(runs, data, beside)
+    agreement = agreements(runs, data, beside, aspect_map, resamples=resamples)
+    decided = decisions(runs, data, pairs, calibration)
     return Content(
-        title=" and ".join(run.name for run in runs),
-        overview=overview(runs, data),
-        scores=scores(run, data, joined),
-        agreement=agreements(runs, data, aspect_map, resamples=resamples),
-        decisions=decisions(runs, data, pairs, calibration),
-        recipe=recipe(run),
-        examples=examples(run, data, joined, packed=packed),
+        title=title or " and ".join(run.name for run in runs),
+        note=note,
+        # without intervals, of a run that grows, nothing is shown yet
+        headline=headline(runs, about, of_scores, agreement, decided) if resamples else None,
+        overview=about,
+        scores=of_scores,
+        agreement=agreement,
+        decisions=decided,
+        recipes=[recipe(run) for run in runs],
+        examples=examples(runs[0], data, joined, packed=packed),
     )
 
 
@@ -199,9 +226,11 @@ def environment() -> Environment:
 
 @cache
 def asset(name: str) -> Markup:
-    """Return a style sheet or a script of the page."""
-    text = resources.files("textassay.report").joinpath("assets", name).read_text(encoding="utf-8")
-    return Markup(text)
+    """Return a style sheet or a script of the page, after what it shares with other pages."""
+    package = resources.files("textassay")
+    shared = package.joinpath("assets", f"material{Path(name).suffix}")
+    own = package.joinpath("report", "assets", name)
+    return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -224,11 +253,6 @@ def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
             raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
         mapping[score.strip()] = human.strip()
     return mapping
-
-
-def _pairs(run: RunSource, data: DataSource, aspect_map: Mapping[str, str]) -> dict[str, str]:
-    humans = {name for example in data.examples.values() for name in example.human}
-    return pair_aspects(run.table.aspects, humans, aspect_map)
 
 
 def _seen(value: Any) -> Any:

@@ -22,6 +22,8 @@ from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, clipped, evidence_lines, obtained, visible
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
+from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
+from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.json_text import encode
 
@@ -105,7 +107,7 @@ def head(
     run: RunSource, data: DataSource, joined: Joined, second: RunSource | None
 ) -> dict[str, Any]:
     """Return what the columns refer to: runs, aspects with their scales, outcomes."""
-    table = run.table
+    table, labels = run.table, labels_of(run.manifest)
     return {
         "runs": [visible(one.name) for one in (run, second) if one is not None],
         "outcomes": OUTCOMES,
@@ -116,6 +118,7 @@ def head(
                 "name": visible(name),
                 "scale": scale,
                 "unit": joined.units.get(name),
+                **({"labels": list(map(visible, labels[name].names))} if name in labels else {}),
             }
             for name, scale in zip(table.aspects, table.scales, strict=True)
         ],
@@ -183,7 +186,7 @@ def score_columns(
 
 
 def detail(
-    example: Example | None, scores: Sequence[Sequence[Score]], limit: int, texts: list[str]
+    example: Example | None, scores: Sequence[Sequence[Score]], limit: int, texts: dict[str, int]
 ) -> dict[str, Any]:
     """Return what is shown of one example: its texts, ratings and the evidence of its scores.
 
@@ -191,7 +194,7 @@ def detail(
         example: The example; `None` if the data could not be found.
         scores: Its scores in each run.
         limit: Characters of a text that are kept.
-        texts: Texts of the block, which examples of one source share; added to.
+        texts: Texts of the block by their places, which examples of one source share; added to.
     """
     shown: dict[str, Any] = {
         "scores": [
@@ -201,12 +204,32 @@ def detail(
     if example is None:
         return shown
     shown["output"] = clipped(example.output, limit)
-    for name, text in (("source", example.source), ("context", example.context)):
-        if text is not None:
-            shown[name] = _place(clipped(text, limit), texts)
+    shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
     shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
     shown["human"] = {visible(name): value for name, value in example.human.items()}
     shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
+    return shown
+
+
+def parts_of(example: Example, limit: int) -> list[Part]:
+    """Return what an example's output was made from; a piece has at most `limit` characters."""
+    return readable_parts(
+        example.source, example.context, example.messages, example.passages, example.output,
+        most=limit,
+    )  # fmt: skip
+
+
+def _part(part: Part, example: Example, limit: int, texts: dict[str, int]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"kind": part.kind}
+    if part.text:
+        shown["text"] = _place(clipped(part.text, limit), texts)
+    if part.pieces:
+        shown["pieces"] = [
+            browser_piece(piece, _place(visible(piece.text), texts), visible)
+            for piece in part.pieces
+        ]
+    if part.kind == "conversation" and left_out(example.source) is not None:
+        shown["shortened"] = True
     return shown
 
 
@@ -269,14 +292,14 @@ def _blocks(
     limit: int,
 ) -> Iterator[str]:
     for begin in range(0, len(by_example), _BLOCK):
-        texts: list[str] = []
+        texts: dict[str, int] = {}
         details = []
         for example_id, rows in by_example[begin : begin + _BLOCK]:
             scores = [list(run.table.scores(rows))]
             if second is not None:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
             details.append(detail(data.examples.get(example_id), scores, limit, texts))
-        yield _compressed({"texts": texts, "examples": details})
+        yield _compressed({"texts": list(texts), "examples": details})
 
 
 def _limit(examples: Sequence[Example | None]) -> int:
@@ -285,7 +308,14 @@ def _limit(examples: Sequence[Example | None]) -> int:
         len(text)
         for example in examples
         if example is not None
-        for text in (example.output, example.source or "", example.context or "")
+        for text in (
+            example.output,
+            *(
+                t
+                for part in parts_of(example, MAX_TEXT)
+                for t in (part.text, *(piece.text for piece in part.pieces))
+            ),
+        )
     ]
     limit = MAX_TEXT
     while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
@@ -293,14 +323,8 @@ def _limit(examples: Sequence[Example | None]) -> int:
     return limit
 
 
-def _place(text: str, texts: list[str]) -> int:
-    try:
-        # only the last texts are searched: examples of one source are neighbors, and searching all
-        # would take quadratic time
-        return texts.index(text, max(0, len(texts) - 64))
-    except ValueError:
-        texts.append(text)
-        return len(texts) - 1
+def _place(text: str, texts: dict[str, int]) -> int:
+    return texts.setdefault(text, len(texts))
 
 
 def _beginning(text: str) -> str:

@@ -29,7 +29,7 @@ from textassay.report.page import (
     render_sections,
 )
 from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
-from textassay.report.sections.agreement import RESAMPLES, pair_aspects
+from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
@@ -108,7 +108,7 @@ class LiveRun:
             rows = list(dict.fromkeys(self._lines[cursor:upto]))
             table = self.run.table
             ids = table.ids[known : max((table.example[row] for row in rows), default=-1) + 1]
-            joined = join(self.run, self.data, self._pairs, rows=rows)
+            joined = join(self.run, self.data, pairs_of(self.run, self.data, {}), rows=rows)
             return {
                 "cursor": upto,
                 "more": upto < len(self._lines),
@@ -139,10 +139,10 @@ class LiveRun:
             table = self.run.table
             if not 0 <= example < len(table.ids):
                 return None
-            example_id, texts = table.ids[example], list[str]()
+            example_id, texts = table.ids[example], dict[str, int]()
             scores = [list(table.scores(table.rows_of(example_id)))]
             shown = detail(self.data.examples.get(example_id), scores, MAX_TEXT, texts)
-            return {**shown, "texts": texts}
+            return {**shown, "texts": list(texts)}
 
     @property
     def finished(self) -> bool:
@@ -160,11 +160,6 @@ class LiveRun:
         scores = self.run.folder / SCORES
         quiet = time.time() - scores.stat().st_mtime if scores.exists() else 0.0
         return "running" if quiet < 30 else f"no new score for {quiet:.0f} s"
-
-    @property
-    def _pairs(self) -> dict[str, str]:
-        humans = {name for example in self.data.examples.values() for name in example.human}
-        return pair_aspects(self.run.table.aspects, humans, {})
 
     def _content(self) -> Any:
         joined = join_runs([self.run], self.data, {})

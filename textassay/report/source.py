@@ -214,6 +214,11 @@ class RunSource:
         items = models.items() if isinstance(models, Mapping) else ()
         return {str(role): str(_at(model, "name") or model) for role, model in items}
 
+    @cached_property
+    def jurors(self) -> tuple[str, ...]:
+        """Names of the jurors, if the method is a jury."""
+        return tuple(map(str, _at(self.manifest, "method", "jurors") or ()))
+
     def higher_is_better(self, aspect: str) -> bool:
         """Return whether a high score on an aspect is a good one, as the manifest says."""
         for known in _at(self.manifest, "method", "aspects") or ():

@@ -126,6 +126,12 @@ def shares(parts: Iterable[tuple[str, int]], *, width: float = 640) -> Markup:
     return picture(width, 10, *bars, kind="wide", stretch=True)
 
 
+def binned(values: Iterable[float], span: Span, cells: int) -> list[float]:
+    """Return the middle of each value's cell, of so many that divide the span."""
+    width = (span[1] - span[0]) / (cells - 1) or 1.0
+    return [span[0] + width * round((value - span[0]) / width) for value in values]
+
+
 def curve(
     points: Sequence[Point],
     x_span: Span,
@@ -140,7 +146,7 @@ def curve(
     """Draw a line in a frame with its axes named at their ends.
 
     Args:
-        points: The line, from left to right.
+        points: The line, from left to right; none draws the dots alone.
         x_span: Ends of the horizontal axis.
         y_span: Ends of the vertical axis.
         band: `(x, low, high)`, from left to right, shaded behind the line.
@@ -184,7 +190,9 @@ def curve(
         cx, cy = at(*dot)
         radius = max(1.6, _LARGEST_DOT * math.sqrt(count / most) if most > 1 else 0.0)
         parts.append(tag("circle", cx=cx, cy=cy, r=radius, class_="seen"))
-    parts.append(tag("polyline", points=_points([at(*point) for point in points]), class_="line"))
+    if points:
+        line = _points([at(*point) for point in points])
+        parts.append(tag("polyline", points=line, class_="line"))
     return picture(width, height, *parts, label=label, kind="curve")
 
 

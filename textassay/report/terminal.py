@@ -40,7 +40,7 @@ def run_parts(
         width: Columns of the terminal.
     """
     yield _facts(run, data)
-    tables = [aspect.table() for aspect in scores(run, data, joined) or ()]
+    tables = [aspect.table() for aspect in scores([run], data, [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
     for table in tables:
         yield Group(Text(), to_terminal(table, width))
@@ -58,9 +58,9 @@ def _facts(run: RunSource, data: DataSource) -> RenderableType:
     summary = overview([run], data)
     facts = summary.runs[0]
     table = plain_table("", "", left=2)
-    for label, value in facts.facts:
+    for label, value in facts.facts + facts.more:
         table.add_row(Text(label, style="dim"), _safe(value))
-    outcomes = ", ".join(f"{count:,} {name}" for name, count, _ in facts.outcomes if count)
+    outcomes = ", ".join(f"{count:,} {name}" for name, count, _ in facts.outcomes)
     table.add_row(Text("Outcomes", style="dim"), outcomes or "no scores yet")
     for name, count in facts.errors:
         table.add_row("", Text(f"{count:,} {printable(name)}", style="yellow"))

@@ -29,7 +29,8 @@ _LEFT_OUT = re.compile(
 )
 _HEADER = re.compile(r"^(\[(?:turn|system|passage)\b)", re.MULTILINE)
 
-Kind = Literal["system", "text", "call", "result", "passage"]
+Kind = Literal["system", "text", "call", "result", "passage", "answer"]
+"""What a piece is; `answer` is the one that is judged, as `readable_parts` marks it."""
 _SHORTENED: tuple[tuple[frozenset[Kind], int, str], ...] = (
     (frozenset({"result"}), 200, "tool results"),
     (frozenset({"result", "passage", "call"}), 0, "tool results, calls and passages"),
@@ -251,6 +252,73 @@ def source_beside(text: str | None, messages: Sequence[ConversationMessage]) -> 
         return text or ""
     turns = max((piece.turn for piece in conversation_pieces(messages)), default=0)
     return text.rpartition(_heading(turns))[0].strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something that an output was made from, as people read it.
+
+    Attributes:
+        kind: What it is.
+        text: The text; empty if it consists of pieces.
+        pieces: The turns of a conversation, or the passages of a context.
+    """
+
+    kind: Literal["source", "conversation", "context", "passages"]
+    text: str = ""
+    pieces: tuple[Piece, ...] = ()
+
+
+def readable_parts(
+    source: str | None,
+    context: str | None,
+    messages: Sequence[ConversationMessage],
+    passages: Sequence[Passage],
+    output: str,
+    *,
+    most: int,
+) -> list[Part]:
+    """Return what an output was made from: texts, and typed pieces in place of their numbered text.
+
+    A conversation is whole, whatever a judge was shown of it.
+
+    Args:
+        source: The source, which may end with the text of the conversation.
+        context: The context, which may be the text of the passages.
+        messages: The conversation.
+        passages: The passages.
+        output: What is judged; its piece of the conversation is of the kind `answer`.
+        most: Characters of a piece, whose middle is left out if it is longer.
+    """
+    pieces = conversation_pieces(messages)
+    answer = answer_piece(pieces, output)
+    turns = [_cut(replace(p, kind="answer") if p is answer else p, most) for p in pieces]
+    beside = context if passages and context != passages_text(passages) else None
+    parts = [
+        Part("source", source_beside(source, messages)),
+        Part("conversation", pieces=tuple(turns)),
+        Part("context", (beside if passages else context) or ""),
+        Part("passages", pieces=tuple(_cut(piece, most) for piece in passage_pieces(passages))),
+    ]
+    return [part for part in parts if part.pieces or part.text.strip()]
+
+
+def browser_piece(piece: Piece, text: object, clean: Callable[[str], str]) -> dict[str, Any]:
+    """Return a piece as the script `material.js` of the pages draws it.
+
+    Args:
+        piece: The piece.
+        text: What stands for its text.
+        clean: Makes a text fit for a page.
+    """
+    return {
+        "name": piece.name,
+        "speaker": clean(piece.speaker),
+        "kind": piece.kind,
+        "turn": piece.turn,
+        "call": piece.call,
+        "text": text,
+    }
 
 
 def left_out(text: str | None) -> tuple[int, str] | None:

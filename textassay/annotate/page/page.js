@@ -121,9 +121,12 @@ function panel(part, kind) {
   box.className = `text ${kind}`;
   const title = document.createElement("h2");
   title.textContent = part.label;
-  const text = document.createElement("p");
-  text.dir = "auto";
-  text.textContent = part.text;
+  const text = part.pieces ? drawPieces(part.pieces, "The text to rate, below.") : document.createElement("p");
+  if (!part.pieces) {
+    text.dir = "auto";
+    text.textContent = part.text;
+  }
+  text.classList.add("content");
   if (kind === "given") {                      // long sources scroll: the keyboard must reach them
     text.tabIndex = 0;
     text.setAttribute("role", "region");

@@ -32,6 +32,12 @@ def report(
         typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
     ] = None,
     aspect_map: AspectMap = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Heading; by default the runs' names.")
+    ] = None,
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="What readers should know, below the heading.")
+    ] = "",
     given: Annotated[Given, MAPPED],
 ) -> None:
     """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
@@ -40,5 +46,8 @@ def report(
     from textassay.report import write_report
 
     shown = shown_examples(runs[0], human, given)
-    write_report(runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or ())
+    write_report(
+        runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
+        note=note,
+    )  # fmt: skip
     say(f"wrote {out}")

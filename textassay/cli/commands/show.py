@@ -114,7 +114,7 @@ def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, An
     from textassay.report.sections.scores import scores
 
     rows = []
-    for aspect in scores(run, data, joined) or ():
+    for aspect in scores([run], data, [joined]) or ():
         for row in aspect.rows:
             mean = row.mean
             rows.append(

@@ -1,4 +1,3 @@
-"use strict";
 // A list of all scores over the columns that the page carries, or that the server of a live run sends.
 // Texts are set as text, never as markup; nothing is stored, and nothing is asked of anywhere else.
 (() => {
@@ -10,7 +9,7 @@
     return answer;
   };
   const MORE_ROWS = 12, POLL_MS = 500, SECTIONS_MS = 3000;
-  const state = { columns: null, order: [], chosen: -1, texts: null, drawn: "" };
+  const state = { columns: null, order: [], chosen: -1, texts: null, drawn: "", cell: null };
 
   // ---- where scores come from ----
   async function unpack(text) {
@@ -41,6 +40,7 @@
     const text = value.toFixed(digits);
     return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
   }
+  const named = (aspect, value) => (Number.isInteger(value) && aspect.labels?.[value]) || figure(value); // a label by its name
   const signed = (value, digits = 2) => (value > 0 ? "+" : "") + figure(value, digits);
   const at = (name, row) => (state.columns[name] ? state.columns[name][row] : null);
 
@@ -86,14 +86,15 @@
     fill(by("system"), [["", "all"], ...columns.systems.map((system, place) => [place, system])]);
     fill(by("outcome"), [["", "all"], ...columns.outcomes.map((outcome, place) => [place, outcome])]);
     by("apart-label").hidden = !columns.size;
+    by("system-label").hidden = !columns.systems.length;
     by("list").closest(".split").classList.toggle("with-other", Boolean(columns.other));
     by("people-key").hidden = !(columns.human && columns.aspects.some((aspect) => aspect.unit === "points"));
     by("other-key").hidden = !columns.other;
     by("columns").className = `row columns ${layout()}`;
-    by("columns").replaceChildren(...["Example", "System", "Aspect", "", columns.other ? "A" : "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["B", "B − A"] : [])]
-      .map((text, place) => element("span", place > 3 ? "n" : "", text)));
+    by("columns").replaceChildren(...["Example", ...(columns.systems.length ? ["System"] : []), "Aspect", "", columns.other ? "A" : "Judge", ...(columns.size ? ["People", "Apart"] : []), ...(columns.other ? ["B", "B − A"] : [])]
+      .map((text, place) => element("span", place > (columns.systems.length ? 3 : 2) ? "n" : "", text)));
   }
-  const layout = () => `${state.columns.size ? "" : "without-people "}${state.columns.other ? "with-other" : ""}`;
+  const layout = () => [!state.columns.size && "without-people", !state.columns.systems.length && "without-systems", state.columns.other && "with-other"].filter(Boolean).join(" ");
   function found(example, words) {
     const { ids, begins, systems, system } = state.columns;
     const text = state.texts ? state.texts[example] ?? "" : begins[example].toLowerCase();
@@ -104,13 +105,14 @@
     const columns = state.columns;
     if (!columns) return;
     const aspect = by("aspect").value, system = by("system").value, outcome = by("outcome").value;
-    const apart = Number(by("apart").value), words = by("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const apart = Number(by("apart").value), cell = state.cell, words = by("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const kept = new Map(), order = [];
     for (let row = 0; row < columns.example.length; row++) {
       const example = columns.example[row];
       if (aspect !== "" && columns.aspect[row] !== Number(aspect)) continue;
       if (outcome !== "" && columns.outcome[row] !== Number(outcome)) continue;
       if (system !== "" && columns.system[example] !== Number(system)) continue;
+      if (cell && (columns.aspect[row] !== cell.aspect || label(at("human", row)) !== cell.people || label(at(cell.run ? "other" : "value", row)) !== cell.judge)) continue;
       if (apart && !((at("size", row) ?? -1) >= apart)) continue;
       if (words.length) {
         if (!kept.has(example)) kept.set(example, found(example, words));
@@ -126,6 +128,40 @@
     state.drawn = "";
     draw();
   }
+  const label = (value) => (value === null || value === undefined || Math.abs((value % 1) - 0.5) < 1e-9 ? null : Math.round(value)); // as meta counts labels
+  function showCell(run, aspect, people, judge) { // the texts of one cell of a confusion matrix
+    const name = state.columns.aspects[aspect], names = name?.labels ?? ["no", "yes"];
+    if (!name) return;
+    by("filters").reset();
+    state.cell = { run, aspect, people, judge };
+    by("cell").textContent = `${name.name}: people ${names[people]}, judge ${names[judge]} ×`;
+    by("cell").hidden = false;
+    choose();
+    by("list").scrollTop = 0;
+    by("texts").scrollIntoView();
+  }
+  function leaveCell() {
+    state.cell = null;
+    by("cell").hidden = true;
+  }
+  function save() { // the rows that are listed, in their order
+    const columns = state.columns, number = (name) => (row) => at(name, row) ?? "";
+    const names = (words) => (row) => { const text = words(row) ?? ""; return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; }; // no name is a formula
+    const fields = {
+      id: names((row) => columns.ids[columns.example[row]]), system: names((row) => columns.systems[columns.system[columns.example[row]]]),
+      aspect: names((row) => columns.aspects[columns.aspect[row]].name), outcome: (row) => columns.outcomes[columns.outcome[row]], value: number("value"),
+      people: columns.human && number("human"), apart: columns.gap && number("gap"),
+      apart_in: columns.gap && ((row) => (at("gap", row) === null ? "" : columns.aspects[columns.aspect[row]].unit)), second_run: columns.other && number("other"), change: columns.change && number("change"),
+      calibrated: columns.calibrated && ((row) => columns.calibrated[0][row] ?? ""), low: columns.calibrated && ((row) => columns.calibrated[1][row] ?? ""), high: columns.calibrated && ((row) => columns.calibrated[2][row] ?? ""),
+    };
+    const shown = Object.entries(fields).filter(([, value]) => value), cell = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const lines = [shown.map(([name]) => name), ...state.order.map((row) => shown.map(([, value]) => cell(String(value(row)))))];
+    const link = element("a");
+    link.href = URL.createObjectURL(new Blob([lines.map((line) => line.join(",")).join("\n"), "\n"], { type: "text/csv" }));
+    link.download = "scores.csv";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  }
   let textsAsked = false;
   async function readTexts() { // what is searched is unpacked once somebody searches
     if (live !== undefined || textsAsked || !state.columns.texts) return;
@@ -134,7 +170,7 @@
     for (let number = 0; number < count; number++) {
       const { texts: shared, examples } = await block(number);
       examples.forEach((one, place) => {
-        texts[number * state.columns.block + place] = [one.output, shared[one.source], shared[one.context]].filter(Boolean).join("\n").toLowerCase();
+        texts[number * state.columns.block + place] = [one.output, ...(one.given ?? []).flatMap((part) => [part.text, ...(part.pieces ?? []).map((piece) => piece.text)].map((at) => shared[at]))].filter(Boolean).join("\n").toLowerCase();
       });
     }
     state.texts = texts;
@@ -179,7 +215,7 @@
     const id = columns.ids[example], shown = element("span", "id");
     shown.append(element("span", "", id.slice(0, -8)), element("span", "", id.slice(-8)));
     shown.title = id;
-    made.append(shown, element("span", "system", columns.systems[columns.system[example]] ?? ""),
+    made.append(shown, ...(columns.systems.length ? [element("span", "system", columns.systems[columns.system[example]] ?? "")] : []),
       element("span", "aspect", aspect.name), lane,
       value === null ? element("span", "value flag", columns.outcomes[columns.outcome[row]]) : element("span", "value n", figure(value, 2)));
     if (columns.size) {
@@ -227,6 +263,20 @@
     made.append(element("summary", "", title), ...texts.map((text) => quoted(text)));
     return made;
   }
+  const givenNames = { source: "Source", conversation: "Conversation", context: "Context", passages: "Passages" };
+  function given(part, texts) { // what the output was made from: a text, or turns and passages
+    if (!part.pieces) return folded(givenNames[part.kind], texts[part.text]);
+    const made = element("details", "given"), turns = Math.max(...part.pieces.map((piece) => piece.turn));
+    made.open = true;
+    made.append(element("summary", "", `${givenNames[part.kind]}, ${turns ? `${turns} turn${turns === 1 ? "" : "s"}` : part.pieces.length}`));
+    if (part.shortened) made.append(element("p", "soft", "The judge was shown it shortened."));
+    const drawn = drawPieces(part.pieces.map((piece) => ({ ...piece, text: texts[piece.text] })), "The text that is judged, above.");
+    drawn.tabIndex = 0; // it scrolls: the keyboard must reach it
+    drawn.setAttribute("role", "region");
+    drawn.setAttribute("aria-label", givenNames[part.kind]);
+    made.append(drawn);
+    return made;
+  }
   function share(start, end) {
     const space = document.querySelector("svg").namespaceURI, made = document.createElementNS(space, "svg");
     const rectangle = (kind, x, width) => {
@@ -266,18 +316,17 @@
     const told = (label, value, more = "") => { if (verdict.childNodes.length) verdict.append(" · "); verdict.append(`${label} `, element("b", "n", value), element("span", "soft", more)); };
     const value = at("value", row);
     if (value === null) verdict.append(element("b", "flag", columns.outcomes[columns.outcome[row]]));
-    else told("Judge", figure(value), aspect.scale ? ` of ${aspect.scale[0]} to ${aspect.scale[1]}` : "");
+    else told("Judge", named(aspect, value), aspect.labels ? ` of ${aspect.labels.join(", ")}` : aspect.scale ? ` of ${aspect.scale[0]} to ${aspect.scale[1]}` : "");
     if (columns.calibrated && columns.calibrated[0][row] !== null) told("Calibrated", figure(columns.calibrated[0][row], 2), ` ${figure(columns.calibrated[1][row], 2)} to ${figure(columns.calibrated[2][row], 2)}`);
     if (at("human", row) !== null) {
       const raters = (shown.raters ?? {})[aspect.name];
-      told("People", figure(at("human", row)), raters ? ` (${raters.map((one) => one ?? "–").join(", ")})` : "");
+      told("People", named(aspect, at("human", row)), raters ? ` (${raters.map((one) => one ?? "–").join(", ")})` : "");
       if (at("gap", row) !== null) told("Apart", signed(at("gap", row)), ` ${aspect.unit}`);
     }
-    if (at("other", row) !== null) told("Second run", figure(at("other", row)), at("flip", row) ? " flips" : "");
+    if (at("other", row) !== null) told("Second run", named(aspect, at("other", row)), at("flip", row) ? " flips" : "");
     const made = [close, heading, verdict];
     if (shown.output !== undefined) made.push(quoted(shown.output));
-    if (shown.source !== undefined) made.push(folded("Source", shown.texts[shown.source]));
-    if (shown.context !== undefined) made.push(folded("Context", shown.texts[shown.context]));
+    made.push(...(shown.given ?? []).map((part) => given(part, shown.texts)));
     const references = (shown.references ?? []).map((place) => shown.texts[place]);
     if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));
     shown.scores.forEach((scores, run) => {
@@ -308,10 +357,11 @@
   }
   function follow() { // a link to one score: #score/ID/ASPECT, or #ID
     const [kind, id, aspect] = location.hash.slice(1).split("/").map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+    if (kind === "cell") { showCell(...location.hash.split("/").slice(1).map(Number)); return; }
     const columns = state.columns, wanted = kind === "score" ? id : kind;
     const row = columns.example.findIndex((example, one) => columns.ids[example] === wanted && (!aspect || columns.aspects[columns.aspect[one]].name === aspect));
     if (row < 0) return;
-    if (!state.order.includes(row)) { by("filters").reset(); choose(); }
+    if (!state.order.includes(row)) { by("filters").reset(); leaveCell(); choose(); }
     by("list").scrollTop = Math.max(0, state.order.indexOf(row) * rowHeight() - 100);
     pick(row, true);
     by("texts").scrollIntoView();
@@ -388,6 +438,8 @@
     by("browser").hidden = false;
     for (const id of ["sort", "aspect", "system", "outcome", "apart"]) by(id).addEventListener("change", () => { by("list").scrollTop = 0; choose(); });
     by("search").addEventListener("input", () => { by("list").scrollTop = 0; choose(); readTexts(); });
+    by("download").addEventListener("click", save);
+    by("cell").addEventListener("click", () => { leaveCell(); choose(); by("list").focus(); history.replaceState(null, "", "#texts"); });
     by("filters").addEventListener("submit", (event) => event.preventDefault());
     by("list").addEventListener("scroll", draw, { passive: true });
     by("list").addEventListener("keydown", move);

@@ -12,7 +12,9 @@ import numpy as np
 from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, evidence_lines, grouped, obtained
 from textassay.report.joined import Joined
+from textassay.report.rows import MAX_TEXT, parts_of
 from textassay.report.source import DataSource, RunSource
+from textassay.runtime.conversation import Part
 from textassay.runtime.messages import Example, Score
 
 PRINTED = 12
@@ -26,6 +28,7 @@ class ShownScore:
     Attributes:
         score: The score.
         example: Its example; `None` if the data could not be found.
+        given: What the output was made from.
         human: Rating beside it; `None` if unrated.
         gap: Judge minus people.
         unit: What the gap is counted in.
@@ -38,6 +41,7 @@ class ShownScore:
 
     score: Score
     example: Example | None
+    given: list[Part]
     human: float | None
     gap: float | None
     unit: str
@@ -99,9 +103,11 @@ def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.
 def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownScore:
     """Return one score with its example and evidence."""
     score = run.table.score(row)
+    example = data.examples.get(score.id)
     return ShownScore(
         score=score,
-        example=data.examples.get(score.id),
+        example=example,
+        given=[] if example is None else parts_of(example, MAX_TEXT),
         human=_number(joined.human, row),
         gap=_number(joined.gaps, row),
         unit=joined.units.get(score.aspect, "points"),

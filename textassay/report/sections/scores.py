@@ -14,7 +14,7 @@ from textassay.calibration.intervals import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.report import svg
-from textassay.report.joined import Joined
+from textassay.report.joined import Joined, Rows
 from textassay.report.source import OUTCOMES, DataSource, RunSource
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
@@ -28,6 +28,8 @@ REASONS = {
     "invalid": "the judge answered, but not usably",
     "error": "the judge could not be asked",
 }
+_MORE = frozenset({"Calls", "Tokens", "Began", "Version"})
+"""Facts that most readers do not look for, which are folded."""
 _BINS = 16
 
 
@@ -94,17 +96,19 @@ class RunFacts:
 
     Attributes:
         name: The run's name.
-        facts: Label and value, in order.
-        outcomes: Outcome, number of scores, and what it means.
-        bar: The outcomes drawn.
+        facts: Label and value of what was judged, by whom and at what cost.
+        more: Label and value of the rest.
+        outcomes: Outcome, number of scores, and what it means, of those that occur.
+        bar: The outcomes drawn; `None` if all are the same.
         errors: Type of error and number of scores, most frequent first.
         signatures: Signature and number of lines.
     """
 
     name: str
     facts: list[tuple[str, str]]
+    more: list[tuple[str, str]]
     outcomes: list[tuple[str, int, str]]
-    bar: Markup
+    bar: Markup | None
     errors: list[tuple[str, int]]
     signatures: list[tuple[str, int]]
 
@@ -132,33 +136,39 @@ def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
 def _facts(run: RunSource) -> RunFacts:
     summary = run.table.summary.summary()
     outcomes: list[tuple[str, int, str]] = [
-        (name, summary["outcomes"][name], REASONS[name]) for name in OUTCOMES
+        (name, count, REASONS[name]) for name in OUTCOMES if (count := summary["outcomes"][name])
     ]
+    # runs of older versions lack some facts, and an empty row would look like a fault
+    facts = [(label, value) for label, value in _list(run, summary) if value]
     return RunFacts(
         name=run.name,
-        # runs of older versions lack some facts, and an empty row would look like a fault
-        facts=[(label, value) for label, value in _list(run, summary["usage"]) if value],
+        facts=[fact for fact in facts if fact[0] not in _MORE],
+        more=[fact for fact in facts if fact[0] in _MORE],
         outcomes=outcomes,
-        bar=svg.shares((name, count) for name, count, _ in outcomes),
+        bar=svg.shares((name, count) for name, count, _ in outcomes) if outcomes[1:] else None,
         errors=sorted(summary["errors"].items(), key=lambda item: (-item[1], item[0])),
         signatures=list(run.table.signatures.items()),
     )
 
 
-def _list(run: RunSource, usage: dict[str, Any]) -> list[tuple[str, str]]:
+def _list(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
+    usage, outcomes = summary["usage"], summary["outcomes"]
     spec, data = run.manifest.get("spec") or {}, run.manifest.get("data") or {}
     models = [f"{role}: {name}" if role else name for role, name in run.models.items()]
     cost = "unknown price" if usage["cost"] is None else f"${usage['cost']:,.4f}"
     calls = f"{usage['calls']:,} made, {usage['cached_calls']:,} from the cache"
     tokens = f"{usage['prompt_tokens']:,} prompt, {usage['completion_tokens']:,} completion"
     tokens += token_details(usage)
-    count = data.get("count")
+    count, total = data.get("count"), sum(outcomes.values())
+    lacking = total - outcomes["scored"]
+    values = f"{lacking:,} without a value" if lacking else "all with a value"
     return [
         ("Method", run.method),
         ("Model", ", ".join(models) or "none asked"),
         ("Task", str(spec.get("task") or "")),
         ("Examples", f"{len(run.table.ids):,} judged" + (f" of {count:,}" if count else "")),
         ("Aspects", ", ".join(run.table.aspects)),
+        ("Scores", f"{total:,}, {values}" if total else "none yet"),
         ("Tools", ", ".join(map(str, spec.get("tools") or ()))),
         ("Calls", calls),
         ("Tokens", tokens),
@@ -176,6 +186,7 @@ class SystemRow:
     """One system on one aspect.
 
     Attributes:
+        run: `A` or `B`.
         system: Its name; `None` for all texts.
         mean: Its mean; `None` if nothing is scored.
         unscored: Number of scores without a value.
@@ -184,6 +195,7 @@ class SystemRow:
         spread: Distribution of the values.
     """
 
+    run: str
     system: str | None
     mean: Mean | None
     unscored: int
@@ -200,7 +212,7 @@ class AspectScores:
         name: The aspect.
         scale: Its scale in words.
         span: Ends of the axis that the pictures share.
-        rows: All texts first, then each system.
+        rows: All texts first, then each system; of two runs both in turn.
     """
 
     name: str
@@ -211,73 +223,111 @@ class AspectScores:
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""
         rows = [
-            (row.system or "all texts", row.mean.n if row.mean else 0, row.unscored, row.mean,
-             row.picture, row.spread, row.people)
+            (row.system or "all texts", row.run, row.mean.n if row.mean else 0, row.unscored,
+             row.mean, row.picture, row.spread, row.people)
             for row in self.rows
         ]  # fmt: skip
         columns = (
-            Column("system", "system"), Column("n", "n", "count"),
+            Column("system", "system"), Column("run", "run"), Column("n", "n", "count"),
             Column("unscored", "unscored", "count"),
             Column("mean", "mean, 95 % interval", "interval"),
             Column("picture", f"{self.span[0]:g} to {self.span[1]:g}", "picture"),
             Column("spread", "values", "picture"), Column("people", "people", "number", 2),
         )  # fmt: skip
         table = Table(columns, rows, title=f"{self.name}, {self.scale}")
+        if len({row.run for row in self.rows}) == 1:
+            table = table.without("run")
+        if not any(row.unscored for row in self.rows):
+            table = table.without("unscored")
         return (
             table if any(row.people is not None for row in self.rows) else table.without("people")
         )
 
 
-def scores(run: RunSource, data: DataSource, joined: Joined) -> list[AspectScores] | None:
-    """Return means by aspect and system, or `None` while there are no scores."""
-    if not len(run.table):
-        return None
+def scores(
+    runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+) -> list[AspectScores] | None:
+    """Return means by aspect and system, or `None` while there are no scores.
+
+    Args:
+        runs: One run or two, read.
+        data: The examples.
+        joined: The scores of each run beside ratings.
+    """
     # labels without an order have no mean
-    left_out = without_order(run.manifest)
-    named = enumerate(run.table.aspects)
-    return [_aspect(run, data, joined, at) for at, name in named if name not in left_out]
+    left_out = {name for run in runs for name in without_order(run.manifest)}
+    names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))
+    shown = [name for name in names if name not in left_out]
+    return [_aspect(name, runs, data, joined) for name in shown] if names else None
 
 
-def _aspect(run: RunSource, data: DataSource, joined: Joined, at: int) -> AspectScores:
-    table = run.table
-    rows = np.flatnonzero(np.array(table.aspect, int) == at)
+def _aspect(
+    name: str, runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
+) -> AspectScores:
+    judged = [
+        (letter, run, beside)
+        for letter, run, beside in zip("AB", runs, joined, strict=False)
+        if name in run.table.aspects
+    ]
+    first = judged[0][1]
+    scales = {run.table.scales[run.table.aspects.index(name)] for _, run, _ in judged}
+    known = np.concatenate([beside.values[_rows(run, name)] for _, run, beside in judged])
+    known = known[~np.isnan(known)]
+    # two runs on different scales share an axis that has room for both
+    ends = [end for scale in scales if scale is not None for end in scale]
+    if None in scales:
+        ends += [float(known.min()), float(known.max())] if len(known) else []
+    span = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    lines = [row for one in judged for row in _of_run(name, *one, data, span)]
+    # systems in the order of the first run, each beside its row of the second
+    order = {row.system: at for at, row in reversed(list(enumerate(lines)))}
+    lines.sort(key=lambda row: order[row.system])
+    words = [f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale" for scale in scales]
+    scale_text = " and ".join(sorted(words))
+    if not first.higher_is_better(name):
+        scale_text += ", lower is better"
+    return AspectScores(name, scale_text, span, lines)
+
+
+def _rows(run: RunSource, name: str) -> Rows:
+    return np.flatnonzero(np.array(run.table.aspect, int) == run.table.aspects.index(name))
+
+
+def _of_run(
+    name: str,
+    letter: str,
+    run: RunSource,
+    joined: Joined,
+    data: DataSource,
+    span: tuple[float, float],
+) -> list[SystemRow]:
+    """Return the row of all texts, and those of the systems, best first."""
+    table, rows = run.table, _rows(run, name)
     values, human = joined.values[rows], joined.human[rows]
     examples = [data.examples.get(table.ids[table.example[row]]) for row in rows]
     groups = [None if one is None else one.group for one in examples]
     systems = [None if one is None else one.system for one in examples]
-    scale = table.scales[at]
-    known = values[~np.isnan(values)]
-    span = scale or ((float(known.min()), float(known.max())) if len(known) else (0.0, 1.0))
+    scale = table.scales[table.aspects.index(name)]
+
+    def row(system: str | None, at: Rows) -> SystemRow:
+        return _system(letter, system, at, values, human, groups, span, scale)
+
     named = sorted({system for system in systems if system is not None})
-    everyone = np.arange(len(rows))
-    lines = [_system(None, everyone, values, human, groups, span, scale)]
+    lines = [row(None, np.arange(len(rows)))]
     # a single system would repeat the row of all texts
     if len(named) > 1:
-        each = [
-            _system(
-                name,
-                np.flatnonzero([one == name for one in systems]),
-                values,
-                human,
-                groups,
-                span,
-                scale,
-            )
-            for name in named
-        ]
-        up = 1 if run.higher_is_better(table.aspects[at]) else -1
+        each = [row(one, np.flatnonzero([one == system for system in systems])) for one in named]
+        up = 1 if run.higher_is_better(name) else -1
         lines += sorted(each, key=lambda row: -up * row.mean.value if row.mean else np.inf)
-    scale_text = f"{scale[0]:g} to {scale[1]:g}" if scale else "no fixed scale"
-    if not run.higher_is_better(table.aspects[at]):
-        scale_text += ", lower is better"
-    return AspectScores(table.aspects[at], scale_text, span, lines)
+    return lines
 
 
 def _system(
+    run: str,
     name: str | None,
-    rows: np.ndarray[tuple[int], np.dtype[np.int64]],
-    values: np.ndarray[tuple[int], np.dtype[np.float64]],
-    human: np.ndarray[tuple[int], np.dtype[np.float64]],
+    rows: Rows,
+    values: Floats,
+    human: Floats,
     groups: Sequence[str | None],
     span: tuple[float, float],
     scale: Scale | None,
@@ -290,6 +340,7 @@ def _system(
     on_axis = people if people is not None and span[0] <= people <= span[1] else None
     drawn = (None, None, None) if mean is None else (mean.value, mean.low, mean.high)
     return SystemRow(
+        run=run,
         system=name,
         mean=mean,
         unscored=len(rows) - (mean.n if mean else 0),
