@@ -103,6 +103,7 @@ CONTRACT = {
     "described",
     "environment",
     "errors",
+    "images",
     "keywords",
     "labels",
     "messages",

@@ -17,6 +17,7 @@ from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joi
 from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adapting import adaptation_of
+from textassay.runtime.errors import CapabilityError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
@@ -273,9 +274,14 @@ class Ask:
         if self.profile.ask == "chat":
             return {
                 "messages": prompt.messages,
+                "images": prompt.images,
                 "truncatable": prompt.truncatable,
                 "shared_prefix": self._shared_prefix(prompt),
             }
+        if prompt.images:
+            raise CapabilityError(
+                f"{self.model.name!r} is asked by plain prompts, which have no images"
+            )
         return {"prompt": joined_text(prompt.messages), "truncatable": prompt.truncatable}
 
     def _shared_prefix(self, prompt: Prompt) -> int:

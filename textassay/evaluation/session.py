@@ -43,7 +43,7 @@ from textassay.methods.method import AsksInTurn, ChecksData, Method, probabiliti
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import parameter
+from textassay.runtime.errors import CapabilityError, parameter
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -190,6 +190,8 @@ async def open_session(
         method, taken = _method_of(method, making, request, tools, roles, stack, dry=dry)
         if not is_given:
             roles.warn_of_unused(method.name)
+        if info.images:
+            _refuse_images(method, {role: given[role] for role in roles.used}, info)
         if isinstance(method, ChecksData):
             method.check_data(info)
         adjust = adjusting(method) if adjusting is not None else None
@@ -256,6 +258,24 @@ def _engine(
         workers=_workers(settings, connected, total, batched=batched),
         adjust=adjust,
     )
+
+
+def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) -> None:
+    """Refuse images that no judge would see, before anything is asked.
+
+    Raises:
+        CapabilityError: The method or a model takes texts only.
+    """
+    takes_none = f"the method {method.name}" if not getattr(method, "shows_images", True) else None
+    for model in models.values():
+        if model.capabilities.images is False:
+            takes_none = f"the model {model.name}"
+    if takes_none is not None:
+        raise CapabilityError(
+            f"{info.images:,} of {info.count:,} examples have images, and {takes_none} takes texts"
+            " only; use another, or judge the texts alone: "
+            + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+        )
 
 
 def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:

@@ -99,6 +99,7 @@ class GPTScore(PromptMethod):
     name = "gptscore"
     prompt = "gptscore"
     how: How = "loglikelihood"
+    shows_images = False
     Options = GPTScoreOptions
     options: GPTScoreOptions
 

@@ -330,6 +330,10 @@ class ModelNotFound(FatalModelError):
     """The server does not know the model, or the path under its base address."""
 
 
+class ImagesRefused(FatalModelError):
+    """The model takes texts only, and was sent an image."""
+
+
 class QuotaExhausted(FatalModelError):
     """The account's quota is spent; waiting for the rate limit does not help."""
 

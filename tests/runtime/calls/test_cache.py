@@ -17,6 +17,7 @@ from textassay.runtime.calls.cache import (
     verify,
 )
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChatMessage,
@@ -36,6 +37,9 @@ FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost
 IDENTITY = {"model": "m", "api_base": "http://127.0.0.1:1/v1"}
 ASKED = Request(messages=(ChatMessage(role="user", content="Rate it."),))
 
+SHOWN = (ChatMessage(role="user", content="Rate [Image 1]."),)
+PICTURE = Image(number=1, name="a.png", place="/d/a.png", digest="1" * 64, media_type="image/png")
+LINK = Image(number=2, name="https://h/a.png", place="https://h/a.png")
 CHANGES = [
     {"messages": (ChatMessage(role="user", content="Rate it!"),)},
     {"messages": (ChatMessage(role="system", content="Rate it."),)},
@@ -65,6 +69,9 @@ CHANGES = [
     {"extra": {"top_k": "1"}},
     {"truncatable": "Rate"},
     {"truncatable": "it"},
+    {"prompt": None, "messages": SHOWN, "images": (PICTURE,)},
+    {"prompt": None, "messages": SHOWN, "images": (LINK,)},
+    {"prompt": None, "messages": SHOWN, "images": (PICTURE, LINK)},
 ]
 NOT_SENT: dict[str, object] = {
     "dry_run_answer": "4",
@@ -93,6 +100,15 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     assert set(Request.model_fields) == {name for change in CHANGES for name in change} | set(
         NOT_SENT
     )
+
+
+def test_a_moved_image_keeps_its_key_and_a_changed_one_does_not():
+    """Its content counts, wherever it lies."""
+    key = request_key(IDENTITY, Request(messages=SHOWN, images=(PICTURE,)))
+    moved = PICTURE.model_copy(update={"name": "b.png", "place": "/elsewhere/b.png"})
+    changed = PICTURE.model_copy(update={"digest": "2" * 64})
+    assert request_key(IDENTITY, Request(messages=SHOWN, images=(moved,))) == key
+    assert request_key(IDENTITY, Request(messages=SHOWN, images=(changed,))) != key
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():

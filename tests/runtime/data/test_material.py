@@ -102,15 +102,15 @@ def test_messages_are_typed_whatever_their_form() -> None:
     assert from_rows.check().digest == from_examples.check().digest
 
 
-def test_an_image_is_named_where_it_stood() -> None:
+def test_a_file_is_named_where_it_stood() -> None:
     """Without its bytes."""
     parts = [
         {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-        {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+        {"type": "audio", "audio": "data:audio/mp3;base64,AAAA"},
+        {"type": "file", "file": "https://example.org/cat.pdf"},
     ]
     (example,) = read([{"messages": [{"role": "user", "content": parts}], "output": "A cat."}])
-    assert "[image: data:image/png;base64]\n[image: https://example.org/cat.png]" in str(
+    assert "[audio: data:audio/mp3;base64]\n[file: https://example.org/cat.pdf]" in str(
         example.source
     )
 

@@ -57,6 +57,7 @@ from textassay.runtime.model import (
     Json,
     Request,
     Response,
+    with_images,
 )
 
 # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
@@ -367,6 +368,7 @@ class LiteLLMModel:
             seed="seed" in taken,
             choices=logprobs,
             continuation=None if self._takes_prompts else False,
+            images=True if self._model_info.get("supports_vision") else None,
             context_length=self._model_info.get("max_input_tokens"),
         )
 
@@ -420,8 +422,11 @@ class LiteLLMModel:
         Raises:
             CapabilityError: The provider gives no log-probabilities.
             RequestRefused: The provider does not take a parameter of the request.
+            DataError: The file of an image is gone, or has changed since the data were read.
             ModelError: The provider could not be asked or did not answer usably.
         """
+        if request.images:
+            request = await with_images(request)
         plain = request.model_copy(update={"extra": {}})
         body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
         if request.thinking_fields:

@@ -7,10 +7,12 @@ are checked. Examples of a small one are kept when they are checked, so that it 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from struct import iter_unpack
 from typing import Any
 
@@ -66,6 +68,8 @@ class DataInfo(Message):
     """Number of examples with a second text, `output_b`."""
     shortened: int = 0
     """Number of examples whose conversation is longer than what a judge is shown of it."""
+    images: int = 0
+    """Number of examples with images."""
     not_shown: dict[str, int] = {}
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
 
@@ -142,6 +146,8 @@ class Examples:
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
         self._table: Table = open_table(source)
+        # paths of images are relative to the file that names them
+        self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
         self._labels = LabelReader(labels)
         self._reader = FieldReader(
@@ -149,6 +155,7 @@ class Examples:
             needs_output=needs_output,
             conversation_chars=self._chars,
             labels=self._labels,
+            folder=self._folder,
         )
         self._state: object = None
         self._info: DataInfo | None = None
@@ -184,6 +191,7 @@ class Examples:
                 needs_output=self._needs_output,
                 conversation_chars=self._chars,
                 labels=self._labels,
+                folder=self._folder,
             )
         elif RATER in self._fields.values():
             raise DataError(
@@ -255,7 +263,8 @@ class Examples:
         return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
-        content, ids, compared, shortened = hashlib.sha256(), bytearray(), 0, 0
+        content, ids = hashlib.sha256(), bytearray()
+        compared = shortened = with_images = 0
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
@@ -282,6 +291,9 @@ class Examples:
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
+            if values["images"]:
+                with_images += 1
+                room -= sum(len(image.place) for image in values["images"])
             if values["messages"]:
                 shortened += is_shortened(values["source"])
             if values["human"]:
@@ -302,6 +314,7 @@ class Examples:
             metrics=metrics,
             compared=compared,
             shortened=shortened,
+            images=with_images,
             not_shown=dict(self._reader.not_shown),
         )
 
@@ -342,6 +355,8 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     content = {**vars(example)}
     # examples without them are what they were before there were any
     passages, messages = content.pop("passages"), content.pop("messages")
+    if images := content.pop("images"):
+        content["images"] = [(image.name, image.digest) for image in images]
     if passages or messages:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]

@@ -311,6 +311,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             seed=True,
             choices=True,
             continuation=True,
+            images=False,
             context_length=length,
         )
 

@@ -213,6 +213,7 @@ class TransformersModel(LocalModel[LoadedModel]):
             seed=True,
             choices=True,
             continuation=True,
+            images=False,
             context_length=None if length == NO_LIMIT else length,
         )
 
