@@ -90,8 +90,16 @@ class QuotedAnswerer:
     @cached_property
     def _telling(self) -> Ask:
         """Asks, and says that the source is no evidence."""
+        return self._noting("no evidence: quote another text")
+
+    @cached_property
+    def _with_images(self) -> Ask:
+        """Asks, and says how an image is quoted."""
+        return self._noting("an image is quoted by its number, such as [Image 1]")
+
+    def _noting(self, note: str) -> Ask:
         task = self.ask.task
-        name = f"{task.source_name} (no evidence: quote another text)"
+        name = f"{task.source_name} ({note})"
         return replace(self.ask, task=task.model_copy(update={"source_name": name}))
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
@@ -105,7 +113,9 @@ class QuotedAnswerer:
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
-        ask = self.ask if self.question_counts or not example.passages else self._telling
+        ask = self._with_images if example.images else self.ask
+        if example.passages and not self.question_counts:
+            ask = self._telling
         # Only if it is known: a server that merely ignores the schema gives lines, which are read
         # as well.
         structured = self.ask.model.capabilities.json_schema is True

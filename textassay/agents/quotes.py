@@ -220,6 +220,8 @@ def quotable(example: Example, *, question_counts: bool = True) -> dict[str, str
     for piece in evidence_pieces(example, question_counts=question_counts):
         known = texts.get(piece.name)
         texts[piece.name] = piece.text if known is None else f"{known}\n{piece.text}"
+    # an image is quoted by its mark, which is all that it says
+    texts |= {image.label: image.mark for image in example.images}
     return {name: text for name, text in texts.items() if text.strip()}
 
 

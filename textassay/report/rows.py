@@ -22,6 +22,7 @@ from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, clipped, evidence_lines, obtained, visible
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
+from textassay.runtime.images import for_page, size_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.json_text import encode
 
@@ -31,6 +32,10 @@ MAX_TEXT = 20_000
 """Characters of one text that a page holds."""
 _ALL_TEXTS = 48_000_000
 """Characters of all texts together; above, single texts are cut shorter."""
+MAX_IMAGE = 2_000_000
+"""Characters of one image as a data: URI that a page holds."""
+_ALL_IMAGES = 24_000_000
+"""Characters of all images together; above, large ones are left out."""
 _BLOCK = 200
 """Examples in a block."""
 _SNIPPET = 110
@@ -74,10 +79,11 @@ def pack_rows(
         **example_columns(data, [example_id for example_id, _ in by_example]),
         **score_columns(run, joined, order, places=places),
     }
-    limit = _limit([data.examples.get(example_id) for example_id, _ in by_example])
+    found = [data.examples.get(example_id) for example_id, _ in by_example]
+    limits = (_limit(found), _image_limit(found))
     return Packed(
         _compressed(index),
-        tuple(_blocks(run, data, second, by_example, limit)),
+        tuple(_blocks(run, data, second, by_example, limits)),
         len(rows),
         len(run.table),
     )
@@ -183,7 +189,11 @@ def score_columns(
 
 
 def detail(
-    example: Example | None, scores: Sequence[Sequence[Score]], limit: int, texts: list[str]
+    example: Example | None,
+    scores: Sequence[Sequence[Score]],
+    limit: int,
+    texts: list[str],
+    image_limit: int = MAX_IMAGE,
 ) -> dict[str, Any]:
     """Return what is shown of one example: its texts, ratings and the evidence of its scores.
 
@@ -192,6 +202,7 @@ def detail(
         scores: Its scores in each run.
         limit: Characters of a text that are kept.
         texts: Texts of the block, which examples of one source share; added to.
+        image_limit: Characters of an image that is kept.
     """
     shown: dict[str, Any] = {
         "scores": [
@@ -204,6 +215,11 @@ def detail(
     for name, text in (("source", example.source), ("context", example.context)):
         if text is not None:
             shown[name] = _place(clipped(text, limit), texts)
+    if example.images:
+        shown["images"] = [
+            [image.label, _place(visible(for_page(image, image_limit)), texts)]
+            for image in example.images
+        ]
     shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
     shown["human"] = {visible(name): value for name, value in example.human.items()}
     shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
@@ -266,7 +282,7 @@ def _blocks(
     data: DataSource,
     second: RunSource | None,
     by_example: Sequence[tuple[str, list[int]]],
-    limit: int,
+    limits: tuple[int, int],
 ) -> Iterator[str]:
     for begin in range(0, len(by_example), _BLOCK):
         texts: list[str] = []
@@ -275,7 +291,8 @@ def _blocks(
             scores = [list(run.table.scores(rows))]
             if second is not None:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
-            details.append(detail(data.examples.get(example_id), scores, limit, texts))
+            example = data.examples.get(example_id)
+            details.append(detail(example, scores, limits[0], texts, limits[1]))
         yield _compressed({"texts": texts, "examples": details})
 
 
@@ -289,6 +306,16 @@ def _limit(examples: Sequence[Example | None]) -> int:
     ]
     limit = MAX_TEXT
     while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
+        limit //= 2
+    return limit
+
+
+def _image_limit(examples: Sequence[Example | None]) -> int:
+    """Return how large an image may be for all of them to fit."""
+    images = (image for example in examples if example is not None for image in example.images)
+    sizes = {image.key: size_of(image) for image in images}.values()
+    limit = MAX_IMAGE
+    while sum(size for size in sizes if size <= limit) > _ALL_IMAGES:
         limit //= 2
     return limit
 

@@ -239,6 +239,33 @@ def load(image: Image) -> Image:
     return image.model_copy(update={"place": uri})
 
 
+def size_of(image: Image) -> int:
+    """Return about how long an image is as a data: URI; 0 for an address or a lost file."""
+    if image.is_link:
+        return 0
+    if image.place.startswith("data:"):
+        return len(image.place)
+    try:
+        return Path(image.place).stat().st_size * 4 // 3
+    except OSError:
+        return 0
+
+
+def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
+    """Return what a page shows of an image.
+
+    A data: URI of at most `limit` characters, its address, or why neither.
+    """
+    if image.is_link:
+        return image.place
+    if size_of(image) > limit:
+        return f"{image.name} (not shown here: {size_of(image) * 3 / 4e6:.1f} MB)"
+    try:
+        return load(image).place
+    except ValueError as error:
+        return str(error)
+
+
 class _Loaded:
     """Contents of files as data: URIs by digest, the last that were used."""
 
