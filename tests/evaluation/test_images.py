@@ -16,6 +16,7 @@ from tests.cli.harness import textassay
 from tests.loopback import listening
 from tests.pictures import png, png_uri
 from textassay import Aspect, evaluate, evaluate_sync
+from textassay.annotate.interchange import write
 from textassay.annotate.study import Study
 from textassay.evaluation.exchanges import exchanges_of_run
 from textassay.methods import build
@@ -213,8 +214,10 @@ def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> 
     assert "Image 2: https://example.org/cat.png" in textassay("show", tmp_path / "run", "x").out
 
 
-def test_raters_see_the_images() -> None:
-    """As they are, however large."""
+def test_raters_see_the_images(tmp_path: Path) -> None:
+    """As they are, however large; tasks for other tools would lack them."""
+    with pytest.raises(ConfigurationError, match="some examples have images"):
+        write("csv", [SHOWN], load("general"), tmp_path)
     study = Study([SHOWN], load("general"))
     item = study.browser_item(study.keys[0])
     assert item["images"] == [

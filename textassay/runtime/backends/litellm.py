@@ -110,6 +110,11 @@ class LiteLLMErrors:
         )
         words = _LITELLM_WORDS.sub("", words)
         text = self.scrub(words)
+        if type(error).__name__ == "ImageFetchError":
+            return CapabilityError(
+                f"{self._name} takes no addresses of images, and nothing is downloaded for it; give"
+                " the files of the images instead"
+            )
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text, body)
         if isinstance(error, exceptions.Timeout):
@@ -207,12 +212,14 @@ def _body(error: BaseException) -> Mapping[str, Any] | None:
     return next((body for body in bodies if isinstance(body, Mapping)), None)
 
 
-# With these set, litellm uses its packaged tables; otherwise its import downloads them.
-_SWITCHES = (
-    "LITELLM_LOCAL_MODEL_COST_MAP",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
-    "LITELLM_LOCAL_BLOG_POSTS",
-)
+# With these set, litellm uses its packaged tables; otherwise its import downloads them. The last
+# keeps it from downloading images at addresses that come from data, as it does for some providers.
+_SWITCHES = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOCAL_BLOG_POSTS": "True",
+    "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",
+}
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
@@ -257,8 +264,8 @@ def load_litellm() -> Any:
 
     Call it outside of an event loop.
     """
-    for switch in _SWITCHES:
-        os.environ.setdefault(switch, "True")
+    for switch, value in _SWITCHES.items():
+        os.environ.setdefault(switch, value)
     for message in (_READ_ONLY, _PARTS):
         warnings.filterwarnings("ignore", message=message, category=UserWarning)
     import litellm
