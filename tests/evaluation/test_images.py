@@ -97,7 +97,7 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
 @pytest.mark.parametrize(
     ("method", "capabilities", "words"),
     [
-        ("llm-score", Capabilities(images=False), "the model judge takes texts only"),
+        ("llm-score", Capabilities(), "the model judge takes texts only"),
         ("gptscore", Capabilities(continuation=True), "the method gptscore takes texts only"),
     ],
 )
@@ -116,6 +116,16 @@ async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked
         )
     assert model.requests == []
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_does_not_say_that_it_takes_images_is_never_sent_any() -> None:
+    """Also by a graph that nobody has checked: it might leave them out without a word."""
+    model = judge(capabilities=Capabilities())
+    built = build("llm-score", model, task="summarization", aspects=["fluency"])
+    with pytest.raises(CapabilityError, match="takes texts only, and an example has images"):
+        await built.graph.run(Assignment(example=SHOWN, aspects=built.aspects))
+    assert model.requests == []
 
 
 @pytest.mark.asyncio

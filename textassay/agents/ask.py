@@ -271,18 +271,19 @@ class Ask:
         return replace(self, n=n, temperature=self.temperature if is_set else 1.0)
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
-        if self.profile.ask == "chat":
-            return {
-                "messages": prompt.messages,
-                "images": prompt.images,
-                "truncatable": prompt.truncatable,
-                "shared_prefix": self._shared_prefix(prompt),
-            }
+        fields: dict[str, Any] = {"truncatable": prompt.truncatable}
         if prompt.images:
-            raise CapabilityError(
-                f"{self.model.name!r} is asked by plain prompts, which have no images"
-            )
-        return {"prompt": joined_text(prompt.messages), "truncatable": prompt.truncatable}
+            if self.profile.ask != "chat" or self.model.capabilities.images is False:
+                raise CapabilityError(
+                    f"the model {self.model.name!r} takes texts only, and an example has images"
+                )
+            fields["images"] = prompt.images
+        if self.profile.ask == "chat":
+            fields["messages"] = prompt.messages
+            fields["shared_prefix"] = self._shared_prefix(prompt)
+        else:
+            fields["prompt"] = joined_text(prompt.messages)
+        return fields
 
     def _shared_prefix(self, prompt: Prompt) -> int:
         """Return where the texts end, which stand first in this layout."""

@@ -266,14 +266,13 @@ def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) 
     Raises:
         CapabilityError: The method or a model takes texts only.
     """
-    takes_none = f"the method {method.name}" if not getattr(method, "shows_images", True) else None
-    for model in models.values():
-        if model.capabilities.images is False:
-            takes_none = f"the model {model.name}"
-    if takes_none is not None:
+    takes_none = [f"the model {m.name}" for m in models.values() if m.capabilities.images is False]
+    if not getattr(method, "shows_images", True):
+        takes_none.insert(0, f"the method {method.name}")
+    if takes_none:
         raise CapabilityError(
-            f"{info.images:,} of {info.count:,} examples have images, and {takes_none} takes texts"
-            " only; use another, or judge the texts alone: "
+            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
+            " texts only; use another, or judge the texts alone: "
             + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
         )
 

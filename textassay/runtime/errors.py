@@ -26,6 +26,7 @@
     |   `-- FatalModelError       would hit every call: stops the run, which stays resumable
     |       |-- AuthenticationFailed
     |       |-- ModelNotFound
+    |       |-- ImagesRefused     the model takes texts only
     |       |-- QuotaExhausted
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed

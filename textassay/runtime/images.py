@@ -34,6 +34,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".PNG", ".JPG", ".JPEG", ".
 """How the names of such files end."""
 
 _KINDS = frozenset({"image", "image_url", "image_file", "input_image", "output_image"})
+_TYPED = frozenset({"number", "name", "place"})
+"""Fields of an image of ours in JSON."""
 _FILES = frozenset({"file", "media"})
 """Kinds of parts that may be images, by the type of their content."""
 _MEDIA_TYPE = ("mimeType", "mime_type", "mediaType", "media_type")
@@ -112,7 +114,7 @@ class ImageReader:
             ValueError: One of them is no image, or cannot be read.
         """
         for item in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(item, Image) or (isinstance(item, Mapping) and "number" in item):
+            if isinstance(item, Image) or (isinstance(item, Mapping) and item.keys() >= _TYPED):
                 image = item if isinstance(item, Image) else Image(**item)
                 self.images.append(image)
                 self._by_name[image.name] = image

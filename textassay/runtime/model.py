@@ -253,8 +253,8 @@ class Capabilities(Message):
     """Log-probabilities of given choices."""
     continuation: bool | None = None
     """Log-probability of a given continuation."""
-    images: bool | None = None
-    """Images beside the text of a chat."""
+    images: bool | None = False
+    """Images beside the text of a chat; a model has to say that it takes them."""
     thinks: bool | None = None
     """Whether it thinks before it answers."""
     context_length: int | None = None

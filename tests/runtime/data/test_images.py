@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.pictures import png, png_uri
 from textassay.runtime.conversation import ConversationMessage
@@ -229,3 +231,19 @@ def test_a_changed_file_under_the_same_name_is_another_example(tmp_path: Path) -
     moved.mkdir()
     again = written(moved, [{"output": "x", "image": "a.png"}], a=png())
     assert again.check().digest == info.digest
+
+
+@given(
+    before=st.sampled_from(["", "my_", "product_", "input_"]),
+    name=st.sampled_from(["image", "images", "photo", "picture", "screenshot", "img", "scan", "x"]),
+    after=st.sampled_from(["", "_path", "_url", "_file", "_2"]),
+    value=st.sampled_from([URI, "https://example.org/a.png", [URI], [{"type": "image",
+                           "image": URL}], "none.png", ["a.jpg"]]),
+)  # fmt: skip
+def test_no_image_is_unused_in_silence(before: str, name: str, after: str, value: Any) -> None:
+    """Whatever its column is called: it is shown, or refused."""
+    try:
+        (example,) = Examples([{"output": "o", before + name + after: value}])
+    except DataError:
+        return
+    assert len(example.images) == 1

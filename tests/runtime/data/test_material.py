@@ -226,7 +226,8 @@ VALUES = st.recursive(
         st.sampled_from(
             ["role", "content", "type", "text", "message", "tool_calls", "function", "name",
              "arguments", "data", "kwargs", "lc", "choices", "completion", "value", "document",
-             "documents", "input_messages", "tools", "parts", "id", "error", "query"]
+             "documents", "input_messages", "tools", "parts", "id", "error", "query", "image",
+             "image_url", "images", "source", "url", "inlineData", "number", "place"]
         ),
         inner,
         max_size=3,
@@ -236,7 +237,8 @@ VALUES = st.recursive(
 KEYS = ["id", "input", "output", "messages", "target", "scores", "context", "tools", "turns",
         "tools_called", "actual_output", "retrieval_context", "llm.input_messages", "llm.tools",
         "input.value", "retrieval.documents", "attributes", "llm.output_messages.0.message",
-        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch"]  # fmt: skip
+        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch", "images",
+        "image_path"]  # fmt: skip
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=8))

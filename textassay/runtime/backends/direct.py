@@ -47,7 +47,7 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
-DEFAULT_CAPABILITIES = Capabilities()
+DEFAULT_CAPABILITIES = Capabilities(images=None)
 """What a server can do is unknown until it is asked."""
 
 

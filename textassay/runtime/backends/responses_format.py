@@ -35,7 +35,7 @@ from textassay.runtime.model import Capabilities, FinishReason, Json, Request, R
 PATH = "/responses"
 MIN_OUTPUT_TOKENS = 16
 """Fewest tokens that an answer may be allowed."""
-CAPABILITIES = Capabilities(n=False, seed=False, continuation=False)
+CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)
 
 _INCOMPLETE: dict[str | None, FinishReason] = {
     "max_output_tokens": "length",

@@ -79,6 +79,7 @@ class ScriptedModel:
             seed=True,
             choices=choices is not None,
             continuation=continuation is not None,
+            images=True,
         )
         self._price = price or (0.0, 0.0)
         self._closed = False

@@ -311,7 +311,6 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
             seed=True,
             choices=True,
             continuation=True,
-            images=False,
             context_length=length,
         )
 

@@ -213,7 +213,6 @@ class TransformersModel(LocalModel[LoadedModel]):
             seed=True,
             choices=True,
             continuation=True,
-            images=False,
             context_length=None if length == NO_LIMIT else length,
         )
 
