@@ -220,7 +220,7 @@ def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> 
     block = json.loads(gzip.decompress(base64.b64decode(packed)))
     shown = [(label, block["texts"][at]) for label, at in block["examples"][0]["images"]]
     assert shown[:2] == [("Image 1", png_uri()), ("Image 2", URL)]
-    assert shown[2] == ("Image 3", "large.png (not shown here: 2.0 MB)")
+    assert shown[2] == ("Image 3", "large.png (not shown here: 2,000 kB)")
     assert "Image 2: https://example.org/cat.png" in textassay("show", tmp_path / "run", "x").out
 
 

@@ -22,7 +22,7 @@ from textassay.meta.correlation import Floats
 from textassay.report.evidence import Line, clipped, evidence_lines, obtained, visible
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
-from textassay.runtime.images import for_page, size_of
+from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.json_text import encode
 
@@ -35,7 +35,7 @@ _ALL_TEXTS = 48_000_000
 MAX_IMAGE = 2_000_000
 """Characters of one image as a data: URI that a page holds."""
 _ALL_IMAGES = 24_000_000
-"""Characters of all images together; above, large ones are left out."""
+"""Characters of all images together; the first that fit are shown."""
 _BLOCK = 200
 """Examples in a block."""
 _SNIPPET = 110
@@ -80,10 +80,10 @@ def pack_rows(
         **score_columns(run, joined, order, places=places),
     }
     found = [data.examples.get(example_id) for example_id, _ in by_example]
-    limits = (_limit(found), _image_limit(found))
+    limit, pictures = _limit(found), _pictures(found)
     return Packed(
         _compressed(index),
-        tuple(_blocks(run, data, second, by_example, limits)),
+        tuple(_blocks(run, data, second, by_example, limit, pictures)),
         len(rows),
         len(run.table),
     )
@@ -193,7 +193,7 @@ def detail(
     scores: Sequence[Sequence[Score]],
     limit: int,
     texts: list[str],
-    image_limit: int = MAX_IMAGE,
+    pictures: frozenset[str] | None = None,
 ) -> dict[str, Any]:
     """Return what is shown of one example: its texts, ratings and the evidence of its scores.
 
@@ -202,7 +202,7 @@ def detail(
         scores: Its scores in each run.
         limit: Characters of a text that are kept.
         texts: Texts of the block, which examples of one source share; added to.
-        image_limit: Characters of an image that is kept.
+        pictures: Keys of the images that are shown; by default all that are not too large.
     """
     shown: dict[str, Any] = {
         "scores": [
@@ -217,7 +217,7 @@ def detail(
             shown[name] = _place(clipped(text, limit), texts)
     if example.images:
         shown["images"] = [
-            [image.label, _place(visible(for_page(image, image_limit)), texts)]
+            [image.label, _place(visible(_picture(image, pictures)), texts)]
             for image in example.images
         ]
     shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
@@ -282,7 +282,8 @@ def _blocks(
     data: DataSource,
     second: RunSource | None,
     by_example: Sequence[tuple[str, list[int]]],
-    limits: tuple[int, int],
+    limit: int,
+    pictures: frozenset[str],
 ) -> Iterator[str]:
     for begin in range(0, len(by_example), _BLOCK):
         texts: list[str] = []
@@ -292,7 +293,7 @@ def _blocks(
             if second is not None:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
             example = data.examples.get(example_id)
-            details.append(detail(example, scores, limits[0], texts, limits[1]))
+            details.append(detail(example, scores, limit, texts, pictures))
         yield _compressed({"texts": texts, "examples": details})
 
 
@@ -310,14 +311,19 @@ def _limit(examples: Sequence[Example | None]) -> int:
     return limit
 
 
-def _image_limit(examples: Sequence[Example | None]) -> int:
-    """Return how large an image may be for all of them to fit."""
+def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
+    """Return the keys of the first images that fit."""
     images = (image for example in examples if example is not None for image in example.images)
-    sizes = {image.key: size_of(image) for image in images}.values()
-    limit = MAX_IMAGE
-    while sum(size for size in sizes if size <= limit) > _ALL_IMAGES:
-        limit //= 2
-    return limit
+    room, kept = _ALL_IMAGES, set[str]()
+    for key, image in {image.key: image for image in images}.items():
+        if (size := size_of(image)) <= min(room, MAX_IMAGE):
+            room -= size
+            kept.add(key)
+    return frozenset(kept)
+
+
+def _picture(image: Image, pictures: frozenset[str] | None) -> str:
+    return for_page(image, MAX_IMAGE if pictures is None or image.key in pictures else 0)
 
 
 def _place(text: str, texts: list[str]) -> int:

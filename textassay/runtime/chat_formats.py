@@ -102,7 +102,7 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
         if isinstance(item, Mapping) and any(item.get(name) for name in _IMAGES):
             raise ValueError(
                 f"passage {number} has an image, which would not be shown; put it into the field"
-                " 'images'"
+                " 'images', or remove it"
             )
         if isinstance(item, Passage):
             passages.append(item)

@@ -261,7 +261,7 @@ def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
     if image.is_link:
         return image.place
     if size_of(image) > limit:
-        return f"{image.name} (not shown here: {size_of(image) * 3 / 4e6:.1f} MB)"
+        return f"{image.name} (not shown here: {size_of(image) * 3 / 4e3:,.0f} kB)"
     try:
         return load(image).place
     except ValueError as error:
