@@ -104,6 +104,7 @@ CONTRACT = {
     "described",
     "environment",
     "errors",
+    "images",
     "keywords",
     "labels",
     "messages",

@@ -209,7 +209,7 @@ class Answerer:
             question=question.text,
             ahead=question.text if ahead else "",
         )
-        return Prompt(messages, question_set.source)
+        return Prompt(messages, question_set.source, question_set.images)
 
     def _read(self, question: SubQuestion, response: ChoicesResponse) -> Reply:
         logprobs = {label: response.logprobs.get(label) for label in ("yes", "no")}

@@ -17,6 +17,7 @@ from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joi
 from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adapting import adaptation_of
+from textassay.runtime.errors import CapabilityError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
@@ -274,13 +275,19 @@ class Ask:
         return replace(self, n=n, temperature=self.temperature if is_set else 1.0)
 
     def _request_fields(self, prompt: Prompt) -> dict[str, Any]:
+        fields: dict[str, Any] = {"truncatable": prompt.truncatable}
+        if prompt.images:
+            if self.profile.ask != "chat" or self.model.capabilities.images is False:
+                raise CapabilityError(
+                    f"the model {self.model.name!r} takes texts only, and an example has images"
+                )
+            fields["images"] = prompt.images
         if self.profile.ask == "chat":
-            return {
-                "messages": prompt.messages,
-                "truncatable": prompt.truncatable,
-                "shared_prefix": self._shared_prefix(prompt),
-            }
-        return {"prompt": joined_text(prompt.messages), "truncatable": prompt.truncatable}
+            fields["messages"] = prompt.messages
+            fields["shared_prefix"] = self._shared_prefix(prompt)
+        else:
+            fields["prompt"] = joined_text(prompt.messages)
+        return fields
 
     def _shared_prefix(self, prompt: Prompt) -> int:
         """Return where the texts end, which stand first in this layout."""

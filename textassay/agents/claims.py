@@ -79,7 +79,9 @@ class ClaimSplitter:
             return Claims(problem=EMPTY)
         count = self.per_sentence * len(self.splitter.split(example.output))
         # the output alone: a model that sees the source would mend what the output says by it
-        alone = example.model_copy(update={"source": None, "context": None, "references": ()})
+        alone = example.model_copy(
+            update={"source": None, "context": None, "references": (), "images": ()}
+        )
         answers = await self.ask.until_usable(
             self.ask.render(self.ask.prepare(alone), count=count),
             _read,

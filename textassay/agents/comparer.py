@@ -115,7 +115,7 @@ class Comparer:
             aspect=aspect,
             ties=self.ties,
         )
-        return Prompt(messages, example.source)
+        return Prompt(messages, example.source, example.images)
 
     def _read(self, sample: Sample) -> float | NoRating:
         rating = parse_choice(sample.text, ties=self.ties)

@@ -18,6 +18,7 @@ from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChatMessage, Sample
 
@@ -48,10 +49,12 @@ class Prompt(NamedTuple):
     Attributes:
         messages: The messages of the chat.
         truncatable: The part of them that a local model may cut at its end if all does not fit.
+        images: The images that the texts name by number.
     """
 
     messages: tuple[ChatMessage, ...]
     truncatable: str | None = None
+    images: tuple[Image, ...] = ()
 
     def followed_by(self, answer: str, prompt: str, **values: Any) -> Prompt:
         """Return the chat continued with the model's answer and another prompt.
@@ -268,7 +271,8 @@ class BoundPrompt:
             texts = [*texts, *readings]
         if template.takes_plain_texts:
             bare = plain_texts(example)
-            return Prompt(template.chat(material=texts, bare=bare, **self._values), example.source)
+            messages = template.chat(material=texts, bare=bare, **self._values)
+            return Prompt(messages, example.source, example.images)
         # Labels belong to the key: an example without a source has another prompt than one with it.
         labels = tuple([text["label"] for text in texts])
         frame = self._frames.get(labels, _NEW)
@@ -277,9 +281,10 @@ class BoundPrompt:
             _keep(self._frames, labels, frame)
         # This prompt changes the texts (a filter, say), so it must be rendered for each example.
         if frame is None:
-            return Prompt(template.chat(material=texts, **self._values), example.source)
+            messages = template.chat(material=texts, **self._values)
+            return Prompt(messages, example.source, example.images)
         turns = frame.fill([text["text"] for text in texts])
-        return Prompt(_messages(template.prompt, turns), example.source)
+        return Prompt(_messages(template.prompt, turns), example.source, example.images)
 
 
 def _keep(kept: dict[K, V], key: K, value: V) -> None:

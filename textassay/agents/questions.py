@@ -18,6 +18,7 @@ from textassay.agents.material import fenced, plain_texts
 from textassay.agents.prompt_template import PromptTemplate
 from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError, SubQuestion
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import references
@@ -195,6 +196,8 @@ class QuestionSet(Message):
     """How the aspect is asked about; `None` if nothing can be asked."""
     output: str = ""
     """The whole output."""
+    images: tuple[Image, ...] = ()
+    """The images that the source names."""
     source: str | None = None
     """The source, if it is among the texts: what may be cut if not everything fits a local
     model."""
@@ -281,11 +284,10 @@ class SentenceQuestions:
         labels = form.labels(texts)
         shared = self._shared(texts, labels)
         shown = labels if self.template.layout == "paper" else shared
-        # published questions know no passages and messages, and must not leave them out
+        # published questions know no passages, messages and images, and must not leave them out
+        in_source = example.messages or example.images
         material = {
-            part
-            for part, given in (("context", example.passages), ("source", example.messages))
-            if given
+            part for part, given in (("context", example.passages), ("source", in_source)) if given
         }
         if not material <= shown.keys():
             shown = {
@@ -303,6 +305,7 @@ class SentenceQuestions:
             ),
             form=form,
             output=example.output,
+            images=example.images,
             source=example.source if "source" in shown or self.template.takes_plain_texts else None,
             subquestions=self._subquestions(
                 form, self.splitter.split(written) if sentences is None else sentences, number

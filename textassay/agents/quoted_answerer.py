@@ -64,6 +64,9 @@ _VERDICTS: dict[str, AnswerVerdict] = {
 }  # fmt: skip
 _ANSWERS, _QUOTES = ("answer", "verdict"), ("quote", "quotation", "evidence")
 _REASONS = ("reason", "explanation")
+NO_EVIDENCE = "no evidence: quote another text"
+QUOTING_IMAGES = "an image is quoted by its number, such as [Image 1]"
+"""What prompts say about the source."""
 
 
 class QuotedAnswer(Message):
@@ -122,7 +125,11 @@ class QuotedAnswerer:
 
     @cached_property
     def _telling(self) -> Ask:
-        return _telling(self.ask)
+        return _noting(self.ask, NO_EVIDENCE)
+
+    @cached_property
+    def _with_images(self) -> Ask:
+        return _noting(self.ask, QUOTING_IMAGES)
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
         """Return the answer, or why it cannot be read.
@@ -135,7 +142,9 @@ class QuotedAnswerer:
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
-        ask = self.ask if self.question_counts or not example.passages else self._telling
+        ask = self._with_images if example.images else self.ask
+        if example.passages and not self.question_counts:
+            ask = self._telling
         # Only if it is known: a server that merely ignores the schema gives lines, which are read
         # as well.
         structured = self.ask.model.capabilities.json_schema is True
@@ -180,7 +189,11 @@ class JointAnswerer:
 
     @cached_property
     def _telling(self) -> Ask:
-        return _telling(self.ask)
+        return _noting(self.ask, NO_EVIDENCE)
+
+    @cached_property
+    def _with_images(self) -> Ask:
+        return _noting(self.ask, QUOTING_IMAGES)
 
     async def __call__(self, example: Example, questions: tuple[Aspect, ...]) -> QuotedAnswers:
         """Return an answer to each question, or why it cannot be read.
@@ -194,7 +207,9 @@ class JointAnswerer:
         if not example.output.strip():
             empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
             return QuotedAnswers(items=tuple(empty))
-        ask = self.ask if self.question_counts or not example.passages else self._telling
+        ask = self._with_images if example.images else self.ask
+        if example.passages and not self.question_counts:
+            ask = self._telling
         structured = self.ask.model.capabilities.json_schema is True
         found: dict[int, QuotedAnswer] = {}
         usage, left, prompt = NO_USAGE, list(range(len(questions))), None
@@ -375,9 +390,9 @@ def _fields(text: str) -> Json:
     return dict(fields) if len(answers) == 1 else {}
 
 
-def _telling(ask: Ask) -> Ask:
-    """Return the same with a prompt that says that the source is no evidence."""
-    name = f"{ask.task.source_name} (no evidence: quote another text)"
+def _noting(ask: Ask, note: str) -> Ask:
+    """Return the same with a prompt that says something about the source."""
+    name = f"{ask.task.source_name} ({note})"
     return replace(ask, task=ask.task.model_copy(update={"source_name": name}))
 
 

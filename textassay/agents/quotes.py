@@ -225,6 +225,8 @@ def quotable(
         texts[piece.name] = piece.text if known is None else f"{known}\n{piece.text}"
     if references_count:
         texts["reference"] = "\n".join(example.references)
+    # an image is quoted by its mark, which is all that it says
+    texts |= {image.label: image.mark for image in example.images}
     return {name: text for name, text in texts.items() if text.strip()}
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from textassay.agents.task import Task
 from textassay.annotate.study import Question
-from textassay.runtime.errors import DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
@@ -142,14 +142,21 @@ def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> l
 
     Raises:
         UnknownName: There is no such format, or it holds ratings only.
+        ConfigurationError: Some examples have images, which the formats lack.
         OSError: The folder cannot be written to.
     """
     writers = {name: form.write for name, form in FORMATS.items() if form.write is not None}
     if name not in writers:
         raise UnknownName("format to export", name, list(writers))
+    examples = list(examples)
+    if any(example.images for example in examples):
+        raise ConfigurationError(
+            "tasks for other tools hold texts only, and some examples have images; rate them with"
+            " `textassay annotate`"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for file_name, text in writers[name](list(examples), task).items():
+    for file_name, text in writers[name](examples, task).items():
         (folder / file_name).write_text(text, encoding="utf-8")
         written.append(folder / file_name)
     return written

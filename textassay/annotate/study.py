@@ -18,6 +18,7 @@ from textassay.agents.task import Task
 from textassay.runtime.conversation import Part, browser_piece, readable_parts
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.images import for_page
 from textassay.runtime.messages import Aspect, Example
 
 MAX_BUTTONS = 11
@@ -175,7 +176,10 @@ class Study:
             repr(self.questions),
             f"{self.per_item} {self.repeat_share} {self.seed}",
             # ratings and other fields may change; what raters see may not
-            *(repr((e.id, e.output, e.source, e.context)) for e in self.examples),
+            *(
+                repr((e.id, e.output, e.source, e.context, *(image.key for image in e.images)))
+                for e in self.examples
+            ),
         ]
         joined = "\x1e".join(parts).encode("utf-8", "surrogatepass")
         return hashlib.sha256(joined).hexdigest()[:16]
@@ -222,6 +226,7 @@ class Study:
                 _given(labels.get(part.kind, self.task.context_name), part) for part in given
             ],
             "outputs": [_shown(label, text) for label, text in outputs],
+            "images": [_shown(image.label, for_page(image)) for image in example.images],
         }
 
     def check(self, ratings: object) -> dict[str, float | None]:

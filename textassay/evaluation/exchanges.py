@@ -208,6 +208,9 @@ def _cache_of(folder: Path, manifest: Mapping[str, Any]) -> Path | None:
 
 def _exchange(model: str, request: Prompted, response: Any) -> Exchange:
     turns = [{"role": turn.role, "content": turn.content} for turn in request.messages]
+    if request.images:
+        named = "\n".join(f"{image.label}: {image.name}" for image in request.images)
+        turns.insert(0, {"role": "images", "content": named})
     prompt = tuple(turns) or ({"role": "prompt", "content": request.prompt or ""},)
     if response is None:
         return Exchange("", model, prompt, None)

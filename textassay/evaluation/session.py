@@ -50,7 +50,7 @@ from textassay.methods.method import (
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import parameter
+from textassay.runtime.errors import CapabilityError, parameter
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -197,6 +197,8 @@ async def open_session(
         method, taken = _method_of(method, making, request, tools, roles, stack, dry=dry)
         if not is_given:
             roles.warn_of_unused(method.name)
+        if info.images:
+            _refuse_images(method, {role: given[role] for role in roles.used}, info)
         if isinstance(method, ChecksData):
             method.check_data(info)
         check_rubrics(method, info)
@@ -275,6 +277,23 @@ def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
     """Return what each model has cost in US dollars, by its name."""
     each = {id(model): model for model in models.values()}
     return added((model.name, ledger_of(model).cost) for model in each.values())
+
+
+def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) -> None:
+    """Refuse images that no judge would see, before anything is asked.
+
+    Raises:
+        CapabilityError: The method or a model takes texts only.
+    """
+    takes_none = [f"the model {m.name}" for m in models.values() if m.capabilities.images is False]
+    if not getattr(method, "shows_images", True):
+        takes_none.insert(0, f"the method {method.name}")
+    if takes_none:
+        raise CapabilityError(
+            f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
+            " texts only; use another, or judge the texts alone: "
+            + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+        )
 
 
 def _identities(data: Examples | Feed, earlier: RunFolder | None) -> Mapping[str, Any]:

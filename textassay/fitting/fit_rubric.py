@@ -41,7 +41,12 @@ from textassay.methods.hd_eval import SCALE, NodeRatings
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, RunFolderError
+from textassay.runtime.errors import (
+    ConfigurationError,
+    MalformedResponse,
+    RunFolderError,
+    parameter,
+)
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
@@ -383,6 +388,12 @@ class Rubric(Alignment):
         return False
 
     def _check_learnable(self, measure: Measure | None = None) -> None:
+        if any(example.images for example in self.examples):
+            raise ConfigurationError(
+                "criteria are written from texts alone, and some of these examples have images; use"
+                f" {parameter('method', 'hd-eval')}, or leave the images out: "
+                + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+            )
         # as criteria will be judged: with few labels folds are too small to be measured one by one
         super()._check_learnable(measure or self._measure)
 

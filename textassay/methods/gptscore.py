@@ -102,6 +102,7 @@ class GPTScore(PromptMethod):
     shows_references = False
     prompt = "gptscore"
     how: How = "loglikelihood"
+    shows_images = False
     Options = GPTScoreOptions
     options: GPTScoreOptions
 

@@ -44,6 +44,8 @@ class PromptMethod(TaskMethod):
     """Role of the model whose profile counts."""
     Options: ClassVar[type[PromptOptions]] = PromptOptions
     """Type of its options."""
+    shows_images: ClassVar[bool] = True
+    """Whether the judge is shown the images of an example."""
     labels_prompt: ClassVar[str | None] = None
     """Prompt file for aspects that have labels in place of a scale; `None` if there is none."""
     asks_yes_or_no: ClassVar[bool] = False

@@ -23,6 +23,7 @@ from textassay.report.evidence import Line, clipped, evidence_lines, obtained, v
 from textassay.report.joined import Joined
 from textassay.report.source import OUTCOMES, DataSource, RunSource
 from textassay.runtime.conversation import Part, browser_piece, left_out, readable_parts
+from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.storage.json_text import encode
@@ -33,6 +34,10 @@ MAX_TEXT = 20_000
 """Characters of one text that a page holds."""
 _ALL_TEXTS = 48_000_000
 """Characters of all texts together; above, single texts are cut shorter."""
+MAX_IMAGE = 2_000_000
+"""Characters of one image as a data: URI that a page holds."""
+_ALL_IMAGES = 24_000_000
+"""Characters of all images together; the first that fit are shown."""
 _BLOCK = 200
 """Examples in a block."""
 _SNIPPET = 110
@@ -76,10 +81,11 @@ def pack_rows(
         **example_columns(data, [example_id for example_id, _ in by_example]),
         **score_columns(run, joined, order, places=places),
     }
-    limit = _limit([data.examples.get(example_id) for example_id, _ in by_example])
+    found = [data.examples.get(example_id) for example_id, _ in by_example]
+    limit, pictures = _limit(found), _pictures(found)
     return Packed(
         _compressed(index),
-        tuple(_blocks(run, data, second, by_example, limit)),
+        tuple(_blocks(run, data, second, by_example, limit, pictures)),
         len(rows),
         len(run.table),
     )
@@ -186,7 +192,11 @@ def score_columns(
 
 
 def detail(
-    example: Example | None, scores: Sequence[Sequence[Score]], limit: int, texts: dict[str, int]
+    example: Example | None,
+    scores: Sequence[Sequence[Score]],
+    limit: int,
+    texts: dict[str, int],
+    pictures: frozenset[str] | None = None,
 ) -> dict[str, Any]:
     """Return what is shown of one example: its texts, ratings and the evidence of its scores.
 
@@ -195,6 +205,7 @@ def detail(
         scores: Its scores in each run.
         limit: Characters of a text that are kept.
         texts: Texts of the block by their places, which examples of one source share; added to.
+        pictures: Keys of the images that are shown; by default all that are not too large.
     """
     shown: dict[str, Any] = {
         "scores": [
@@ -205,6 +216,11 @@ def detail(
         return shown
     shown["output"] = clipped(example.output, limit)
     shown["given"] = [_part(part, example, limit, texts) for part in parts_of(example, limit)]
+    if example.images:
+        shown["images"] = [
+            [image.label, _place(visible(_picture(image, pictures)), texts)]
+            for image in example.images
+        ]
     shown["references"] = [_place(clipped(text, limit), texts) for text in example.references]
     shown["human"] = {visible(name): value for name, value in example.human.items()}
     shown["raters"] = {visible(name): each for name, each in example.annotators.items()}
@@ -290,6 +306,7 @@ def _blocks(
     second: RunSource | None,
     by_example: Sequence[tuple[str, list[int]]],
     limit: int,
+    pictures: frozenset[str],
 ) -> Iterator[str]:
     for begin in range(0, len(by_example), _BLOCK):
         texts: dict[str, int] = {}
@@ -298,7 +315,8 @@ def _blocks(
             scores = [list(run.table.scores(rows))]
             if second is not None:
                 scores.append(list(second.table.scores(second.table.rows_of(example_id))))
-            details.append(detail(data.examples.get(example_id), scores, limit, texts))
+            example = data.examples.get(example_id)
+            details.append(detail(example, scores, limit, texts, pictures))
         yield _compressed({"texts": list(texts), "examples": details})
 
 
@@ -321,6 +339,21 @@ def _limit(examples: Sequence[Example | None]) -> int:
     while limit > 200 and sum(min(length, limit) for length in lengths) > _ALL_TEXTS:
         limit //= 2
     return limit
+
+
+def _pictures(examples: Sequence[Example | None]) -> frozenset[str]:
+    """Return the keys of the first images that fit."""
+    images = (image for example in examples if example is not None for image in example.images)
+    room, kept = _ALL_IMAGES, set[str]()
+    for key, image in {image.key: image for image in images}.items():
+        if (size := size_of(image)) <= min(room, MAX_IMAGE):
+            room -= size
+            kept.add(key)
+    return frozenset(kept)
+
+
+def _picture(image: Image, pictures: frozenset[str] | None) -> str:
+    return for_page(image, MAX_IMAGE if pictures is None or image.key in pictures else 0)
 
 
 def _place(text: str, texts: dict[str, int]) -> int:

@@ -98,6 +98,8 @@ def _text(one: ShownScore) -> RenderableType:
     for name, text in (("source", one.example.source), ("context", one.example.context)):
         if text:
             parts += [Text(name, style="dim"), indented(Text(printable(clipped(text, _OUTPUT))))]
+    for image in one.example.images:
+        parts.append(Text(printable(visible(f"{image.label}: {image.name}")), style="dim"))
     output = Text(printable(clipped(one.example.output, _OUTPUT)))
     return Group(*parts, Text("output", style="dim"), indented(output))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.concurrency import gather
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
+    from textassay.runtime.images import Image
     from textassay.runtime.messages import (
         Aspect,
         AspectTree,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         Scoring,
         TokenLogprob,
         Wrapper,
+        with_images,
     )
     from textassay.runtime.settings import Settings
 
@@ -72,6 +74,7 @@ _HOME = {
     "Examples": "data.dataset",
     "Failure": "messages",
     "Graph": "graph.graph",
+    "Image": "images",
     "LlamaCppModel": "backends.llamacpp.model",
     "Message": "messages",
     "Model": "model",
@@ -96,6 +99,7 @@ _HOME = {
     "fixed": "graph.graph",
     "gather": "graph.concurrency",
     "once": "calls.single_flight",
+    "with_images": "model",
 }
 _MODULES = ("errors",)
 
@@ -116,6 +120,7 @@ __all__ = [
     "Examples",
     "Failure",
     "Graph",
+    "Image",
     "LlamaCppModel",
     "Message",
     "Model",
@@ -141,6 +146,7 @@ __all__ = [
     "fixed",
     "gather",
     "once",
+    "with_images",
 ]
 
 __getattr__, __dir__ = lazy(__name__, _HOME, _MODULES)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall, as_json_text
+from textassay.runtime.images import ImageReader, is_image_part
 
 _ROLES = {
     "human": "user",
@@ -29,6 +30,8 @@ _PASSAGE_TEXT = (
     "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet", "document",
 )  # fmt: skip
 _PASSAGE_ID = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
+_IMAGES = ("images", "image", "image_url", "image_path")
+"""Names under which messages and passages hold images beside their text."""
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
@@ -50,11 +53,16 @@ def looks_like_passages(value: Any) -> bool:
     )
 
 
-def read_messages(value: Any) -> tuple[ConversationMessage, ...]:
+def read_messages(value: Any, images: ImageReader | None = None) -> tuple[ConversationMessage, ...]:
     """Return a list of messages, typed.
 
+    Args:
+        value: The messages.
+        images: Takes the images among their parts; `None` if they are only to be named.
+
     Raises:
-        ValueError: One of them is in no form that is understood; says which.
+        ValueError: One of them is in no form that is understood, or has an image that cannot be
+            read; says which.
     """
     if not isinstance(value, list | tuple):
         raise ValueError("should be a list of messages, each with a role and its content")
@@ -68,7 +76,10 @@ def read_messages(value: Any) -> tuple[ConversationMessage, ...]:
                 f"message {number} should be an object with a role and its content, in the form of"
                 f" OpenAI, Inspect, Ragas, LangChain or DeepEval, not {_short(item)}"
             )
-        messages += _messages_of(item)
+        try:
+            messages += _messages_of(item, images)
+        except ValueError as error:
+            raise ValueError(f"message {number}: {error}") from None
     return tuple(messages)
 
 
@@ -87,6 +98,11 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
         if text is None:
             raise ValueError(
                 f"passage {number} should be a text, or an object with a text, not {_short(item)}"
+            )
+        if isinstance(item, Mapping) and any(item.get(name) for name in _IMAGES):
+            raise ValueError(
+                f"passage {number} has an image, which would not be shown; put it into the field"
+                " 'images', or remove it"
             )
         if isinstance(item, Passage):
             passages.append(item)
@@ -119,19 +135,23 @@ def read_tools(value: Any) -> str:
     return "\n".join(["Tools:", *lines])
 
 
-def message_text(content: Any) -> str:
+def message_text(content: Any, images: ImageReader | None = None) -> str:
     """Return the text of a message's content: a text, or parts.
 
-    Thoughts are no part of what was said; an image or a file is named where it stands.
+    Thoughts are no part of what was said; an image or a file is named where it stands, an image by
+    its number if `images` takes it.
+
+    Raises:
+        ValueError: An image cannot be read.
     """
     if content is None:
         return ""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):
-        return _part_text(content)
+        return _part_text(content, images)
     if isinstance(content, list | tuple):
-        return "\n".join(text for part in content if (text := message_text(part)))
+        return "\n".join(text for part in content if (text := message_text(part, images)))
     return as_json_text(content)
 
 
@@ -156,7 +176,7 @@ def _is_message(item: Any) -> bool:
     return "lc" in item and isinstance(item.get("kwargs"), Mapping)
 
 
-def _messages_of(item: Mapping[str, Any]) -> list[ConversationMessage]:
+def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[ConversationMessage]:
     """Return the messages that one object stands for, mostly one."""
     item = _inner(item, "message")
     kind = item.get("type")
@@ -170,16 +190,22 @@ def _messages_of(item: Mapping[str, Any]) -> list[ConversationMessage]:
         )
         return [ConversationMessage(role="assistant", calls=(call,))]
     if kind == "function_call_output":
-        output, answered = message_text(item.get("output")), _text_or_none(item.get("call_id"))
+        output = message_text(item.get("output"), images)
+        answered = _text_or_none(item.get("call_id"))
         return [ConversationMessage(role="tool", content=output, call_id=answered)]
     role, item = _role_and_fields(item)
     content = next((item[name] for name in _TEXT if item.get(name) is not None), None)
     content = item.get("contents") if content is None else content  # OpenInference
     parts = content if isinstance(content, list | tuple) else ()
     results = [part for part in parts if _kind(part) in ("tool_result", "function_response")]
-    messages = [_result_part(part) for part in results]
-    calls = [*_calls(item), *_called_parts(parts)]
-    text = message_text([part for part in parts if part not in results] if results else content)
+    messages = [_result_part(part, images) for part in results]
+    calls = [*_calls(item, images), *_called_parts(parts, images)]
+    rest = [part for part in parts if part not in results] if results else content
+    text = message_text(rest, images)
+    beside = next((item[name] for name in _IMAGES if item.get(name)), None)
+    if beside is not None and images is not None:  # Ollama's messages
+        shown = beside if isinstance(beside, list) else [beside]
+        text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
     error = item.get("error")
     if role == "tool" and error:
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -224,16 +250,24 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return _ROLES.get(role.lower(), role.lower()) or "user", item
 
 
-def _calls(item: Mapping[str, Any]) -> list[tuple[ToolCall, str | None]]:
+def _as_part(image: Any) -> Mapping[str, Any]:
+    return image if isinstance(image, Mapping) else {"image": image}
+
+
+def _calls(
+    item: Mapping[str, Any], images: ImageReader | None
+) -> list[tuple[ToolCall, str | None]]:
     """Return the calls of a message, each with its result if it is given with it."""
     names = ("tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called")
     given = [call for name in names for call in item.get(name) or ()]
     if isinstance(item.get("function_call"), Mapping):
         given.append(item["function_call"])
-    return [read_call(call) for call in given if isinstance(call, Mapping)]
+    return [read_call(call, images) for call in given if isinstance(call, Mapping)]
 
 
-def read_call(call: Mapping[str, Any]) -> tuple[ToolCall, str | None]:
+def read_call(
+    call: Mapping[str, Any], images: ImageReader | None = None
+) -> tuple[ToolCall, str | None]:
     """Return a call of a tool, and its result if it is given with it."""
     call = _inner(call, "tool_call")
     function = call.get("function")
@@ -248,24 +282,26 @@ def read_call(call: Mapping[str, Any]) -> tuple[ToolCall, str | None]:
             arguments=as_json_text(arguments),
             id=_text_or_none(call.get("id") or call.get("tool_call_id")),
         ),
-        None if output is None else message_text(output),
+        None if output is None else message_text(output, images),
     )
 
 
-def _called_parts(parts: Iterable[Any]) -> list[tuple[ToolCall, str | None]]:
+def _called_parts(
+    parts: Iterable[Any], images: ImageReader | None
+) -> list[tuple[ToolCall, str | None]]:
     """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
     called = [part for part in parts if _kind(part) in ("tool_use", "function_call", "tool_call")]
-    return [read_call(_inner(part, "functionCall")) for part in called]
+    return [read_call(_inner(part, "functionCall"), images) for part in called]
 
 
-def _result_part(part: Mapping[str, Any]) -> ConversationMessage:
+def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
     part = _inner(part, "functionResponse")
     content = part.get("content", part.get("response"))
     call_id = part.get("tool_use_id") or part.get("tool_call_id")
     is_object = isinstance(content, Mapping)
     return ConversationMessage(
         role="tool",
-        content=as_json_text(content) if is_object else message_text(content),
+        content=as_json_text(content) if is_object else message_text(content, images),
         name=_text_or_none(part.get("name")),
         call_id=_text_or_none(call_id),
     )
@@ -281,16 +317,18 @@ def _kind(part: Any) -> str:
     return str(part.get("type", ""))
 
 
-def _part_text(part: Mapping[str, Any]) -> str:
+def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind = _kind(part)
     if kind in ("tool_use", "function_call", "tool_call", "tool_result", "function_response"):
         return ""
     if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
         return ""
+    if images is not None and is_image_part(part):
+        return images.mark(part)
     for name in ("text", "content", "refusal", "transcript"):
         if name in part and part[name] is not None:
-            return message_text(part[name])
+            return message_text(part[name], images)
     if not kind:
         return as_json_text(part)
     return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(part)}]"

@@ -26,6 +26,7 @@
     |   `-- FatalModelError       would hit every call: stops the run, which stays resumable
     |       |-- AuthenticationFailed
     |       |-- ModelNotFound
+    |       |-- ImagesRefused     the model takes texts only
     |       |-- QuotaExhausted
     |       |-- ServerUnusable    down for too long, or fails every call
     |       `-- ModelClosed       used after it was closed
@@ -328,6 +329,10 @@ class AuthenticationFailed(FatalModelError):
 
 class ModelNotFound(FatalModelError):
     """The server does not know the model, or the path under its base address."""
+
+
+class ImagesRefused(FatalModelError):
+    """The model takes texts only, and was sent an image."""
 
 
 class QuotaExhausted(FatalModelError):

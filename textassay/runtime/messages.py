@@ -33,6 +33,7 @@ from textassay.runtime.conversation import (
     last_answer,
     passages_text,
 )
+from textassay.runtime.images import Image, ImageReader
 from textassay.runtime.labels import LabelScale, in_order, slug
 from textassay.runtime.rubric import Criterion, read_rubric
 
@@ -224,6 +225,10 @@ class Example(Message):
     """The conversation that the output is a part of, or follows."""
     rubric: tuple[Criterion, ...] = ()
     """Criteria that this text is judged by, with points; read by `checklist`."""
+    images: tuple[Image, ...] = ()
+    """The images that the source shows as `[Image 1]` and so on: of the conversation, and those
+    that were given beside it; a path, address, data: URI or part of a message, or a list of
+    these."""
 
     @model_validator(mode="before")
     @classmethod
@@ -231,7 +236,7 @@ class Example(Message):
         if type(data) is not dict and not isinstance(data, Mapping):
             return data
         get = data.get
-        if get("messages") or get("passages") or type(get("context")) in _LISTS:
+        if get("messages") or get("passages") or get("images") or type(get("context")) in _LISTS:
             data = with_material(data)
         if get("rubric"):
             data = {**data, "rubric": read_rubric(get("rubric"))}
@@ -241,34 +246,46 @@ class Example(Message):
 _LISTS = frozenset({list, tuple})
 
 
-def with_material(fields: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """Return an example's fields with passages and messages typed, and as texts.
+def with_material(
+    fields: Mapping[str, Any], *, images: ImageReader | None = None, **options: Any
+) -> dict[str, Any]:
+    """Return an example's fields with passages, messages and images typed, and as texts.
 
     Args:
-        fields: `context` or `passages` may be passages, and `messages` messages, in any form that
-            is understood.
+        fields: `context` or `passages` may be passages, `messages` messages and `images` images, in
+            any form that is understood.
+        images: Has taken the images, if other columns hold some.
         options: `chars`, the longest text of a conversation.
 
     Raises:
-        ValueError: They are in no form that is understood.
+        ValueError: They are in no form that is understood, or an image cannot be read.
     """
     complete = dict(fields)
+    if images is None:
+        images = ImageReader()
+        images.take(complete.get("images"))
     if type(complete.get("context")) in _LISTS:
         complete["passages"] = complete.pop("context")
     if complete.get("passages"):
         passages = complete["passages"] = read_passages(complete["passages"])
         if complete.get("context") is None:
             complete["context"] = passages_text(passages) or None
+    messages: tuple[ConversationMessage, ...] = ()
     if complete.get("messages"):
-        messages = complete["messages"] = read_messages(complete["messages"])
+        messages = complete["messages"] = read_messages(complete["messages"], images)
         if complete.get("output") is None and (answer := last_answer(messages)) is not None:
             complete["output"] = answer
-        source, output = complete.get("source"), complete.get("output")
-        # what is no text is refused with its field's name
-        if isinstance(source, str | None) and not has_conversation(source, messages):
-            judged = output if isinstance(output, str) else ""
-            text = conversation_text(messages, judged, **options)
-            complete["source"] = text if not source else f"{source}\n\n{text}"
+    source, output = complete.get("source"), complete.get("output")
+    if images.images:
+        marks = images.marks()
+        if marks and isinstance(source, str | None):
+            source = complete["source"] = f"{marks}\n\n{source}" if source else marks
+        complete["images"] = tuple(images.images)
+    # what is no text is refused with its field's name
+    if messages and isinstance(source, str | None) and not has_conversation(source, messages):
+        judged = output if isinstance(output, str) else ""
+        text = conversation_text(messages, judged, **options)
+        complete["source"] = text if not source else f"{source}\n\n{text}"
     return complete
 
 
@@ -276,6 +293,8 @@ def content_id(fields: Mapping[str, Any]) -> str:
     """Return 16 hex digits that identify an example's texts, for rows without an id."""
     named = ("output", "source", "context", "references", "system", "group")
     values = [fields.get(name) for name in named]
+    if images := fields.get("images"):
+        values.append([Image.model_validate(image).key for image in images])
     # Tuples as lists: the same example from a file and from Python must have the same id.
     text = "\x1f".join(repr(list(value) if isinstance(value, tuple) else value) for value in values)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -10,6 +10,7 @@ together.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -17,7 +18,8 @@ from typing import Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from pydantic import Field, model_validator
 
-from textassay.runtime.errors import CapabilityError, ConfigurationError
+from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError
+from textassay.runtime.images import Image, load
 from textassay.runtime.messages import NO_USAGE, Message, Usage
 
 Json = dict[str, Any]
@@ -54,6 +56,9 @@ class Prompted(Message):
     """A chat, for instruction-tuned models."""
     prompt: str | None = None
     """A plain prompt, for base models and completion servers."""
+    images: tuple[Image, ...] = ()
+    """Images that stand before the text of the chat's first message by the user, each after its
+    number."""
     truncatable: str | None = None
     """The part of the text that may be cut at its end if not all of it fits, as it stands in
     the prompt.
@@ -92,6 +97,8 @@ class Prompted(Message):
     def _one_of_the_two(self) -> Self:
         if bool(self.messages) == (self.prompt is not None):
             raise ValueError("a request has either messages or a prompt")
+        if self.images and not self.messages:
+            raise ValueError("a plain prompt has no images")
         return self
 
     @property
@@ -268,6 +275,8 @@ class Capabilities(Message):
     """Log-probability of a given continuation."""
     functions: bool | None = None
     """Calls of functions that a request offers."""
+    images: bool | None = False
+    """Images beside the text of a chat; a model has to say that it takes them."""
     thinks: bool | None = None
     """Whether it thinks before it answers."""
     context_length: int | None = None
@@ -333,6 +342,28 @@ class Scoring(Protocol):
             ModelError: The model could not be asked.
         """
         ...
+
+
+def load_images(images: Iterable[Image]) -> tuple[Image, ...]:
+    """Return images as backends send them: addresses or data: URIs.
+
+    Raises:
+        DataError: A file is gone, or is another than when the data were read.
+    """
+    try:
+        return tuple(map(load, images))
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
+async def with_images(request: Q) -> Q:
+    """Return a request with its images as backends send them, read off the event loop.
+
+    Raises:
+        DataError: A file is gone, or is another than when the data were read.
+    """
+    images = await asyncio.to_thread(load_images, request.images)
+    return request.model_copy(update={"images": images})
 
 
 class InProcessModel(ABC):

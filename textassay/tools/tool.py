@@ -202,6 +202,11 @@ class TextTool(ABC):
                 type="EmptyOutput",
                 message=f"the output is empty, so {self.name} has nothing to measure",
             )
+        if example.images and not {"source", "premise"}.isdisjoint(self.needs):
+            return Abstention(
+                type="HasImages",
+                message=f"{self.name} reads texts alone, and the source of this example has images",
+            )
         present: dict[Need, bool] = {
             "source": bool(example.source and example.source.strip()),
             "context": bool(example.context and example.context.strip()),

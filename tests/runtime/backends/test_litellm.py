@@ -9,10 +9,14 @@ import sys
 import traceback
 
 import pytest
+from aiohttp import web
 
+from tests.loopback import listening
+from tests.pictures import png_uri
 from tests.waiting import HANGS_AFTER
 from textassay.runtime import errors
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
+from textassay.runtime.images import ImageReader
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 
 pytestmark = pytest.mark.asyncio
@@ -214,3 +218,27 @@ async def test_messages_to_a_completion_endpoint_leave_no_open_connection(mock_s
     _, said = await done.communicate()
     assert done.returncode == 0, said.decode()
     assert b"Unclosed" not in said
+
+
+@pytest.mark.parametrize("provider", ["openai/m", "gemini/gemini-2.5-flash", "anthropic/m"])
+async def test_images_are_sent_in_the_form_of_the_provider(provider):
+    """Files in any; litellm downloads addresses for some providers, which is switched off."""
+    bodies = []
+
+    async def refuse(request):
+        bodies.append(await request.text())
+        return web.json_response({"error": {"message": "no"}}, status=400)
+
+    file, link = ImageReader(), ImageReader()
+    file.take(png_uri())
+    link.take("http://example.org/cat")
+    async with listening(refuse) as url:
+        model = LiteLLMModel(provider, api_base=url, api_key="a-key")
+        for images in (file.images, link.images):
+            request = ASK.model_copy(update={"images": tuple(images)})
+            loads = provider != "openai/m" and images is link.images
+            with pytest.raises(errors.CapabilityError if loads else errors.RequestRefused):
+                await model.generate(request)
+        await model.aclose()
+    assert png_uri().partition(",")[2] in bodies[0]
+    assert len(bodies) == (2 if provider == "openai/m" else 1)

@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from tests.batch_server import serve_batches
+from tests.pictures import png, png_uri
 from tests.runtime.batches.provider_server import KEY, Providers, serve_providers
 from tests.runtime.batches.test_batch import DyingBook, DyingStore, asked, batch_queue
 from textassay.runtime.backends import http_errors
@@ -31,6 +32,7 @@ from textassay.runtime.errors import (
     Refusal,
     RequestRefused,
 )
+from textassay.runtime.images import ImageReader
 from textassay.runtime.model import ChatMessage, Request, Response
 from textassay.runtime.storage.answers import DiskStore
 
@@ -86,6 +88,29 @@ async def test_answers_refusals_and_usage_are_read(name: str, tmp_path: Path) ->
             assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (12, 3)
             assert answer.usage.cost is None, "known to nobody who has not the price"
     assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_images_are_in_the_batch_and_their_names_in_the_journal(
+    name: str, tmp_path: Path
+) -> None:
+    """Files are read for the batch; what is kept until it ends are references."""
+    images = ImageReader(tmp_path)
+    await asyncio.to_thread((tmp_path / "a.png").write_bytes, png(200))
+    images.take("a.png")
+    request = asked(1)[0].model_copy(update={"images": tuple(images.images)})
+    async with serve_providers() as server:
+        (died,) = await session(name, tmp_path, server, [request], note=3)
+        assert not isinstance(died, Response)
+        kept, sent = (
+            (tmp_path / "batches").glob(f"*.{kind}.jsonl") for kind in ("requests", "input")
+        )
+        content = png_uri(200).partition(",")[2]
+        assert content not in (noted := next(kept).read_text())
+        assert "a.png" in noted
+        assert content in next(sent).read_text()
+        (answer,) = await session(name, tmp_path, server, [request])
+    assert answer.samples[0].text.startswith("answer to")
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

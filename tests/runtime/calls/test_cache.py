@@ -17,6 +17,7 @@ from textassay.runtime.calls.cache import (
     verify,
 )
 from textassay.runtime.errors import ConfigurationError, ServerFailed, StorageError
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
     ChatMessage,
@@ -39,6 +40,9 @@ ASKED = Request(messages=(ChatMessage(role="user", content="Rate it."),))
 LOOK = Function(name="look", description="Look it up.", parameters={"type": "object"})
 CALLED = ChatMessage(role="user", content="Rate it.", native=({"role": "tool", "content": "3"},))
 
+SHOWN = (ChatMessage(role="user", content="Rate [Image 1]."),)
+PICTURE = Image(number=1, name="a.png", place="/d/a.png", digest="1" * 64, media_type="image/png")
+LINK = Image(number=2, name="https://h/a.png", place="https://h/a.png")
 CHANGES = [
     {"messages": (ChatMessage(role="user", content="Rate it!"),)},
     {"messages": (ChatMessage(role="system", content="Rate it."),)},
@@ -71,6 +75,9 @@ CHANGES = [
     {"extra": {"top_k": "1"}},
     {"truncatable": "Rate"},
     {"truncatable": "it"},
+    {"prompt": None, "messages": SHOWN, "images": (PICTURE,)},
+    {"prompt": None, "messages": SHOWN, "images": (LINK,)},
+    {"prompt": None, "messages": SHOWN, "images": (PICTURE, LINK)},
 ]
 NOT_SENT: dict[str, object] = {
     "dry_run_answer": "4",
@@ -99,6 +106,15 @@ def test_every_field_that_changes_the_answer_changes_the_key():
     assert set(Request.model_fields) == {name for change in CHANGES for name in change} | set(
         NOT_SENT
     )
+
+
+def test_a_moved_image_keeps_its_key_and_a_changed_one_does_not():
+    """Its content counts, wherever it lies."""
+    key = request_key(IDENTITY, Request(messages=SHOWN, images=(PICTURE,)))
+    moved = PICTURE.model_copy(update={"name": "b.png", "place": "/elsewhere/b.png"})
+    changed = PICTURE.model_copy(update={"digest": "2" * 64})
+    assert request_key(IDENTITY, Request(messages=SHOWN, images=(moved,))) == key
+    assert request_key(IDENTITY, Request(messages=SHOWN, images=(changed,))) != key
 
 
 def test_what_does_not_change_the_answer_does_not_change_the_key():

@@ -102,15 +102,15 @@ def test_messages_are_typed_whatever_their_form() -> None:
     assert from_rows.check().digest == from_examples.check().digest
 
 
-def test_an_image_is_named_where_it_stood() -> None:
+def test_a_file_is_named_where_it_stood() -> None:
     """Without its bytes."""
     parts = [
         {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-        {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}},
+        {"type": "audio", "audio": "data:audio/mp3;base64,AAAA"},
+        {"type": "file", "file": "https://example.org/cat.pdf"},
     ]
     (example,) = read([{"messages": [{"role": "user", "content": parts}], "output": "A cat."}])
-    assert "[image: data:image/png;base64]\n[image: https://example.org/cat.png]" in str(
+    assert "[audio: data:audio/mp3;base64]\n[file: https://example.org/cat.pdf]" in str(
         example.source
     )
 
@@ -226,7 +226,8 @@ VALUES = st.recursive(
         st.sampled_from(
             ["role", "content", "type", "text", "message", "tool_calls", "function", "name",
              "arguments", "data", "kwargs", "lc", "choices", "completion", "value", "document",
-             "documents", "input_messages", "tools", "parts", "id", "error", "query"]
+             "documents", "input_messages", "tools", "parts", "id", "error", "query", "image",
+             "image_url", "images", "source", "url", "inlineData", "number", "place"]
         ),
         inner,
         max_size=3,
@@ -236,7 +237,8 @@ VALUES = st.recursive(
 KEYS = ["id", "input", "output", "messages", "target", "scores", "context", "tools", "turns",
         "tools_called", "actual_output", "retrieval_context", "llm.input_messages", "llm.tools",
         "input.value", "retrieval.documents", "attributes", "llm.output_messages.0.message",
-        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch"]  # fmt: skip
+        "llm.prompts", "llm.choices", "response", "user_input", "attachments", "epoch", "images",
+        "image_path"]  # fmt: skip
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=8))

@@ -308,6 +308,18 @@
     }
     return made;
   }
+  function images(shown) { // addresses are links: a page loads nothing
+    const list = element("div", "images");
+    for (const [label, place] of shown.images) {
+      const text = shown.texts[place], box = element("figure"), caption = element("figcaption", "", label);
+      if (text.startsWith("data:image/")) { const picture = element("img"); picture.src = text; picture.alt = label; box.append(picture); }
+      else if (/^https?:/.test(text)) { const link = element("a", "", text); link.href = text; link.target = "_blank"; link.rel = "noopener noreferrer"; caption.append(": ", link); }
+      else caption.append(`: ${text}`);
+      box.append(caption);
+      list.append(box);
+    }
+    return list;
+  }
   function words(row, shown) {
     const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
     const heading = element("h3"), verdict = element("p", "verdict"), close = element("button", "close", "Back to the list");
@@ -327,6 +339,7 @@
     const made = [close, heading, verdict];
     if (shown.output !== undefined) made.push(quoted(shown.output));
     made.push(...(shown.given ?? []).map((part) => given(part, shown.texts)));
+    if (shown.images) made.push(images(shown));
     const references = (shown.references ?? []).map((place) => shown.texts[place]);
     if (references.length) made.push(folded(references.length > 1 ? `${references.length} references` : "Reference", ...references));
     shown.scores.forEach((scores, run) => {

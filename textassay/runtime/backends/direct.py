@@ -43,10 +43,11 @@ from textassay.runtime.model import (
     Json,
     Request,
     Response,
+    with_images,
 )
 from textassay.version import __version__
 
-DEFAULT_CAPABILITIES = Capabilities()
+DEFAULT_CAPABILITIES = Capabilities(images=None)
 """What a server can do is unknown until it is asked."""
 
 
@@ -151,8 +152,11 @@ class DirectModel:
         Raises:
             CapabilityError: Log-probabilities were asked for and the server gives none, or the
                 Responses API does not take what was asked for.
+            DataError: The file of an image is gone, or has changed since the data were read.
             ModelError: The server could not be asked or did not answer usably.
         """
+        if request.images:
+            request = await with_images(request)
         if not self._uses_responses:
             try:
                 return await self._complete(request)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.token_estimates import estimate_tokens, prompt_tokens
 from textassay.runtime.calls.usage import Ledger, current_ledger
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -69,8 +69,8 @@ class DryRunModel:
         """The real model's capabilities."""
         return self._real.capabilities
 
-    def _usage(self, prompt: str, answer_tokens: int, thought_tokens: int = 0) -> Usage:
-        prompt_tokens, cost = estimate_tokens(prompt), None
+    def _usage(self, prompt_tokens: int, answer_tokens: int, thought_tokens: int = 0) -> Usage:
+        cost = None
         completion_tokens = answer_tokens + thought_tokens
         if self._price is not None:
             cost = cost_at(self._price, prompt_tokens, completion_tokens)
@@ -91,20 +91,21 @@ class DryRunModel:
             text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
         )
         answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
-        usage = self._usage(request.text, request.n * answer, request.n * _assumed_thought(request))
+        thought = request.n * _assumed_thought(request)
+        usage = self._usage(prompt_tokens(request), request.n * answer, thought)
         return Response(samples=(sample,) * request.n, usage=usage)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return equal probabilities."""
         even = -math.log(len(request.choices))
-        usage = self._usage(request.text, 1, _assumed_thought(request))
+        usage = self._usage(prompt_tokens(request), 1, _assumed_thought(request))
         return ChoicesResponse(logprobs=dict.fromkeys(request.choices, even), usage=usage)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return a log-probability of -1 for every word."""
         words = re.findall(r"\w+|\W", request.continuation)
         # servers that refuse to answer with no token at all are asked for one
-        usage = self._usage(request.text + request.continuation, 1)
+        usage = self._usage(estimate_tokens(request.text + request.continuation), 1)
         return ContinuationResponse(
             tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage
         )

@@ -25,6 +25,7 @@ from textassay.lazy import lazy_pattern
 from textassay.runtime.backends.refusals import (
     CONTEXT,
     FILTER,
+    NO_IMAGES,
     NO_KEY,
     NO_MODEL,
     QUOTA_CODE,
@@ -38,6 +39,7 @@ from textassay.runtime.errors import (
     ContentRefused,
     ContextTooLong,
     FatalModelError,
+    ImagesRefused,
     MalformedResponse,
     ModelError,
     ModelNotFound,
@@ -194,6 +196,12 @@ def _of_status(
     # filter comes as 400 or 403 like a bad request or a bad key.
     if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
         return QuotaExhausted(message)
+    if status in (400, 404, 415, 422, 500) and NO_IMAGES.search(both):
+        left_out = parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+        return ImagesRefused(
+            f"{message} (the model takes no images: use one that does, or judge the texts alone:"
+            f" {left_out})"
+        )
     refused = request_refused(message, status, body)
     if refused.refusal is not None:
         return refused

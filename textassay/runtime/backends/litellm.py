@@ -57,6 +57,7 @@ from textassay.runtime.model import (
     Json,
     Request,
     Response,
+    with_images,
 )
 
 # litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached
@@ -109,6 +110,11 @@ class LiteLLMErrors:
         )
         words = _LITELLM_WORDS.sub("", words)
         text = self.scrub(words)
+        if type(error).__name__ == "ImageFetchError":
+            return CapabilityError(
+                f"{self._name} takes no addresses of images, and nothing is downloaded for it; give"
+                " the files of the images instead"
+            )
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text, body)
         if isinstance(error, exceptions.Timeout):
@@ -206,12 +212,14 @@ def _body(error: BaseException) -> Mapping[str, Any] | None:
     return next((body for body in bodies if isinstance(body, Mapping)), None)
 
 
-# With these set, litellm uses its packaged tables; otherwise its import downloads them.
-_SWITCHES = (
-    "LITELLM_LOCAL_MODEL_COST_MAP",
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS",
-    "LITELLM_LOCAL_BLOG_POSTS",
-)
+# With these set, litellm uses its packaged tables; otherwise its import downloads them. The last
+# keeps it from downloading images at addresses that come from data, as it does for some providers.
+_SWITCHES = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOCAL_BLOG_POSTS": "True",
+    "MAX_IMAGE_URL_DOWNLOAD_SIZE_MB": "0",
+}
 _READ_ONLY = r"Items? .* on TypedDict class .* using the `ReadOnly` qualifier"
 """What newer versions of pydantic say of litellm's types, whenever one of them is first
 validated."""
@@ -256,8 +264,8 @@ def load_litellm() -> Any:
 
     Call it outside of an event loop.
     """
-    for switch in _SWITCHES:
-        os.environ.setdefault(switch, "True")
+    for switch, value in _SWITCHES.items():
+        os.environ.setdefault(switch, value)
     for message in (_READ_ONLY, _PARTS):
         warnings.filterwarnings("ignore", message=message, category=UserWarning)
     import litellm
@@ -368,6 +376,7 @@ class LiteLLMModel:
             functions=None if "tools" in taken else False,
             choices=logprobs,
             continuation=None if self._takes_prompts else False,
+            images=True if self._model_info.get("supports_vision") else None,
             context_length=self._model_info.get("max_input_tokens"),
         )
 
@@ -421,8 +430,11 @@ class LiteLLMModel:
         Raises:
             CapabilityError: The provider gives no log-probabilities.
             RequestRefused: The provider does not take a parameter of the request.
+            DataError: The file of an image is gone, or has changed since the data were read.
             ModelError: The provider could not be asked or did not answer usably.
         """
+        if request.images:
+            request = await with_images(request)
         plain = request.model_copy(update={"extra": {}})
         body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
         if request.thinking_fields:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -30,6 +30,7 @@ from textassay.runtime.errors import (
     NoLogprobs,
     parameter,
 )
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
     FinishReason,
@@ -193,7 +194,39 @@ def prompt_fields(request: Prompted) -> Json:
         parts = (text[: request.shared_prefix], text[request.shared_prefix :])
         messages[-1]["content"] = [{"type": "text", "text": part} for part in parts if part]
         messages[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    if request.images:
+        put_images(messages, request.images, _text_part, _image_part)
     return {"messages": messages}
+
+
+def put_images(
+    messages: list[Json],
+    images: Iterable[Image],
+    text_part: Callable[[str], Json],
+    image_part: Callable[[Image], Json],
+    field: str = "content",
+) -> None:
+    """Put images before the text of the user's first message, each after its number.
+
+    Args:
+        messages: The messages of a body, which are changed.
+        images: The images, loaded.
+        text_part: Returns a text as a part of a message.
+        image_part: Returns an image as a part of a message.
+        field: Where a message has its text or its parts.
+    """
+    holder = next((message for message in messages if message["role"] == "user"), messages[-1])
+    texts = holder[field] if isinstance(holder[field], list) else [text_part(holder[field])]
+    shown = [part for one in images for part in (text_part(f"{one.label}:"), image_part(one))]
+    holder[field] = [*shown, *texts]
+
+
+def _text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _image_part(image: Image) -> Json:
+    return {"type": "image_url", "image_url": {"url": image.place}}
 
 
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:

@@ -59,6 +59,18 @@ NO_MODEL = lazy_pattern(
     r"|invalid model name|server is pinned to",
     re.I | re.S,
 )
+# image_url is only supported by certain models (OpenAI)   does not support image input (Mistral)
+# At most 0 image(s) may be provided, ... is not a multimodal model (vLLM)   unknown variant
+# `image_url`, expected `text` (DeepSeek)   image input is not supported - you may need to provide
+# the mmproj (llama-server)   No endpoints found that support image input (OpenRouter)
+NO_IMAGES = lazy_pattern(
+    r"image_url is only supported|not a (multi-?modal|vision)|unknown variant .?image_url"
+    r"|at most 0 image|\bmmproj\b|missing data required for image input"
+    r"|support (for )?(image|vision|multi-?modal)(?!s? (format|type|url|size|larger))"
+    r"|image (input|content)s? (is|are) not|(image|vision|multi-?modal)[\w ]{0,20} (is|are) not"
+    r" (supported|enabled|available) (by|for|on|with|in) th(is|e) model",
+    re.I,
+)
 # LiteLLM's proxy looks keys up in a database; without one it knows its master key alone
 NO_KEY = lazy_pattern(r"no_db_connection|no connected db", re.I)
 

@@ -16,6 +16,7 @@ from textassay.runtime.backends.openai_format import (
     malformed,
     merged,
     prefix_fields,
+    put_images,
 )
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
@@ -27,13 +28,14 @@ from textassay.runtime.errors import (
     RequestRefused,
     parameter,
 )
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import Capabilities, FinishReason, Json, Request, Response
 
 PATH = "/responses"
 MIN_OUTPUT_TOKENS = 16
 """Fewest tokens that an answer may be allowed."""
-CAPABILITIES = Capabilities(n=False, seed=False, continuation=False)
+CAPABILITIES = Capabilities(n=False, seed=False, continuation=False, images=None)
 
 _INCOMPLETE: dict[str | None, FinishReason] = {
     "max_output_tokens": "length",
@@ -50,6 +52,8 @@ def request_fields(request: Request) -> Json:
         # otherwise the provider keeps prompt and answer for later requests to refer to
         "store": False,
     }
+    if request.images:
+        put_images(body["input"], request.images, _text_part, _image_part)
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.top_p < 1:
@@ -67,6 +71,14 @@ def request_fields(request: Request) -> Json:
         schema = {"name": "answer", "schema": request.json_schema, "strict": True}
         body["text"] = {"format": {"type": "json_schema", **schema}}
     return merged(body | prefix_fields(request), request.extra)
+
+
+def _text_part(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
+def _image_part(image: Image) -> Json:
+    return {"type": "input_image", "image_url": image.place}
 
 
 def check(request: Request) -> None:

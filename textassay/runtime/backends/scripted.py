@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.token_estimates import estimate_tokens, prompt_tokens
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
@@ -79,6 +79,7 @@ class ScriptedModel:
             seed=True,
             choices=choices is not None,
             continuation=continuation is not None,
+            images=True,
         )
         self._price = price or (0.0, 0.0)
         self._closed = False
@@ -195,14 +196,14 @@ class ScriptedModel:
         self.requests.append(request)
 
     def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:
-        prompt_tokens = estimate_tokens(request.text)
+        prompted = prompt_tokens(request)
         most = getattr(request, "max_tokens", None)  # used up, if that is what cut a sample
         answered = sum(
             most if most and sample.finish_reason == "length" else estimate_tokens(sample.text)
             for sample in samples
         )
-        cost = cost_at(self._price, prompt_tokens, answered)
-        return Usage(calls=1, prompt_tokens=prompt_tokens, completion_tokens=answered, cost=cost)
+        cost = cost_at(self._price, prompted, answered)
+        return Usage(calls=1, prompt_tokens=prompted, completion_tokens=answered, cost=cost)
 
 
 async def _awaited(value: T | Awaitable[T]) -> T:

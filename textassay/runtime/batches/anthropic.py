@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
+from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
 from textassay.runtime.backends.thoughts import read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.dialect import (
@@ -37,6 +37,7 @@ from textassay.runtime.errors import (
     MalformedResponse,
     RequestRefused,
 )
+from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
 
 DEFAULT_MAX_TOKENS = 4096
@@ -87,6 +88,8 @@ class AnthropicDialect(HttpDialect):
                 if m.role != "system"
             ],
         }
+        if request.images:
+            put_images(params["messages"], request.images, _text_part, _image_part)
         if system:
             params["system"] = system
         if request.temperature is not None:
@@ -222,6 +225,17 @@ class AnthropicDialect(HttpDialect):
         except (ContentRefused, MalformedResponse) as error:
             error.usage = usage
             raise
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    if image.is_link:
+        return {"type": "image", "source": {"type": "url", "url": image.place}}
+    source = {"type": "base64", "media_type": image.media_type, "data": image.base64}
+    return {"type": "image", "source": source}
 
 
 def _thinking(request: Request) -> dict[str, Any] | None:

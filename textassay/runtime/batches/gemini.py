@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged
+from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
 from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
 from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.dialect import (
@@ -32,6 +32,7 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
 )
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Effort, FinishReason, Request, Response
 
@@ -108,6 +109,8 @@ class GeminiDialect(HttpDialect):
             ],
             "generationConfig": config,
         }
+        if request.images:
+            put_images(body["contents"], request.images, _text_part, _image_part, "parts")
         if system:
             body["systemInstruction"] = {"parts": [{"text": system}]}
         return orjson.dumps({"request": merged(body, request.extra), "metadata": {"key": key}})
@@ -198,6 +201,16 @@ class GeminiDialect(HttpDialect):
         return Response(
             samples=samples[: request.n], usage=usage, model=payload.get("modelVersion")
         )
+
+
+def _text_part(text: str) -> dict[str, Any]:
+    return {"text": text}
+
+
+def _image_part(image: Image) -> dict[str, Any]:
+    if image.is_link:
+        return {"fileData": {"fileUri": image.place}}
+    return {"inlineData": {"mimeType": image.media_type, "data": image.base64}}
 
 
 def _with_keys(

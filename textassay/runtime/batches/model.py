@@ -48,6 +48,7 @@ from textassay.runtime.model import (
     Request,
     Response,
     Wrapper,
+    load_images,
 )
 
 Fallback = Literal["live", "none"]
@@ -140,6 +141,8 @@ class BatchQueue(Wrapper):
             raise self._was_closed()
         self._resume_earlier()
         key = self._keys.get(request)
+        if request.images:  # read here, off the event loop, so that they are at hand when queued
+            await asyncio.to_thread(load_images, request.images)
         if (call := self._calls.get(key)) is None:
             call = self._calls[key] = Call(key, request)
         try:
@@ -184,6 +187,8 @@ class BatchQueue(Wrapper):
         """Queue a request; return the group with which it is cut."""
         key, plain = call.key, plain_request(call.request)
         group = (self._context.dialect.group(plain), attempt)
+        if plain.images:
+            plain = plain.model_copy(update={"images": load_images(plain.images)})
         line = self._context.dialect.encode(key, plain)
         limits, size = self._context.dialect.limits, len(line) + 1
         if size > limits.bytes:

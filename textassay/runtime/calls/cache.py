@@ -41,8 +41,8 @@ KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
 
 _UNKEYED = frozenset({
-    "messages", "truncatable", "dry_run_answer", "required", "thought_allowance", "probing",
-    "thinking_fields", "cap_field", "shared_prefix", "prefix_mark",
+    "messages", "images", "truncatable", "dry_run_answer", "required", "thought_allowance",
+    "probing", "thinking_fields", "cap_field", "shared_prefix", "prefix_mark",
 })  # fmt: skip
 """Fields of requests that are no part of a key, or not as they are."""
 _ADDED: dict[str, Any] = {"effort": None, "thinking_tokens": None, "functions": ()}
@@ -134,6 +134,8 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
             (one.role, one.content, *([one.native] if one.native else ()))
             for one in request.messages
         ]
+    if request.images:
+        fields["images"] = [(image.number, image.key) for image in request.images]
     if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
         fields["shorten"] = _places(request, request.truncatable)

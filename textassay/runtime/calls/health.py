@@ -223,7 +223,7 @@ def probe_like(request: AnyRequest) -> AnyRequest:
     # say).
     fields: dict[str, Any] = {"truncatable": None}
     if request.messages:
-        fields["messages"] = (ChatMessage(role="user", content=PROBE),)
+        fields |= {"messages": (ChatMessage(role="user", content=PROBE),), "images": ()}
     else:
         fields["prompt"] = PROBE
     if isinstance(request, Request):

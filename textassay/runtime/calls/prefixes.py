@@ -52,6 +52,8 @@ def prefix_of(request: Prompted) -> str:
     """Return the text that further requests begin with."""
     *before, last = request.messages
     shared = (*(message.content for message in before), last.content[: request.shared_prefix])
+    if request.images:  # they stand before the text
+        shared = (*(image.key for image in request.images), *shared)
     return "\n".join(shared)
 
 

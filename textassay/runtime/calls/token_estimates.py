@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+from textassay.runtime.images import IMAGE_TOKENS
 from textassay.runtime.model import (
     AnyRequest,
     AnyResponse,
@@ -44,6 +45,12 @@ def estimate_tokens(text: str) -> int:
         + 0.25 * len(raw.translate(None, _ASCII))
     )
     return max(1, round(tokens))
+
+
+def prompt_tokens(request: AnyRequest) -> int:
+    """Return about how many tokens the prompt of a request has: its text and its images."""
+    tokens = estimate_tokens(request.text)
+    return tokens + IMAGE_TOKENS * len(request.images) if request.images else tokens
 
 
 HEADROOM = 1.2
@@ -92,7 +99,7 @@ class TokenForecast:
         """Return the estimated tokens of what is sent."""
         if isinstance(request, ContinuationRequest):
             return estimate_tokens(request.text) + estimate_tokens(request.continuation)
-        return estimate_tokens(request.text)
+        return prompt_tokens(request)
 
     def completion(self, request: AnyRequest) -> int:
         """Return the expected tokens over all samples; 1 for requests that score given text."""

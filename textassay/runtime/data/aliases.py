@@ -52,6 +52,20 @@ ALIASES = {
         "trajectory",
         "traj",
     ),
+    "images": (
+        "image",
+        "image_url",
+        "image_urls",
+        "image_path",
+        "image_paths",
+        "image_file",
+        "image_files",
+        "img",
+        "img_path",
+        "imgs",
+        "picture",
+        "pictures",
+    ),
     "tools": ("available_tools", "tool_definitions"),
     "tools_called": ("toolsCalled", "tool_calls"),
     "rubric": ("rubrics", "rubric_items"),
@@ -88,7 +102,7 @@ LAST_RESORT = {
 }
 """Names that often mean something else: they count only if no other column claims the field, the
 first listed before the others."""
-JOINED = frozenset({"context"})
+JOINED = frozenset({"context", "images"})
 """Fields that take all the columns that mean them."""
 NOT_SHOWN = frozenset(
     ["expected_tools", "expectedTools", "expected_actions", "reference_tool_calls",

@@ -19,7 +19,9 @@ KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
 
 
-LISTED = frozenset({"context", "passages", "messages", "tools", "tools_called", "rubric"})
+LISTED = frozenset({
+    "context", "passages", "messages", "images", "tools", "tools_called", "rubric",
+})  # fmt: skip
 """Fields that may be lists of objects, which flat files hold as text."""
 
 

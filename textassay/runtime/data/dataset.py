@@ -7,10 +7,12 @@ are checked. Examples of a small one are kept when they are checked, so that it 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
+from pathlib import Path
 from struct import iter_unpack
 from typing import Any
 
@@ -68,6 +70,8 @@ class DataInfo(Message):
     """Number of examples with a rubric."""
     shortened: int = 0
     """Number of examples whose conversation is longer than what a judge is shown of it."""
+    images: int = 0
+    """Number of examples with images."""
     not_shown: dict[str, int] = {}
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
 
@@ -147,6 +151,8 @@ class Examples:
                 f"conversation_chars is {LEAST_CHARS:,} or more, not {conversation_chars!r}"
             )
         self._table: Table = open_table(source)
+        # paths of images are relative to the file that names them
+        self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
         if isinstance(missing, str):
             raise ConfigurationError(
@@ -161,6 +167,7 @@ class Examples:
             needs_output=needs_output,
             conversation_chars=self._chars,
             labels=self._labels,
+            folder=self._folder,
         )
         self._state: object = None
         self._info: DataInfo | None = None
@@ -199,6 +206,7 @@ class Examples:
                 needs_output=self._needs_output,
                 conversation_chars=self._chars,
                 labels=self._labels,
+                folder=self._folder,
             )
         elif RATER in self._fields.values():
             raise DataError(
@@ -270,7 +278,8 @@ class Examples:
         return DataError(f"{self.name}, {self._table.unit} {number}{joint}{error}")
 
     def _survey(self) -> DataInfo:
-        content, ids, compared, shortened, rubrics = hashlib.sha256(), bytearray(), 0, 0, 0
+        content, ids = hashlib.sha256(), bytearray()
+        compared = shortened = rubrics = with_images = 0
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
@@ -298,6 +307,9 @@ class Examples:
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
             rubrics += bool(values["rubric"])
+            if values["images"]:
+                with_images += 1
+                room -= sum(len(image.place) for image in values["images"])
             if values["messages"]:
                 shortened += left_out(values["source"]) is not None
             if values["human"]:
@@ -319,6 +331,7 @@ class Examples:
             compared=compared,
             rubrics=rubrics,
             shortened=shortened,
+            images=with_images,
             not_shown=dict(self._reader.not_shown),
         )
 
@@ -361,6 +374,8 @@ def _canonical(example: Example, *, given: bool) -> bytes:
     passages, messages = content.pop("passages"), content.pop("messages")
     if rubric := content.pop("rubric"):
         content["rubric"] = [criterion.model_dump() for criterion in rubric]
+    if images := content.pop("images"):
+        content["images"] = [(image.name, image.digest) for image in images]
     if passages or messages:
         content["passages"] = [passage.model_dump() for passage in passages]
         content["messages"] = [message.model_dump() for message in messages]

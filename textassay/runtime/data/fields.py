@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cached_property
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -37,6 +38,7 @@ from textassay.runtime.data.material import (
 )
 from textassay.runtime.data.tables import Decimal
 from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.images import ENDINGS, ImageReader, as_texts
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
 from textassay.runtime.rubric import read_rubric
@@ -44,7 +46,7 @@ from textassay.runtime.rubric import read_rubric
 _MAX_LAYOUTS = 256
 _NUMBERS = frozenset({int, float})
 _LISTS = frozenset({list, dict})
-_MATERIAL = frozenset({"messages", "tools", "tools_called"})
+_MATERIAL = frozenset({"messages", "images", "tools", "tools_called"})
 _GIVE_OUTPUT = frozenset({"output", "messages", "source"})
 """Fields of which one must be there: an answer may stand at the end of messages."""
 _EXPORTED = "\0exported"
@@ -70,9 +72,14 @@ class _Layout:
     not_shown: tuple[str, ...] = ()
     """Keys in `meta` that no judge is shown, as is known of them."""
     has_material: bool = False
-    """Whether there are passages, messages or tools, which have to be put together."""
+    """Whether there are passages, messages, images or tools, which have to be put together."""
     export: Callable[[Row], Row] | None = None
     """Puts the row into our names first, if another tool wrote it."""
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """The keys of images."""
+        return tuple(key for key, name in (*self.whole, *self.further) if name == "images")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +118,7 @@ class FieldReader:
         needs_output: bool = True,
         conversation_chars: int = CONVERSATION_CHARS,
         labels: LabelReader | None = None,
+        folder: Path | None = None,
     ) -> None:
         """Take a field map.
 
@@ -121,6 +129,7 @@ class FieldReader:
             conversation_chars: Longest text of a conversation.
             labels: Reads labels and missing marks; by default the labels that are known by
                 themselves.
+            folder: Where paths of images begin; by default the current folder.
 
         Raises:
             DataError: The map leads to a field that does not exist.
@@ -129,7 +138,7 @@ class FieldReader:
         self.seen: set[str] = set()
         self.not_shown: dict[str, int] = {}
         self._needs_output, self._chars = needs_output, conversation_chars
-        self._labels = labels or LabelReader()
+        self._labels, self._folder = labels or LabelReader(), folder
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         for theirs, ours in self.fields.items():
             field, dot, part = ours.partition(".")
@@ -166,6 +175,8 @@ class FieldReader:
         if type(row) is not dict and not isinstance(row, Mapping):
             raise FieldError(None, f"is {_kind(row)}, not an object with fields")
         layout = self._layouts.get(tuple(row)) or self._layout(row)
+        for key in layout.images:  # tables in memory hold their bytes
+            row = {**row, key: as_texts(row[key])}
         if not is_plain:
             row = {key: json_cell(key, row[key]) for key in row}
         if layout.export is not None:
@@ -192,11 +203,15 @@ class FieldReader:
         ):
             further = [(key, name, row[key]) for key, name in layout.further]
             keys = {name: key for key, name in layout.whole}
-            fields = put_together(fields, further, keys, self._chars)
+            images = ImageReader(self._folder)
+            fields = put_together(fields, further, keys, self._chars, images)
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
         for key in layout.unnamed:
-            if type(row[key]) is list:
+            value = row[key]
+            if type(value) is list or (
+                type(value) is str and (value.endswith(ENDINGS) or value[:11] == "data:image/")
+            ):
                 self._check_unused(row, layout, fields)
                 break
         else:
@@ -227,13 +242,14 @@ class FieldReader:
         """Refuse material that no judge would see, and note what is known not to be shown."""
         suspects = layout.suspects
         for key in layout.unnamed:
-            if type(row[key]) is list and (kind := kind_of_value(row[key])):
+            if type(row[key]) in (list, str) and (kind := kind_of_value(row[key])):
                 suspects = {**suspects, key: kind}
         if suspects:
             references = fields.get("references") or ()
             references = references if isinstance(references, list) else [references]
             texts = [fields.get(name) for name in ("source", "context", "output")]
             texts += [*references, *(m.content for m in fields.get("messages", ()))]
+            texts += [image.name for image in fields.get("images", ())]
             refuse_unused(row, suspects, "\n".join(str(text) for text in texts if text))
         for key in layout.not_shown:
             if says_something(row[key]):
@@ -314,7 +330,7 @@ class FieldReader:
         """
         target = MEANING.get(key, (key, 0))[0]
         kinds = {"source": "question", "tools_called": "tools", "passages": "context"}
-        if target in ("source", "context", "messages", "tools", "tools_called", "references"):
+        if target in ("source", "context", "references", *_MATERIAL):
             return kinds.get(target, target)
         return None if target in NAMES else kind_of_name(key)
 

@@ -1,4 +1,4 @@
-"""What a judge is meant to see: context, question, messages, tools and references.
+"""What a judge is meant to see: context, question, messages, images, tools and references.
 
 Puts together what several columns say of it, and finds columns that look like it and are not used.
 """
@@ -21,6 +21,7 @@ from textassay.runtime.conversation import ConversationMessage
 from textassay.runtime.data.aliases import NOT_SHOWN
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.errors import parameter
+from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
 _KINDS = {
@@ -33,6 +34,7 @@ _KINDS = {
         "message messages conversation conversations dialog dialogue dialogues chat history"
         " transcript turns trajectory trace traces thread"
     ),
+    "images": "image images img imgs picture pictures photo photos screenshot screenshots",
     "tools": "tool tools",
     "references": "reference references truth truths gold golden expected target targets",
 }
@@ -50,6 +52,8 @@ _NO_MATERIAL = frozenset(
      "similarity", "distance"]
 )  # fmt: skip
 """Last words of names that say something about material: `context_id`, `question_type`."""
+_WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
+"""Last words of names that say where something is, which is how images are given."""
 _MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
@@ -59,15 +63,22 @@ def kind_of_name(name: str) -> str | None:
     if name in NOT_SHOWN:
         return None
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _NO_MATERIAL or words[0] in _MEASURES:
+    if not words or words[0] in _MEASURES:
         return None
+    if words[-1] in _NO_MATERIAL:
+        names_image = words[-1] in _WHERE and any(_KIND_OF.get(word) == "images" for word in words)
+        return "images" if names_image else None
     return next((_KIND_OF[word] for word in words if word in _KIND_OF), None)
 
 
 def kind_of_value(value: Any) -> str | None:
     """Return which material a value is by its form, whatever its name; or `None`."""
-    if type(value) is not list or not value or type(value[0]) is not dict:
-        return None
+    if type(value) is not list:
+        return "images" if is_image_name(str(value)) else None
+    if not value or type(value[0]) is not dict:
+        return "images" if value and is_image_name(str(value[0])) else None
+    if all(type(item) is dict and is_image_part(item) for item in value):
+        return "images"
     if looks_like_messages(value):
         return "messages"
     # lists of objects are common; a text with a score or of a page is what retrievers return
@@ -103,17 +114,30 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
     """
     for key, kind in suspects.items():
         value = row.get(key)
+        if kind == "images":
+            if any(_is_image(leaf) and leaf not in texts for leaf in _leaves(value)):
+                raise _unused(key, kind)
+            continue
         # a document or a query may be named rather than given
         is_any = kind not in ("context", "question") or kind_of_value(value) is not None
         if any((is_any or _is_prose(leaf)) and leaf not in texts for leaf in _leaves(value)):
-            target = _OF_MATERIAL.get(kind, kind)
-            used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
-            unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
-            raise FieldError(
-                key,
-                f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
-                f" leave it out: {unused}",
-            )
+            raise _unused(key, kind)
+
+
+def _unused(key: str, kind: str) -> FieldError:
+    target = _OF_MATERIAL.get(kind, kind)
+    used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
+    unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
+    return FieldError(
+        key,
+        f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
+        f" leave it out: {unused}",
+    )
+
+
+def _is_image(text: str) -> bool:
+    """Return whether a text in a column of images names one, rather than describes it."""
+    return is_image_name(text) or (text.startswith(("http://", "https://")) and " " not in text)
 
 
 def _is_prose(text: str) -> bool:
@@ -138,6 +162,7 @@ def put_together(
     further: Iterable[tuple[str, str, Any]],
     keys: Mapping[str, str],
     chars: int,
+    images: ImageReader,
 ) -> dict[str, Any]:
     """Return an example's fields with its material typed and as text.
 
@@ -146,26 +171,32 @@ def put_together(
         further: Columns beside those that mean the same: key, field and value of each.
         keys: The row's name of each field, for messages.
         chars: Longest text of a conversation.
+        images: Takes the images.
 
     Raises:
-        FieldError: Passages, messages or tools are in no form that is understood.
+        FieldError: Passages, messages or tools are in no form that is understood, or an image
+            cannot be read.
     """
     complete = dict(fields)
     for name in ("messages", "tools", "tools_called", "context", "passages"):
         if not complete.get(name):
             complete.pop(name, None)
-    key = "context"
+    key = keys.get("images", "images")
     try:
-        for column, _, value in further:
+        images.take(complete.pop("images", None))
+        for column, name, value in further:
             key = column
-            _join_context(complete, value)
+            if name == "images":
+                images.take(value)
+            else:
+                _join_context(complete, value)
         key = keys.get("messages", "messages")
-        _gather_messages(complete)
+        _gather_messages(complete, images)
         for name in ("tools", "tools_called"):
             key = keys.get(name, name)
-            _add_tools(complete, name)
+            _add_tools(complete, name, images)
         key = keys.get("messages") or keys.get("context") or keys.get("source") or "messages"
-        return with_material(complete, chars=chars)
+        return with_material(complete, images=images, chars=chars)
     except ValueError as error:
         raise FieldError(key, str(error)) from None
 
@@ -182,7 +213,7 @@ def _join_context(fields: dict[str, Any], value: Any) -> None:
     fields["context"] = [*known, *(p for p in read_passages(value) if p.text not in texts)]
 
 
-def _gather_messages(fields: dict[str, Any]) -> None:
+def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     """Make one conversation of messages in the place of source, messages and output."""
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
@@ -192,14 +223,14 @@ def _gather_messages(fields: dict[str, Any]) -> None:
             raise ValueError("is a text, and so is the source; give a list of messages")
         fields["source"] = given
     elif given is not None:
-        messages = read_messages(given)
+        messages = read_messages(given, images)
     if looks_like_messages(source):
-        opening = read_messages(fields.pop("source"))
+        opening = read_messages(fields.pop("source"), images)
         contents = {message.content for message in messages}
         messages = (*(m for m in opening if m.content not in contents), *messages)
     elif isinstance(source, str) and source.strip() in {m.content.strip() for m in messages}:
         del fields["source"]  # it is shown as the message that it is
-    answers = _answer_messages(output)
+    answers = _answer_messages(output, images)
     if answers is not None:
         fields.pop("output")
         contents = {message.content for message in messages if message.role == "assistant"}
@@ -211,14 +242,14 @@ def _gather_messages(fields: dict[str, Any]) -> None:
         fields["messages"] = messages
 
 
-def _answer_messages(output: Any) -> tuple[ConversationMessage, ...] | None:
+def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
     """Return the messages of an output that is no text: a response of a model, or messages."""
     if isinstance(output, Mapping):
         choices = output.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
             output = choices[0].get("message", choices[0])
         output = [output]
-    return read_messages(output) if looks_like_messages(output) else None
+    return read_messages(output, images) if looks_like_messages(output) else None
 
 
 def _calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
@@ -226,7 +257,7 @@ def _calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
     return "\n".join(lines) or None
 
 
-def _add_tools(fields: dict[str, Any], name: str) -> None:
+def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
     """Make a part of the conversation of the tools that there were, or that were called."""
     given = fields.pop(name, None)
     if not given:
@@ -242,7 +273,7 @@ def _add_tools(fields: dict[str, Any], name: str) -> None:
     if not isinstance(given, list):
         raise ValueError("should be a list of calls, each with the name of a tool")
     called = [
-        read_call({"name": call} if isinstance(call, str) else call)
+        read_call({"name": call} if isinstance(call, str) else call, images)
         for call in given
         if isinstance(call, Mapping | str)
     ]

@@ -17,6 +17,7 @@ from textassay.runtime.conversation import (
     source_beside,
 )
 from textassay.runtime.data.cells import FieldError
+from textassay.runtime.images import Image
 from textassay.runtime.messages import Example
 
 Unit = Literal["conversation", "turn", "call"]
@@ -58,6 +59,7 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
                 "context": example.context or passages_text(passages) or None,
                 "passages": passages,
                 "messages": history,
+                "images": _images(example, [given, output, *(m.content for m in history)]),
                 "references": example.references if is_end else (),
                 "rubric": example.rubric if is_end else (),
                 "group": example.id if example.group is None else example.group,
@@ -101,6 +103,11 @@ def _history(
         update: dict[str, Any] = {"calls": message.calls[: last.call - first + 1]}
         message = message.model_copy(update=update)
     return (*before, message)
+
+
+def _images(example: Example, texts: Sequence[str]) -> tuple[Image, ...]:
+    """Return the images that stand in these texts: a judge sees none of later turns."""
+    return tuple(one for one in example.images if any(one.mark in text for text in texts))
 
 
 def _passages(

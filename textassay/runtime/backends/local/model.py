@@ -8,7 +8,7 @@ from typing import Generic, Protocol, Self, TypeVar, cast
 from textassay.runtime.backends.local import work_queue
 from textassay.runtime.backends.local.tasks import AnyRequest, AnyResponse
 from textassay.runtime.backends.local.work_queue import WorkQueue
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
@@ -114,6 +114,8 @@ class LocalModel(InProcessModel, Generic[E]):
         return cast(ContinuationResponse, await self._ask(request))
 
     async def _ask(self, request: AnyRequest) -> AnyResponse:
+        if request.images:
+            raise CapabilityError(f"{self._name!r} runs in this process and takes no images")
         if self._engine is None:
             await self.open()
         [answer] = await self._queue.ask([request])

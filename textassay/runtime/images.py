@@ -1,0 +1,369 @@
+"""Images beside texts: as data name them, checked, numbered, and loaded when a model is sent them.
+
+Judges know an image by its number: texts say `[Image 1]` where it stands, and a request names it
+`Image 1` in front of it. Addresses are sent as they are; nothing is ever downloaded.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_IMAGE_BYTES = 20_000_000
+"""Largest file of an image; providers take between 5 and 50 MB."""
+IMAGE_TOKENS = 1600
+"""Tokens of a prompt that estimates and budgets count for each image: about what Anthropic counts
+for one of 1.2 megapixels. OpenAI and Gemini count less for most."""
+MAX_LOADED_BYTES = 64_000_000
+"""Characters of loaded images that are kept for further requests."""
+MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""What images may be: the formats that OpenAI, Anthropic and Gemini have in common."""
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".PNG", ".JPG", ".JPEG", ".GIF", ".WEBP")
+"""How the names of such files end."""
+
+_KINDS = frozenset({"image", "image_url", "image_file", "input_image", "output_image"})
+_TYPED = frozenset({"number", "name", "place"})
+"""Fields of an image of ours in JSON."""
+_FILES = frozenset({"file", "media"})
+"""Kinds of parts that may be images, by the type of their content."""
+_MEDIA_TYPE = ("mimeType", "mime_type", "mediaType", "media_type")
+_BYTES = ("data", "base64", "bytes")
+_NAMED = ("image_url", "image", "source", "url", "uri", "fileUri", "file_uri", "path")
+_GEMINI = ("inlineData", "inline_data", "fileData", "file_data")
+# PNG, JPEG, GIF and RIFF as base64 begins them
+_BASE64 = re.compile(r"(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/\s]{40,}={0,2}\s*")
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
+
+
+class Image(BaseModel):
+    """One image of an example."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    number: int = Field(ge=1)
+    """What prompts call it by."""
+    name: str
+    """As the data name it: a path or an address; of a data: URI, its beginning."""
+    place: str
+    """Where it is: the whole path of a file, an address, or a data: URI."""
+    digest: str | None = None
+    """SHA-256 of its bytes, in hex; `None` for an address."""
+    media_type: str | None = None
+    """One of `MEDIA_TYPES`, by its content; `None` for an address."""
+
+    @property
+    def label(self) -> str:
+        """What prompts call it, such as `Image 1`."""
+        return f"Image {self.number}"
+
+    @property
+    def mark(self) -> str:
+        """What stands for it in texts."""
+        return f"[{self.label}]"
+
+    @property
+    def key(self) -> str:
+        """What tells it from others: the digest of its bytes, or its address."""
+        return self.digest or self.place
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is known by its address alone."""
+        return self.digest is None
+
+    @property
+    def base64(self) -> str:
+        """Its bytes as base64; the image must be loaded."""
+        return self.place.partition(",")[2]
+
+
+class ImageReader:
+    """Finds the images of one example and numbers them; one that comes twice has one number.
+
+    Attributes:
+        images: What was found.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Take the folder that paths are relative to; by default the current one."""
+        self.images: list[Image] = []
+        self._folder = folder or Path()
+        self._by_name: dict[str, Image] = {}
+        self._beside: deque[Image] = deque()
+
+    def take(self, value: Any) -> None:
+        """Take the images that are given beside the texts.
+
+        Args:
+            value: A path, an address, a data: URI, a part of a message, or a list of these; or
+                images of an earlier reader.
+
+        Raises:
+            ValueError: One of them is no image, or cannot be read.
+        """
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, Image) or (isinstance(item, Mapping) and item.keys() >= _TYPED):
+                image = item if isinstance(item, Image) else Image(**item)
+                self.images.append(image)
+                self._by_name[image.name] = image
+            elif item:
+                known = len(self.images)
+                image = self.add(_address(item))
+                self._beside.extend(self.images[known:])
+
+    def add(self, name: str | None) -> Image:
+        """Return the image at a path, address or data: URI, with its number.
+
+        Raises:
+            ValueError: It is no image, or cannot be read.
+        """
+        if name is None:
+            raise ValueError("should be the path of an image, its address, or a data: URI")
+        if (known := self._by_name.get(name)) is None:
+            known = self._by_name[name] = self._opened(name, len(self.images) + 1)
+            self.images.append(known)
+        return known
+
+    def mark(self, part: Mapping[str, Any]) -> str:
+        """Return what stands for a part of a message that is an image.
+
+        A part that names none stands for the next of those given beside the texts.
+
+        Raises:
+            ValueError: It names none, or one that cannot be read.
+        """
+        address = _address(part)
+        if address is not None:
+            return self.add(address).mark
+        if not self._beside:
+            raise ValueError(
+                "has an image without its content, such as one that a provider keeps; give its"
+                " path, its address or a data: URI"
+            )
+        return self._beside.popleft().mark
+
+    def marks(self) -> str:
+        """Return what stands for the images that no message shows."""
+        marks = " ".join(image.mark for image in self._beside)
+        self._beside.clear()
+        return marks
+
+    def _opened(self, name: str, number: int) -> Image:
+        if name.startswith("data:") or _BASE64.fullmatch(name):
+            body = name if name.startswith("data:") else f"data:;base64,{name}"
+            uri, digest, media_type = _read_uri(body)
+            about = f"data:{media_type}"
+            return Image(number=number, name=about, place=uri, digest=digest, media_type=media_type)
+        if name.startswith(("http://", "https://")):
+            return Image(number=number, name=name, place=name)
+        path = Path(url2pathname(urlsplit(name).path)) if name.startswith("file:") else Path(name)
+        if not name.startswith("file:") and _SCHEME.match(name) and not path.is_file():
+            raise ValueError(
+                f"names the image {_short(name)}, an address that models are not given; use a"
+                " path, an address that begins with https:// or a data: URI"
+            )
+        path = (self._folder / path).absolute()
+        try:
+            found = path.stat()
+            digest, media_type = _known(str(path), found.st_mtime_ns, found.st_size)
+        except OSError as error:
+            raise ValueError(
+                f"names the image {_short(name)}, and {path} cannot be read"
+                f" ({error.strerror or error}); paths are relative to the file of data"
+            ) from None
+        return Image(
+            number=number, name=name, place=str(path), digest=digest, media_type=media_type
+        )
+
+
+def is_image_part(part: Mapping[str, Any]) -> bool:
+    """Return whether a part of a message is an image, in any of the forms that are understood."""
+    kind = part.get("type")
+    if kind is not None:
+        return kind in _KINDS or (kind in _FILES and _says_image(part))
+    held = next((part[name] for name in _GEMINI if isinstance(part.get(name), Mapping)), None)
+    return isinstance(part.get("image"), Mapping) if held is None else _says_image(held)
+
+
+def is_image_name(text: str) -> bool:
+    """Return whether a text can only be meant as an image: a data: URI, or a file by its name."""
+    return text.startswith("data:image/") or (text.endswith(ENDINGS) and " " not in text.strip())
+
+
+def as_texts(value: Any) -> Any:
+    """Return images of a table in memory with their bytes as texts."""
+    if isinstance(value, bytes):
+        return f"data:;base64,{base64.b64encode(value).decode()}"
+    if isinstance(value, Mapping):
+        return {name: as_texts(item) for name, item in value.items()}
+    return [as_texts(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return what kind of image bytes are by how they begin; `None` if none that is taken."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
+def load(image: Image) -> Image:
+    """Return an image with its file, if it is one, as a data: URI.
+
+    Raises:
+        ValueError: The file is gone, or is another than when the data were read.
+    """
+    if image.is_link or image.place.startswith("data:"):
+        return image
+    uri = _LOADED.get(image.key)
+    if uri is None:
+        try:
+            digest, _, uri = _read(Path(image.place))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"the image {image.place} can no longer be read: {error}") from error
+        if digest != image.digest:
+            raise ValueError(f"the image {image.place} has changed since the data were read")
+    return image.model_copy(update={"place": uri})
+
+
+def size_of(image: Image) -> int:
+    """Return about how long an image is as a data: URI; 0 for an address or a lost file."""
+    if image.is_link:
+        return 0
+    if image.place.startswith("data:"):
+        return len(image.place)
+    try:
+        return Path(image.place).stat().st_size * 4 // 3
+    except OSError:
+        return 0
+
+
+def for_page(image: Image, limit: int = 4 * MAX_IMAGE_BYTES // 3 + 100) -> str:
+    """Return what a page shows of an image.
+
+    A data: URI of at most `limit` characters, its address, or why neither.
+    """
+    if image.is_link:
+        return image.place
+    if size_of(image) > limit:
+        return f"{image.name} (not shown here: {size_of(image) * 3 / 4e3:,.0f} kB)"
+    try:
+        return load(image).place
+    except ValueError as error:
+        return str(error)
+
+
+class _Loaded:
+    """Contents of files as data: URIs by digest, the last that were used."""
+
+    def __init__(self) -> None:
+        self._uris: OrderedDict[str, str] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def get(self, key: str) -> str | None:
+        with self._lock:
+            if key in self._uris:
+                self._uris.move_to_end(key)
+            return self._uris.get(key)
+
+    def put(self, key: str, uri: str) -> None:
+        with self._lock:
+            if key not in self._uris:
+                self._uris[key] = uri
+                self._size += len(uri)
+            while self._size > MAX_LOADED_BYTES and len(self._uris) > 1:
+                self._size -= len(self._uris.popitem(last=False)[1])
+
+
+_LOADED = _Loaded()
+
+
+@lru_cache(maxsize=65536)
+def _known(path: str, changed: int, size: int) -> tuple[str, str]:
+    """Return digest and type of a file in this state, which passes over the data ask for again."""
+    return _read(Path(path))[:2]
+
+
+def _read(path: Path) -> tuple[str, str, str]:
+    """Read a file, keep its content for requests; return its digest, its type and that content."""
+    size = path.stat().st_size
+    if not path.is_file():  # a pipe would be waited for
+        raise ValueError(f"names the image {path}, which is no file")
+    if size > MAX_IMAGE_BYTES:
+        raise ValueError(_too_large(f"the image {path}", size))
+    content = path.read_bytes()
+    media_type = _checked(content, f"{path}")
+    digest = hashlib.sha256(content).hexdigest()
+    uri = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+    _LOADED.put(digest, uri)
+    return digest, media_type, uri
+
+
+def _read_uri(uri: str) -> tuple[str, str, str]:
+    """Return a data: URI in its plain form, with digest and type of its content."""
+    header, _, body = uri.partition(",")
+    if not header.endswith(";base64"):
+        raise ValueError("has an image as a data: URI that is not base64")
+    try:
+        content = base64.b64decode("".join(body.split()), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"has an image whose base64 is damaged: {error}") from None
+    if len(content) > MAX_IMAGE_BYTES:
+        raise ValueError(_too_large("an image", len(content)))
+    media_type = _checked(content, "a data: URI")
+    plain = f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+    return plain, hashlib.sha256(content).hexdigest(), media_type
+
+
+def _checked(content: bytes, where: str) -> str:
+    media_type = media_type_of(content)
+    if media_type is None:
+        begins = content[:12]
+        raise ValueError(
+            f"should be an image in PNG, JPEG, GIF or WebP, and {where} begins with {begins!r}"
+        )
+    return media_type
+
+
+def _too_large(what: str, size: int) -> str:
+    return (
+        f"{what} has {size / 1e6:.1f} MB, at most {MAX_IMAGE_BYTES / 1e6:g} MB are sent; scale it"
+        " down"
+    )
+
+
+def _says_image(part: Mapping[str, Any]) -> bool:
+    return any(str(part.get(name)).startswith("image/") for name in _MEDIA_TYPE)
+
+
+def _address(value: Any) -> str | None:
+    """Return what names an image, or holds its bytes as a data: URI; `None` if nothing does."""
+    if isinstance(value, str):
+        return value or None
+    if not isinstance(value, Mapping):
+        return None
+    for name in _BYTES:
+        if isinstance(body := value.get(name), str) and body:
+            return body if body.startswith("data:") else f"data:;base64,{body}"
+    found = (_address(value.get(name)) for name in (*_NAMED, *_GEMINI))
+    return next((address for address in found if address), None)
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 80 else f"{name[:77]}...")
