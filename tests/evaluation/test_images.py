@@ -99,6 +99,7 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
     [
         ("llm-score", Capabilities(), "the model judge takes texts only"),
         ("gptscore", Capabilities(continuation=True), "the method gptscore takes texts only"),
+        ("agent-judge", Capabilities(images=True), "the method agent-judge takes texts only"),
     ],
 )
 async def test_images_that_nobody_would_see_are_refused_before_anything_is_asked(

@@ -303,5 +303,6 @@ def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tm
     made = textassay("report", out, "--out", page)
     assert made.code == 0, made.err
     shown = page.read_text(encoding="utf-8")
-    assert "labels of intent by people" in shown
+    assert "order" in shown
+    assert "#cell/" in shown
     assert "length in words" not in shown

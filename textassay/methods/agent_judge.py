@@ -57,6 +57,7 @@ class AgentJudge(PromptMethod):
     name = "agent-judge"
     prompt = "agent_judge"
     labels_prompt: ClassVar[str | None] = "agent_judge"
+    shows_images = False
     shows_source = False
     Options = AgentJudgeOptions
     options: AgentJudgeOptions

@@ -431,7 +431,7 @@ async def test_a_damaged_journal_leaves_no_thread(tmp_path):
 @pytest.mark.parametrize("known", ["at once", "after a look"])
 async def test_a_batch_larger_than_the_account_allows_is_divided(tmp_path, known):
     """Until its parts find room; whoever asked is answered, and each request is run once."""
-    policy = replace(QUICK, capacity=0.02)
+    policy = replace(QUICK, capacity=0.02, outage=60.0)
     async with serve_batches(Faults(largest=12, told_late=known == "after a look")) as server:
         shown = await session(tmp_path, server, asked(80), policy=policy)
         assert all(isinstance(answer, Response) for answer in shown)

@@ -92,7 +92,7 @@ def scores(draw, ids=NAMES, aspects=NAMES):
     outcome = draw(st.sampled_from(["scored", "abstained", "invalid", "error"]))
     value = draw(NUMBERS) if outcome == "scored" else None
     low, high = draw(st.tuples(NUMBERS, NUMBERS).map(sorted))
-    fits = low < high and (value is None or low <= value <= high)
+    fits = 0 < high - low < math.inf and (value is None or low <= value <= high)
     return Score(
         id=draw(ids),
         aspect=draw(aspects),
