@@ -301,7 +301,9 @@ async def test_fusion_evals_whole_prompts(task, plan, names, appendix, asked):
         tool(description=name, name=name, scale=(0, 1))(lambda example, value=value: value)
         for name, value in values.items()
     ]
-    recorded = await asked("fusion-eval", task, None, SOUP, measures, plan=plan, n=1, parse_retries=0)
+    recorded = await asked(
+        "fusion-eval", task, None, SOUP, measures, plan=plan, n=1, parse_retries=0
+    )
     assert plainly(recorded.prompts[0]) == plainly(block)
     with pytest.raises(ConfigurationError, match="plan=summeval or plan=topical-chat"):
         build("fusion-eval", judge(), task=task, options={"profile": "paper"}, tools=measures)

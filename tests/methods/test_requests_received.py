@@ -25,7 +25,8 @@ MAY = Example(
 )
 FIRST, SECOND = "It rained twice.", "It was the wettest May."
 D2T = (
-    "Convert the following text into another expression that is fluent and grammatically correct. \n"
+    "Convert the following text into another expression that is fluent and"
+    " grammatically correct. \n"
 )
 FENCES = re.compile(r"</?[a-z]+-[0-9a-f]{8}>\n?")
 NOTE = (
