@@ -172,8 +172,8 @@ def test_a_model_known_to_lack_log_probabilities_is_refused_for_g_eval(data, run
 def test_unknown_methods_and_missing_arguments_are_named(data, run, tmp_path):
     """What is missing is said in the words of the command line."""
     assert (
-        "unknown method 'best'; known: checklist, claims, coascore, decomp-eval, fusion-eval, "
-        "g-eval, " in refused(data, run, *MODEL, method="best")
+        "unknown method 'best'; known: agent-judge, checklist, claims, coascore, decomp-eval, "
+        "fusion-eval, g-eval, " in refused(data, run, *MODEL, method="best")
     )
     assert "score needs DATA" in textassay("score", "--method", "llm-score").err
     assert "score needs --method" in textassay("score", data, "--out", run).err

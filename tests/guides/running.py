@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import json
 import re
 import shutil
 import tomllib
@@ -92,9 +93,12 @@ class Reader:
         self.run_shell(Block(block.page, block.line, "shell", "".join(lines)))
 
     def run_json(self, block: Block) -> None:
-        """Read examples, one per line."""
-        for line in block.text.splitlines():
-            assert Example.model_validate_json(line).output
+        """Read examples: objects one after the other, which may have several lines."""
+        rest, decoder = block.text.strip(), json.JSONDecoder()
+        while rest:
+            fields, end = decoder.raw_decode(rest)
+            assert Example.model_validate(fields).output
+            rest = rest[end:].lstrip()
 
     def run_text(self, block: Block) -> None:
         """Leave alone what is there to be read: a drawing, an output."""

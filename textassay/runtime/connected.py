@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self
 from textassay.observing import WATCH
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.adapting import AdaptingModel
@@ -38,7 +37,7 @@ from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
 from textassay.runtime.messages import Price, UsageTotal
-from textassay.runtime.model import InProcessModel, Model, RefusingModel, Wrapper
+from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
@@ -219,7 +218,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             **{name: getattr(self.settings, name) for name in Sampling.model_fields}
         )
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
-        if isinstance(self.backend, RecordedModel):
+        if isinstance(self.backend, HoldsRecords):
             learned = self.backend.value_of(adaptation.store_key)
             if learned is not None:
                 adaptation.restore(learned)
