@@ -17,6 +17,7 @@ from tests.benchmark_data import FOLDER as DATA
 from tests.cli.harness import textassay
 from tests.guides.blocks import Block
 from tests.guides.running import Reader
+from tests.pictures import png
 from tests.redis_server import redis_served
 from textassay import ScriptedModel
 from textassay.runtime.messages import Example
@@ -160,6 +161,8 @@ def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     lines = ["coherence;Score (mean);output"]
     lines += [f"3,5;{'N/A' if at else 4};{r['output']}" for at, r in enumerate(rows)]
     (reader.folder / "ratings.csv").write_text("\n".join(lines), encoding="utf-8")
+    (reader.folder / "scans").mkdir()
+    (reader.folder / "scans" / "17.png").write_bytes(png())
 
     def check(text: str, found: dict[str, Any]) -> None:
         (reader.folder / "map.toml").write_text(text, encoding="utf-8")
