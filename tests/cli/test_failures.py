@@ -35,7 +35,7 @@ def flags(url, *, method="llm-score", name="direct/mock"):
 def test_a_server_that_is_not_there_stops_the_run_soon(data, run, server):
     """Exit 3 without the wait for servers that answered before, with the address and what to check;
     once the server is there, resume finishes."""
-    endless = ("--set", "outage_wait=1e9")  # the test would time out in it
+    endless = ("--set", "outage_wait=1e9", "--set", "attempts=2")  # the test would time out in it
     stopped = textassay("score", data, *flags("http://127.0.0.1:9/v1"), "--out", run, *endless)
     assert stopped.code == 3
     assert stopped.out == ""
