@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -176,6 +177,9 @@ async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path
     first = judge()
     await evaluate(data, model=first, out=tmp_path / "run", **run)
     assert len(first.requests) == 1
+    recorded = json.loads((tmp_path / "run" / "manifest.json").read_text())["data"]
+    digest = hashlib.sha256(png(11)).hexdigest()
+    assert (recorded["images"], recorded["image_files"]) == (1, {"a.png": digest})
     again = judge()
     await evaluate(data, model=again, **run)
     assert again.requests == []

@@ -51,7 +51,7 @@ def manifest_of(
             "path": request.data,
             "digest": data.digest,
             "count": data.count,
-            **({"images": data.images} if data.images else {}),
+            **({"images": data.images, "image_files": data.image_files} if data.images else {}),
             **({"notices": list(data.notices)} if data.notices else {}),
         },
         # a manifest is shared with a run folder, so secrets and the headers that may hold them

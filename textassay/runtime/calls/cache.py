@@ -135,7 +135,7 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
             for one in request.messages
         ]
     if request.images:
-        fields["images"] = [(image.number, image.key) for image in request.images]
+        fields["images"] = [(one.number, one.name, one.digest) for one in request.images]
     if request.truncatable is not None:
         # as the field was called when key format 1 was fixed
         fields["shorten"] = _places(request, request.truncatable)

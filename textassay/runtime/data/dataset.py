@@ -28,6 +28,7 @@ from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
 from textassay.runtime.data.units import UNITS, Unit, in_units
 from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
 
@@ -41,6 +42,9 @@ takes 17 MB for as long as the process lives, and a seventh of a second to impor
 
 MAX_KEPT_BYTES = 32 * 2**20
 """Memory that the examples of a small data set may take between the check and the run."""
+
+MAX_LISTED_IMAGES = 1000
+"""Files of images that a manifest names; the digest of the data covers all."""
 
 _optional = itemgetter(*OPTIONAL)
 
@@ -72,6 +76,8 @@ class DataInfo(Message):
     """Number of examples whose conversation is longer than what a judge is shown of it."""
     images: int = 0
     """Number of examples with images."""
+    image_files: dict[str, str] = {}
+    """SHA-256 by the path that the data name, of the first `MAX_LISTED_IMAGES` files of images."""
     not_shown: dict[str, int] = {}
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
 
@@ -280,6 +286,7 @@ class Examples:
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
         compared = shortened = rubrics = with_images = 0
+        image_files: dict[str, str] = {}
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
         human, metrics = dict[str, int](), dict[str, int]()
@@ -309,6 +316,7 @@ class Examples:
             rubrics += bool(values["rubric"])
             if values["images"]:
                 with_images += 1
+                _list_images(values["images"], image_files)
                 room -= sum(len(image.place) for image in values["images"])
             if values["messages"]:
                 shortened += left_out(values["source"]) is not None
@@ -332,6 +340,7 @@ class Examples:
             rubrics=rubrics,
             shortened=shortened,
             images=with_images,
+            image_files=image_files,
             not_shown=dict(self._reader.not_shown),
         )
 
@@ -410,6 +419,13 @@ def _is_too_deep(value: Any) -> bool:
     except orjson.JSONEncodeError:
         return True
     return False
+
+
+def _list_images(images: Iterable[Image], files: dict[str, str]) -> None:
+    for image in images:
+        is_file = image.digest is not None and not image.place.startswith("data:")
+        if is_file and len(files) < MAX_LISTED_IMAGES:
+            files[image.name] = str(image.digest)
 
 
 def _count(values: Mapping[str, float | None], counts: dict[str, int]) -> None:
