@@ -291,7 +291,7 @@ async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categor
 
 def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tmp_path):
     rows = [
-        {"id": f"r{at}", "output": "a text", "human": {"intent": intent}}
+        {"id": f"r{at}", "output": "a text", "system": "MN"[at % 2], "human": {"intent": intent}}
         for at, intent in enumerate(["order", "question", "complaint"] * 3)
     ]
     data, out, page = tmp_path / "data.jsonl", tmp_path / "run", tmp_path / "report.html"
@@ -306,3 +306,4 @@ def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tm
     assert "order" in shown
     assert "#cell/" in shown
     assert "length in words" not in shown
+    assert "the best of" not in shown

@@ -121,3 +121,13 @@ def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:
 def without_order(manifest: Mapping[str, Any]) -> frozenset[str]:
     """Return the aspects of a manifest whose scores are labels without an order."""
     return frozenset(name for name, scale in labels_of(manifest).items() if scale.is_nominal)
+
+
+def shares_of(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names under which a manifest's labels are counted: more of one is no better."""
+    return frozenset(
+        member_name(name, label)
+        for name, scale in labels_of(manifest).items()
+        if scale.is_nominal or scale.multiple
+        for label in scale.names
+    )
