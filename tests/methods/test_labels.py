@@ -291,12 +291,14 @@ async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categor
 
 def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tmp_path):
     rows = [
-        {"id": f"r{at}", "output": "a text", "system": "MN"[at % 2], "human": {"intent": intent}}
-        for at, intent in enumerate(["order", "question", "complaint"] * 3)
-    ]
+        {"id": f"r{at}", "output": f"Text of {'MN'[at % 2]}.", "system": "MN"[at % 2],
+         "human": {"intent": intent}}
+        for at, intent in enumerate(["order", "question", "complaint"] * 8)
+    ]  # fmt: skip
     data, out, page = tmp_path / "data.jsonl", tmp_path / "run", tmp_path / "report.html"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    model = ScriptedModel(lambda request: "It is so.\nAnswer: B", capabilities=PLAIN)
+    answer = {True: "Answer: A", False: "Answer: B"}
+    model = ScriptedModel(lambda request: answer["Text of M." in request.text], capabilities=PLAIN)
     evaluate_sync(
         data, method="llm-score", model=model, task=categories, aspects=["intent"], out=out
     )
