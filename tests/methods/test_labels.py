@@ -292,7 +292,7 @@ async def test_a_run_of_categories_has_no_mean_of_them_and_compares_sets(categor
 def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tmp_path):
     rows = [
         {"id": f"r{at}", "output": f"Text of {'MN'[at % 2]}.", "system": "MN"[at % 2],
-         "human": {"intent": intent}}
+         "group": f"g{at // 2}", "human": {"intent": intent}}
         for at, intent in enumerate(["order", "question", "complaint"] * 8)
     ]  # fmt: skip
     data, out, page = tmp_path / "data.jsonl", tmp_path / "run", tmp_path / "report.html"
