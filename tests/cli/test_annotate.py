@@ -1,5 +1,9 @@
 """`textassay annotate`: what it says of the addresses that it is given."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from tests.cli.harness import textassay
@@ -32,3 +36,23 @@ def test_a_public_address_with_a_path_is_refused(tmp_path):
     )  # fmt: skip
     assert done.code == 2
     assert "--public-url takes https://HOST" in done.err
+
+
+def test_data_with_labels_of_the_task_are_served(tmp_path):
+    """The task names them, as for `score`."""
+    data, task = tmp_path / "data.jsonl", tmp_path / "task.toml"
+    data.write_text(json.dumps({"output": "Where is it?", "human": {"intent": "question"}}))
+    task.write_text(
+        'name = "t"\nintro = "A message."\noutput_name = "Message"\n[[aspects]]\nname = "intent"\n'
+        'definition = "what it is"\n[aspects.labels]\norder = "an order"\nquestion = "a question"\n'
+        'complaint = "a complaint"\n'
+    )
+    command = [sys.executable, "-m", "textassay", "annotate", data, "--task", task, "--port", "0"]
+    with subprocess.Popen(
+        [*map(str, command), "--out", str(tmp_path / "ratings.jsonl")],
+        stderr=subprocess.PIPE, text=True,
+    ) as server:  # fmt: skip
+        assert server.stderr is not None
+        said = next(server.stderr)
+        server.terminate()
+    assert "/rate/" in said

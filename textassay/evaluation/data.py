@@ -107,10 +107,10 @@ class Feed:
 
 
 def _labels(request: RunRequest) -> dict[str, LabelScale]:
-    """Return the labels of the aspects that the request names; built-in tasks have none."""
+    """Return the labels of the aspects that the request names."""
     aspects = [aspect for aspect in request.aspects or () if isinstance(aspect, Aspect)]
     # a folder that was copied without the file of its task can still be read
-    if request.task is not None and request.task not in TASKS and Path(request.task).is_file():
+    if request.task is not None and (request.task in TASKS or Path(request.task).is_file()):
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}

@@ -135,12 +135,14 @@ async def _serve(annotation: Annotation) -> int:
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
+    task = tasks.load(annotation.task, annotation.aspects)
+    labels = {one.name: scale for one in task.aspects if (scale := one.label_scale) is not None}
     examples = await asyncio.to_thread(
-        lambda: tuple(Examples(annotation.data, **annotation.reading))
+        lambda: tuple(Examples(annotation.data, labels=labels, **annotation.reading))
     )
     study = Study(
         examples,
-        tasks.load(annotation.task, annotation.aspects),
+        task,
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
         per_item=annotation.per_item or annotation.raters,
