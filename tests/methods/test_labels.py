@@ -309,3 +309,7 @@ def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tm
     assert "#cell/" in shown
     assert "length in words" not in shown
     assert "the best of" not in shown
+    estimated = textassay("estimate", out)
+    assert estimated.code == 0, estimated.err
+    assert "left out, since judge or people gave the label" in estimated.err
+    assert estimated.out.count("intent/") >= 2

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
+from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.meta.score_files import holds_metrics
@@ -18,6 +19,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.labels import shares_of
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
@@ -211,10 +213,26 @@ def read_columns(
 ) -> list[Columns]:
     """Read scores (see `judged_in`), and join them with the ratings."""
     from textassay.calibration.columns import join_columns, read_judged, read_plan
+    from textassay.meta.score_files import read_labels
 
     # a misspelled word fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
-    return join_columns(read_judged(scores), people, aspect_map, plan=plan)
+    tables = join_columns(read_judged(scores), people, aspect_map, plan=plan)
+    shares = shares_of(read_labels(scores))
+    told = [one for one in tables if one.score not in shares or _varies(one)]
+    if told and (untold := [one.score for one in tables if one not in told]):
+        say(
+            f"{', '.join(untold)}: left out, since judge or people gave the label to all rated"
+            " texts or to none",
+            style="yellow",
+        )
+    return told or tables
+
+
+def _varies(table: Columns) -> bool:
+    rated = table.rated & table.scored
+    sides = (table.scores[rated], table.ratings[rated])
+    return all(len(side) and side.min() < side.max() for side in sides)
 
 
 def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:

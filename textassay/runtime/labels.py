@@ -123,11 +123,11 @@ def without_order(manifest: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name, scale in labels_of(manifest).items() if scale.is_nominal)
 
 
-def shares_of(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names under which a manifest's labels are counted: more of one is no better."""
+def shares_of(labels: Mapping[str, LabelScale]) -> frozenset[str]:
+    """Return the names under which labels of aspects are counted: more of one is no better."""
     return frozenset(
         member_name(name, label)
-        for name, scale in labels_of(manifest).items()
+        for name, scale in labels.items()
         if scale.is_nominal or scale.multiple
         for label in scale.names
     )

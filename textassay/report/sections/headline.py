@@ -15,7 +15,7 @@ from textassay.report.sections.agreement import AspectAgreement
 from textassay.report.sections.decisions import STAND_IN, Decisions
 from textassay.report.sections.scores import AspectScores, Overview
 from textassay.report.source import RunSource
-from textassay.runtime.labels import shares_of
+from textassay.runtime.labels import labels_of, shares_of
 from textassay.table import HasInterval
 
 _MANY = 3
@@ -143,7 +143,7 @@ def _systems(runs: Sequence[RunSource], decisions: Decisions) -> Iterator[str]:
     With Holm's adjustment over all pairs, the best is one that no other is shown to be above.
     """
     by_aspect: dict[str, list[SystemDifference]] = {}
-    shares = shares_of(runs[0].manifest)
+    shares = shares_of(labels_of(runs[0].manifest))
     for letter, one in decisions.of_systems:
         if letter == "A" and one.difference.value is not None and one.aspect not in shares:
             # corrected by the same ratings, those of B are nearly the same
