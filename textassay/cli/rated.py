@@ -219,14 +219,15 @@ def read_columns(
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
     tables = join_columns(read_judged(scores), people, aspect_map, plan=plan)
     shares = shares_of(read_labels(scores))
-    told = [one for one in tables if one.score not in shares or _varies(one)]
-    if told and (untold := [one.score for one in tables if one not in told]):
-        say(
-            f"{', '.join(untold)}: left out, since judge or people gave the label to all rated"
-            " texts or to none",
-            style="yellow",
-        )
-    return told or tables
+    left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
+    if not 0 < len(left_out) < len(tables):
+        return tables
+    say(
+        f"{', '.join(sorted(left_out))}: left out, since judge or people gave the label to all"
+        " rated texts or to none",
+        style="yellow",
+    )
+    return [table for table in tables if table.score not in left_out]
 
 
 def _varies(table: Columns) -> bool:
