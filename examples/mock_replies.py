@@ -58,6 +58,7 @@ _RATED = re.compile(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ")
 _SCALE = re.compile(r"from (\d+) \(worst\) to (\d+) \(best\)")
 _CRITERION = re.compile(r"(?m)^\w.*? \((\d+)-(\d+)\)(?: -|:) ")
 _SEVERAL = re.compile(r"(?s)\n(?:Criteria|Questions):\n(.*?)\n\n")
+_LETTER = re.compile(r"(?m)^([A-Z])\. ")
 _NUMBERED = re.compile(r"(?m)^\d+\. ")
 _TOKEN = re.compile(r"\s*(?:\w+|[^\w\s]+)|\s+")
 
@@ -106,6 +107,9 @@ def _as_asked(prompt: str, number: int) -> str:
         )
     if prompt.rstrip().endswith("Evaluation Steps:"):
         return _steps(["the text"], number)
+    if '"Answer: X"' in prompt:
+        letters = _LETTER.findall(prompt.partition("Choose the label")[2])
+        return f"So it is.\nAnswer: {letters[number % len(letters)]}"
     if '"Answer: A" or "Answer: B"' in prompt:
         return f"One of them is clearer.\nAnswer: {'AB'[number % 2]}"
     if "one line for each aspect" in prompt:
