@@ -114,3 +114,23 @@ def test_lm_eval():
     rows, _ = examples("lm-eval", "lm-eval-choices.jsonl")
     assert (rows["0"].output, rows["0"].references) == (" Lyon", (" Paris",))
     assert rows["1"].metrics == {"acc": 0, "acc_norm": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ragas_single", ("When was it?", "It was in 1967.", "It rained a lot.", "In 1967.")),
+        ("ragas_multi", ("Weather in Paris?", "weather(", "18 degrees cloudy", "It is 18")),
+        ("deepeval_single", ("shoes don't fit?", "within 30 days.", "Keep the box.", "You have")),
+        ("deepeval_conv", ("Can I return them?", "Yes, within", "Full refund", "You are welcome")),
+        ("openinference", ("Weather in Paris?", "weather(", "18 degrees cloudy", "It is 18")),
+    ],
+)
+def test_data_sets_and_traces_load_as_they_are(name, said):
+    """Without a field map; every turn, call and passage is shown."""
+    files = sorted((FILES.parent / "exports").glob(f"{name}.*"))
+    assert files
+    for file in files:
+        first = next(iter(Examples(file)))
+        shown = "\n".join(filter(None, (first.source, first.context, first.output)))
+        assert all(words in shown for words in said), (file.name, shown)
