@@ -92,6 +92,13 @@ async def test_an_image_may_be_quoted_as_evidence() -> None:
     (score,) = await built.graph.run(Assignment(example=SHOWN, aspects=built.aspects))
     assert score.evidence[0]["found_in"] == "Image 1"
     assert "an image is quoted by its number" in model.requests[-1].text
+    beside = Example(**{**SHOWN.model_dump(exclude={"id", "context"}), "context": ["A cat."]})
+    await built.graph.run(Assignment(example=beside, aspects=built.aspects))
+    assert "Context (an image is quoted by its number" in model.requests[-1].text
+    built = build("checklist", model, task="summarization", aspects=["consistency"])
+    await built.graph.run(Assignment(example=beside, aspects=built.aspects))
+    note = "(no evidence: quote another text; an image is quoted by its number, such as [Image 1])"
+    assert note in model.requests[-1].text
 
 
 @pytest.mark.asyncio

@@ -187,6 +187,10 @@ class QuotedVerifier:
     retries: int = 1
     required: bool = True
 
+    @cached_property
+    def _answerer(self) -> QuotedAnswerer:
+        return QuotedAnswerer(self.ask, self.retries)
+
     async def __call__(self, example: Example, claim: Claim) -> Score:
         """Return 1 for a supported claim and 0 for any other.
 
@@ -197,7 +201,7 @@ class QuotedVerifier:
             ModelError: The model could not be asked.
         """
         shown = self.windows.of(example, claim)
-        answer = await QuotedAnswerer(self.ask, self.retries)(shown, ASPECT)
+        answer = await self._answerer(shown, ASPECT)
         about: dict[str, Any] = {
             "id": example.id,
             "aspect": ASPECT.name,

@@ -7,9 +7,9 @@ that can be checked).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Literal
 
 from textassay.agents.ask import DECLINED, MAX_QUOTED, REMINDER, Ask, Parsed, thought_note
@@ -110,7 +110,37 @@ class _Read(Message):
 
 
 @dataclass(frozen=True)
-class QuotedAnswerer:
+class _AsksForQuotations:
+    ask: Ask
+    retries: int = 1
+    question_counts: bool = True
+
+    def _ask_about(self, example: Example) -> Ask:
+        """Return how to ask: with notes on what is evidence beside the names of the texts."""
+        notes: dict[str, list[str]] = {}
+        if example.passages and not self.question_counts:
+            notes["source_name"] = [NO_EVIDENCE]
+        if example.images:  # beside a text that is shown
+            shown = "source_name" if example.source else "context_name"
+            notes.setdefault(shown, []).append(QUOTING_IMAGES)
+        return self._noting(**{name: "; ".join(said) for name, said in notes.items()})
+
+    @cached_property
+    def _noting(self) -> Callable[..., Ask]:
+        """Returns the same with notes on texts by their names' fields; made once for equal ones."""
+
+        def noting(**notes: str) -> Ask:
+            if not notes:
+                return self.ask
+            task = self.ask.task
+            update = {name: f"{getattr(task, name)} ({note})" for name, note in notes.items()}
+            return replace(self.ask, task=task.model_copy(update=update))
+
+        return cache(noting)
+
+
+@dataclass(frozen=True)
+class QuotedAnswerer(_AsksForQuotations):
     """Asks one yes/no question about an example, and for the passage that decides it.
 
     Attributes:
@@ -118,18 +148,6 @@ class QuotedAnswerer:
         retries: How often an unusable answer is asked for again.
         question_counts: Whether the source is evidence even where there are passages.
     """
-
-    ask: Ask
-    retries: int = 1
-    question_counts: bool = True
-
-    @cached_property
-    def _telling(self) -> Ask:
-        return _noting(self.ask, NO_EVIDENCE)
-
-    @cached_property
-    def _with_images(self) -> Ask:
-        return _noting(self.ask, QUOTING_IMAGES)
 
     async def __call__(self, example: Example, question: Aspect) -> QuotedAnswer:
         """Return the answer, or why it cannot be read.
@@ -142,9 +160,7 @@ class QuotedAnswerer:
         example = self.ask.prepare(example)
         if not example.output.strip():
             return QuotedAnswer(question=question, problem="EmptyOutput")
-        ask = self._with_images if example.images else self.ask
-        if example.passages and not self.question_counts:
-            ask = self._telling
+        ask = self._ask_about(example)
         # Only if it is known: a server that merely ignores the schema gives lines, which are read
         # as well.
         structured = self.ask.model.capabilities.json_schema is True
@@ -170,7 +186,7 @@ class QuotedAnswerer:
 
 
 @dataclass(frozen=True)
-class JointAnswerer:
+class JointAnswerer(_AsksForQuotations):
     """Asks several yes/no questions about an example at once, for a reason and a passage each.
 
     What the answer leaves out is asked for again, by itself. Answers are read by their numbers.
@@ -182,18 +198,7 @@ class JointAnswerer:
         is_rubric: Whether the questions are criteria, which are met or not.
     """
 
-    ask: Ask
-    retries: int = 1
-    question_counts: bool = True
     is_rubric: bool = False
-
-    @cached_property
-    def _telling(self) -> Ask:
-        return _noting(self.ask, NO_EVIDENCE)
-
-    @cached_property
-    def _with_images(self) -> Ask:
-        return _noting(self.ask, QUOTING_IMAGES)
 
     async def __call__(self, example: Example, questions: tuple[Aspect, ...]) -> QuotedAnswers:
         """Return an answer to each question, or why it cannot be read.
@@ -207,9 +212,7 @@ class JointAnswerer:
         if not example.output.strip():
             empty = (QuotedAnswer(question=one, problem="EmptyOutput") for one in questions)
             return QuotedAnswers(items=tuple(empty))
-        ask = self._with_images if example.images else self.ask
-        if example.passages and not self.question_counts:
-            ask = self._telling
+        ask = self._ask_about(example)
         structured = self.ask.model.capabilities.json_schema is True
         found: dict[int, QuotedAnswer] = {}
         usage, left, prompt = NO_USAGE, list(range(len(questions))), None
@@ -388,12 +391,6 @@ def _fields(text: str) -> Json:
     fields = [(normalized_key(name), value) for name, value in pairs]
     answers = {str(value).lower() for name, value in fields if name in _ANSWERS}
     return dict(fields) if len(answers) == 1 else {}
-
-
-def _noting(ask: Ask, note: str) -> Ask:
-    """Return the same with a prompt that says something about the source."""
-    name = f"{ask.task.source_name} ({note})"
-    return replace(ask, task=ask.task.model_copy(update={"source_name": name}))
 
 
 def _answered(question: Aspect, read: _Read, answer: Parsed[tuple[_Read, ...]]) -> QuotedAnswer:
