@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from textassay.cli.console import messages, progress_line
 from textassay.cli.new_files import io_errors
-from textassay.evaluation.progress import Progress, effort, line, problems, speed
+from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -82,24 +82,14 @@ async def exported(
     from textassay.runtime.storage.files import write_text
     from textassay.telemetry import prometheus_text
 
-    def write() -> None:
+    def write(now: Progress) -> None:
         with io_errors(path):
-            write_text(path, prometheus_text(progress(), run="" if run is None else str(run)))
-
-    async def repeat() -> None:
-        while True:
-            await asyncio.sleep(PLAIN_SECONDS)
-            write()
+            write_text(path, prometheus_text(now, run="" if run is None else str(run)))
 
     # at once, so that a folder that is not there is told before anything is asked
-    write()
-    task = asyncio.create_task(repeat())
-    try:
+    write(progress())
+    async with watched(progress, write, seconds=PLAIN_SECONDS):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        write()
 
 
 @contextmanager

@@ -175,8 +175,15 @@ SECONDS = 0.25
 
 
 @asynccontextmanager
-async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterator[None]:
+async def watched(
+    progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS
+) -> AsyncIterator[None]:
     """Show the progress of what runs in the block; the last state is always shown.
+
+    Args:
+        progress: Returns the state.
+        watch: Who is shown it.
+        seconds: Time between two states.
 
     Raises:
         Exception: What the callback raised; the block is left first.
@@ -189,7 +196,7 @@ async def watched(progress: Callable[[], Progress], watch: Watch) -> AsyncIterat
     async def repeat() -> None:
         while True:
             show(progress())
-            await asyncio.sleep(SECONDS)
+            await asyncio.sleep(seconds)
 
     task = asyncio.create_task(repeat())
     try:
