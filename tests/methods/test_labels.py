@@ -313,3 +313,41 @@ def test_a_report_of_categories_shows_their_agreement_and_no_mean(categories, tm
     assert estimated.code == 0, estimated.err
     assert "left out, since judge or people gave the label" in estimated.err
     assert estimated.out.count("intent/") >= 2
+
+
+@pytest.mark.parametrize("names", [["red", "blue"], ["red", "blue", "green"]])
+def test_runs_with_labels_in_another_order_are_not_compared(names, tmp_path):
+    """Numbers of labels are positions: the second of one run is the first of the other."""
+    data = tmp_path / "data.jsonl"
+    rows = [
+        {"id": f"r{at}", "output": f"It is {names[at % len(names)]}.", "group": f"g{at // 2}",
+         "human": {"color": names[at % len(names)]}}
+        for at in range(24)
+    ]  # fmt: skip
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    runs = []
+    for order in (names, [*reversed(names)], names):
+        task = tmp_path / f"task-{len(runs)}.toml"
+        labels = ", ".join(f'{name} = "it is {name}"' for name in order)
+        task.write_text(
+            'name = "t"\nintro = "A text."\noutput_name = "Text"\n[[aspects]]\nname = "color"\n'
+            f'definition = "the color"\nlabels = {{{labels}}}\n'
+        )
+        letters = {f"It is {name}.": "ABC"[at] for at, name in enumerate(order)}
+        model = ScriptedModel(
+            lambda request, letters=letters: next(
+                f"Answer: {letter}" for text, letter in letters.items() if text in request.text
+            ),
+            capabilities=PLAIN,
+        )
+        runs.append(tmp_path / f"run-{len(runs)}")
+        evaluate_sync(data, method="llm-score", model=model, task=str(task), out=runs[-1])
+    first, other, same = runs
+    compared = textassay("compare", first, other)
+    assert (compared.code, "the labels of 'color' are" in compared.err) == (2, True)
+    page = tmp_path / "report.html"
+    reported = textassay("report", first, other, "--out", page)
+    assert (reported.code, "the labels of 'color' are" in reported.err) == (2, True)
+    assert textassay("compare", first, same).code == 0
+    assert textassay("report", first, same, "--out", page).code == 0
+    assert "which run agrees better with people on color" in page.read_text(encoding="utf-8")

@@ -46,12 +46,14 @@ class Judged:
         outcomes: Outcome by id, for the unscored.
         signatures: Signatures that occur, `""` for rows without one.
         scales: Scales that occur; empty if rows have none.
+        labels: Names of the labels whose numbers the values are; empty if they are none.
     """
 
     values: dict[str, float | None] = field(default_factory=dict)
     outcomes: dict[str, str] = field(default_factory=dict)
     signatures: dict[str, None] = field(default_factory=dict)
     scales: dict[RatingScale | None, None] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
 
     @property
     def scale(self) -> RatingScale | None:
@@ -78,7 +80,10 @@ def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
     found: dict[str, Judged] = {}
     for name, one in judged.items():
         scale = scales.get(name)
-        found |= by_label(name, one, scale.names) if scale and scale.is_nominal else {name: one}
+        if scale and scale.is_nominal:
+            found |= by_label(name, one, scale.names)
+        else:
+            found[name] = replace(one, labels=scale.names if scale else ())
     return found
 
 

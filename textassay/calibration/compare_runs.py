@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +33,8 @@ from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.meta.label_comparison import compare_labels
 from textassay.meta.label_table import measure_name
-from textassay.meta.score_files import Recorded
+from textassay.meta.score_files import Recorded, read_labels, read_scores, refuse_other_labels
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, nearest_label
 from textassay.table import Column, Interval, Note, Table
@@ -283,7 +285,8 @@ def compare_runs(
     Raises:
         UnknownName: An aspect is not in both runs.
         DataError: The runs share no aspect, or nothing to pair by.
-        ConfigurationError: The scores of one run come from several judges.
+        ConfigurationError: The scores of one run come from several judges, or the runs' labels
+            differ.
     """
     shared = [name for name in a if name in b]
     if not shared:
@@ -295,6 +298,7 @@ def compare_runs(
     for name in names:
         if name not in shared:
             raise UnknownName("aspect of both runs", name, shared)
+        refuse_other_labels(name, a[name].labels, b[name].labels)
     sources = {
         id_: group
         for one in (other_people, people)
@@ -371,12 +375,52 @@ def agreement_difference(
     return rows
 
 
+def agreement_of_runs(
+    a: Mapping[str, Judged],
+    b: Mapping[str, Judged],
+    people: People,
+    rows: Sequence[CompareRow],
+    files: tuple[str | Path | Examples, str | Path | Examples],
+    *,
+    aspects: Sequence[str] | None = None,
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Return how much better the first of two recorded runs agrees with people, by aspect.
+
+    Coefficients of those that are paired by text, and measures of labels.
+
+    Args:
+        a: Scores of the first run, from `read_judged`.
+        b: Scores of the second.
+        people: The data with ratings.
+        rows: What `compare_runs` says of them.
+        files: What both were read from, which says what labels there are.
+        aspects: What to compare; all that both runs have if left out.
+        seed: Seed of the weightings.
+
+    Raises:
+        ConfigurationError: The runs' labels differ.
+    """
+    by_text = [row.aspect for row in rows if row.paired_by == "text"]
+    found = agreement_difference(a, b, people, by_text, seed=seed)
+    return found + label_difference(
+        read_scores(files[0]),
+        read_scores(files[1]),
+        people,
+        read_labels(files[0]),
+        other_labels=read_labels(files[1]),
+        aspects=aspects,
+        seed=seed,
+    )
+
+
 def label_difference(
     a: Recorded,
     b: Recorded,
     people: People,
     labels: LabelSets | None = None,
     *,
+    other_labels: LabelSets | None = None,
     aspects: Sequence[str] | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
@@ -390,9 +434,13 @@ def label_difference(
         b: Scores of the second.
         people: The data with ratings.
         labels: Labels by name of the aspect; scores and ratings that are all 0 or 1 are no and yes.
+        other_labels: Those of the second run; by default the same.
         aspects: What to compare; all that both runs have if left out.
         bootstrap: Number of random weightings of the sources.
         seed: Seed of the weightings.
+
+    Raises:
+        ConfigurationError: The runs' labels differ.
     """
     rows = []
     for name in a:
@@ -401,6 +449,8 @@ def label_difference(
         human = people.labels(name)
         sides = [[run[name].get(id_) for id_ in people.ids] for run in (a, b)]
         scale = (labels or {}).get(name, YES_NO)
+        if labels and other_labels and name in labels and name in other_labels:
+            refuse_other_labels(name, scale.names, other_labels[name].names)
         columns = [human, *([] if labels and name in labels else sides)]
         numbers = set(range(len(scale.names)))
         if not all({one for one in column if one is not None} <= numbers for column in columns):

@@ -114,6 +114,20 @@ def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: s
         )
 
 
+def refuse_other_labels(aspect: str, a: Sequence[str], b: Sequence[str]) -> None:
+    """Raise if the same numbers stand for different labels of an aspect in two runs.
+
+    Raises:
+        ConfigurationError: Names or order differ; says what to do.
+    """
+    if a and b and tuple(a) != tuple(b):
+        raise ConfigurationError(
+            f"the labels of {aspect!r} are {', '.join(a)} in the first run and {', '.join(b)} in"
+            " the second, and scores are their positions; judge both with the same labels in one"
+            " order"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedRow:
     """One line of recorded scores.

@@ -17,6 +17,7 @@ import numpy as np
 
 from textassay.calibration.columns import People
 from textassay.meta.correlation import Floats
+from textassay.meta.score_files import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import labels_of
@@ -286,7 +287,14 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
     # two runs are often called the same in different folders
     while len({path.parts[-depth:] for path in paths}) < len(paths):
         depth += 1
-    return [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]
+    runs = [open_run(path, name="/".join(path.parts[-depth:])) for path in paths]
+    own = [labels_of(run.manifest) for run in runs]
+    # the ratings are read once, by the labels of the first run
+    for name, scale in own[0].items():
+        for other in own[1:]:
+            if name in other and not scale.multiple:
+                refuse_other_labels(name, scale.names, other[name].names)
+    return runs
 
 
 def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:

@@ -19,6 +19,7 @@ from textassay.table import Note
 
 if TYPE_CHECKING:
     from textassay.calibration.columns import Judged, People
+    from textassay.runtime.data.dataset import Examples
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -78,14 +79,12 @@ def compare(
     weeks of traffic, are compared as independent samples.
     """
     from textassay.calibration.compare_runs import (
-        agreement_difference,
+        agreement_of_runs,
         compare_runs,
         comparison_tables,
         gate,
-        label_difference,
     )
     from textassay.calibration.correction import weight_named
-    from textassay.meta.score_files import read_labels, read_scores
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)
@@ -108,21 +107,12 @@ def compare(
         seed=seed,
         weight=over,
     )
-    by_text = [row.aspect for row in rows if row.paired_by == "text"]
-    agreement = (
-        []
-        if sides.people is None
-        else agreement_difference(sides.a, sides.b, sides.people, by_text, seed=seed)
-    )
-    if sides.people is not None and run_b is not None and systems is None:
-        agreement += label_difference(
-            read_scores(run_a),
-            read_scores(run_b),
-            sides.people,
-            read_labels(run_a),
-            aspects=arguments.typed_names(aspects),
-            seed=seed,
-        )
+    agreement = []
+    if sides.people is not None and sides.files is not None:
+        agreement = agreement_of_runs(
+            sides.a, sides.b, sides.people, rows, sides.files,
+            aspects=arguments.typed_names(aspects), seed=seed,
+        )  # fmt: skip
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
         document["systems"] = list(systems)
@@ -149,6 +139,7 @@ class _Sides:
         people: Their data, or those of the first; `None` if they are not known.
         other: Those of the second, if they are others.
         known: Whether all that was judged is in the data, so that the sources are known.
+        files: What both were read from; `None` for two systems of one run, whose texts differ.
     """
 
     a: Mapping[str, Judged]
@@ -156,13 +147,15 @@ class _Sides:
     people: People | None
     other: People | None
     known: bool
+    files: tuple[Path | Examples, Path | Examples] | None = None
 
 
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
     from textassay.cli.rated import judged_in, own_data, read_people
 
-    a, b = (read_judged(judged_in(run, data, given)) for run in (run_a, run_b))
+    files = judged_in(run_a, data, given), judged_in(run_b, data, given)
+    a, b = map(read_judged, files)
     people = other = None
     if data is not None or given or own_data(run_a) is not None:
         people = read_people(run_a, data, given)
@@ -171,7 +164,7 @@ def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     if not judged <= known and own_data(run_b) is not None:
         other = read_people(run_b, None, {})
         known |= set(other.ids)
-    return _Sides(a, b, people, other, judged <= known)
+    return _Sides(a, b, people, other, judged <= known, files)
 
 
 def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:

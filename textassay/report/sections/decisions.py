@@ -30,7 +30,7 @@ from textassay.calibration.columns import (
 )
 from textassay.calibration.compare_runs import (
     CompareRow,
-    agreement_difference,
+    agreement_of_runs,
     compare_runs,
     compare_systems,
     comparison_tables,
@@ -162,7 +162,7 @@ def decisions(
     section.stand_ins.extend(_of_runs(tests))
     section.differences = _of_runs([[one] for one in section.differences])
     if several and is_read:
-        _compare(judged[0], judged[1], people, section)
+        _compare(runs, judged, people, section)
     return section
 
 
@@ -266,18 +266,18 @@ def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
 
 
 def _compare(
-    first: Mapping[str, Judged],
-    second: Mapping[str, Judged],
+    runs: Sequence[RunSource],
+    judged: Sequence[Mapping[str, Judged]],
     people: People | None,
     section: Decisions,
 ) -> None:
+    (first, second), files = judged, (runs[0].folder, runs[1].folder)
     try:
         rows = compare_runs(first, second, people)
+        agreement = [] if people is None else agreement_of_runs(first, second, people, rows, files)
     except TextassayError as error:
         section.reasons.append(f"Comparison of the runs: {error}")
         return
-    names = [row.aspect for row in rows] if people is not None else []
-    agreement = [] if people is None else agreement_difference(first, second, people, names)
     section.of_runs.extend(rows)
     section.of_agreement.extend(agreement)
     ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]

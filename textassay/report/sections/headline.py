@@ -16,11 +16,14 @@ from textassay.report.sections.decisions import STAND_IN, Decisions
 from textassay.report.sections.scores import AspectScores, Overview
 from textassay.report.source import RunSource
 from textassay.runtime.labels import labels_of, shares_of
-from textassay.table import HasInterval
+from textassay.table import HasInterval, Interval
 
 _MANY = 3
 """Aspects that a sentence names with their figures; of more, the rest is counted."""
 _ALPHA = 0.05
+_KAPPA = "Cohen's kappa"
+_COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
+"""By which a run agrees better, and what sentences call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +70,20 @@ def headline(
 
 def _runs_compared(decisions: Decisions) -> Iterator[str]:
     """Yield which run agrees better with people, and which one scores higher."""
-    rhos = [
-        (one["aspect"], _Ends(one["difference"], one["low"], one["high"]))
+    found = {
+        (one["aspect"], one["coefficient"]): Interval(one["difference"], one["low"], one["high"])
         for one in decisions.of_agreement
-        if one["coefficient"] == "spearman" and one["difference"] is not None
-    ]
-    if rhos:
+        if one["coefficient"] in _COMPARED and one["difference"] is not None
+    }
+    # of labels, kappa stands for the correlation of their numbers
+    labeled = {aspect for aspect, measure in found if measure == _KAPPA}
+    shown = {key: one for key, one in found.items() if key[1] == _KAPPA or key[0] not in labeled}
+    if shown:
+        measures = dict.fromkeys(_COMPARED[measure] for _, measure in shown)
         yield _sorted_out(
-            rhos, "A agrees better with people than B on", "B agrees better with people than A on",
-            "it is not shown which run agrees better with people on", "Spearman's rho",
+            [(aspect, one) for (aspect, _), one in shown.items()],
+            "A agrees better with people than B on", "B agrees better with people than A on",
+            "it is not shown which run agrees better with people on", " or ".join(measures),
         )  # fmt: skip
     rows = [
         (row.aspect, row.difference)
@@ -201,13 +209,6 @@ def _missing(runs: Sequence[RunSource], overview: Overview, decisions: Decisions
         count = len(decisions.reasons)
         what = "One result" if count == 1 else f"{count} results"
         yield f"{what} could not be computed; the reasons stand below the sections."
-
-
-@dataclass(frozen=True, slots=True)
-class _Ends:
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 def _sorted_out(
