@@ -435,7 +435,7 @@ class LiteLLMModel:
         """
         if request.images:
             request = await with_images(request)
-        plain = request.model_copy(update={"extra": {}})
+        plain = request.model_copy(update={"extra": {}}) if request.extra else request
         body = openai_format.prompt_fields(plain) | openai_format.sampling_fields(plain)
         if request.thinking_fields:
             # What the user set is for the provider to refuse, not for a table that may be older.
@@ -448,8 +448,9 @@ class LiteLLMModel:
             response = openai_format.read_response(payload, request, self._price)
         except (MalformedResponse, ContentRefused, CapabilityError) as error:
             self._name_model(error, cost)
-        usage = response.usage if self._price else _with_cost(response.usage, cost)
-        return response.model_copy(update={"usage": usage})
+        if self._price or cost is None:
+            return response
+        return response.model_copy(update={"usage": _with_cost(response.usage, cost)})
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
         """Return the probabilities of choices that are among the 20 likeliest first tokens.
