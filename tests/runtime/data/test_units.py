@@ -75,6 +75,20 @@ def test_the_group_of_the_data_stays() -> None:
     assert {e.group for e in Examples([{**ROW, "group": "task 1"}], unit="turn")} == {"task 1"}
 
 
+def test_an_output_beside_its_conversation_is_the_last_turn() -> None:
+    """HealthBench's rows have the answer beside the messages that led to it."""
+    asked = [
+        {"role": "user", "content": "Q1"},
+        {"role": "assistant", "content": "A1"},
+        {"role": "user", "content": "Q2"},
+    ]
+    row = {"id": "z", "output": "A2", "messages": asked, "references": ["R"]}
+    first, last = Examples([row], unit="turn")
+    assert (first.id, first.output, first.references) == ("z#turn-2", "A1", ())
+    assert (last.id, last.output, last.references) == ("z#turn-4", "A2", ("R",))
+    assert "Q2" in (last.source or "") and "Q2" not in (first.source or "")
+
+
 def test_units_need_conversations() -> None:
     """And a unit that there is."""
     with pytest.raises(DataError, match="row 1, field 'messages': are missing; the unit turn"):

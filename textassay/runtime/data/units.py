@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from textassay.runtime.conversation import (
     ConversationMessage,
     Piece,
+    answer_piece,
     conversation_pieces,
     conversation_text,
     passages_text,
@@ -44,11 +45,16 @@ def in_units(example: Example, unit: Unit, chars: int) -> Iterator[Example]:
         return
     if not example.messages:
         raise FieldError("messages", f"are missing; the unit {unit} is a part of a conversation")
-    pieces = conversation_pieces(example.messages)
+    messages = example.messages
+    pieces = conversation_pieces(messages)
+    if example.output.strip() and answer_piece(pieces, example.output) is None:
+        # an output that stands beside the conversation is what was answered last
+        messages = (*messages, ConversationMessage(role="assistant", content=example.output))
+        pieces = conversation_pieces(messages)
     given = source_beside(example.source, example.messages)
     for last, output, name in _turns(pieces) if unit == "turn" else _calls(pieces):
-        history = _history(example.messages, last, pieces)
-        passages = example.passages or _passages(example.messages, pieces, last.turn)
+        history = _history(messages, last, pieces)
+        passages = example.passages or _passages(messages, pieces, last.turn)
         is_end = unit == "turn" and last.turn == _last_turn(pieces)
         text = conversation_text(history, output, chars)
         yield example.model_copy(
