@@ -135,6 +135,9 @@ async def test_an_answer_that_is_no_action_costs_a_step_and_is_asked_again() -> 
     score, judge = await judged(["Hm.", "Hm.", verdict(3)])
     assert score.error is not None
     assert (score.error.type, len(judge.requests)) == ("NoActionFound", 2)
+    score, _ = await judged(['{"action": "read", "start": -1, "where": "x"}'], max_steps=1)
+    assert score.error is not None
+    assert "none of the actions (read.start: Input should be greater" in score.error.message
 
 
 @pytest.mark.parametrize(

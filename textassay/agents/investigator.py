@@ -85,6 +85,8 @@ class NoAction(Message):
     """`NoActionFound`, `Declined` or `CutOff`."""
     note: str = NO_ACTION
     """What the judge is told."""
+    wrong: str = ""
+    """Which field of an action is wrong, and how."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ class _Loop:
             text = answer.samples[0].text.strip()[:MAX_QUOTED]
             self._steps.append(Step(text=text, problem=action.problem))
             if not left or action.problem == DECLINED or self._unread > self._judge.retries:
-                message = f"{_REASONS[action.problem]}; it said: {text!r}"
+                wrong = f" ({action.wrong})" if action.wrong else ""
+                message = f"{_REASONS[action.problem]}{wrong}; it said: {text!r}"
                 self._end(answer, problem=ScoreError(type=action.problem, message=message))
             return Found(action.note)
         found = self._look(action)
@@ -296,8 +299,9 @@ def _checked(fields: Json) -> Look | Verdict | NoAction:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        note = f"Your answer cannot be used: {where}: {first['msg']}. Answer with one JSON object."
-        return NoAction(problem="NoActionFound", note=note)
+        wrong = f"{where}: {first['msg']}"
+        note = f"Your answer cannot be used: {wrong}. Answer with one JSON object."
+        return NoAction(problem="NoActionFound", note=note, wrong=wrong)
 
 
 def _fields_of(value: JsonObject) -> Json | None:
