@@ -86,7 +86,8 @@ def test_an_output_beside_its_conversation_is_the_last_turn() -> None:
     first, last = Examples([row], unit="turn")
     assert (first.id, first.output, first.references) == ("z#turn-2", "A1", ())
     assert (last.id, last.output, last.references) == ("z#turn-4", "A2", ("R",))
-    assert "Q2" in (last.source or "") and "Q2" not in (first.source or "")
+    assert "Q2" in (last.source or "")
+    assert "Q2" not in (first.source or "")
 
 
 def test_units_need_conversations() -> None:
