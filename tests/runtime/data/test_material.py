@@ -115,6 +115,56 @@ def test_a_file_is_named_where_it_stood() -> None:
     )
 
 
+def chat(*said: str, role: str = "user") -> list[dict[str, str]]:
+    """Return messages of a user and an assistant in turn."""
+    roles = [role, "assistant" if role == "user" else "user"]
+    return [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
+
+
+CALLING = [
+    {"role": "user", "content": "Book A"},
+    {"role": "assistant", "tool_calls": [{"function": {"name": "book", "arguments": "{}"}}]},
+    {"role": "tool", "content": "Booked."},
+]
+BELOW = "(the text to judge, which is given below)"
+JUDGED: list[tuple[dict[str, Any], str, list[str]]] = [
+    (
+        {"user_input": chat("Book A", "Done.", "Book B"), "response": "Done."},
+        "Done.", ["Book A", "Done.", "Book B", BELOW],
+    ),
+    (
+        {"input": chat("Book A", "Done.", "Book B"), "output": chat("Done.", role="assistant")},
+        "Done.", ["Book A", "Done.", "Book B", BELOW],
+    ),
+    (
+        {"input": chat("Yes", "Sure?", "Yes"), "messages": chat("Yes", "Sure?", "Yes", "OK.")},
+        "OK.", ["Yes", "Sure?", "Yes", BELOW],
+    ),
+    (
+        {"input": chat("Yes"), "messages": chat("Why?", "So.", "Yes", "OK.")},
+        "OK.", ["Yes", "Why?", "So.", "Yes", BELOW],
+    ),
+    ({"input": chat("Hi"), "output": chat("Hi", "Hello.")}, "Hello.", ["Hi", BELOW]),
+    ({"input": chat("Hi", "Hello."), "output": "Hello."}, "Hello.", ["Hi", BELOW]),
+    ({"messages": json.dumps(chat("Hi", "Hello."))}, "Hello.", ["Hi", BELOW]),
+    ({"messages": CALLING}, "book({})", ["Book A", BELOW, "Booked."]),
+    ({"input": CALLING[:1], "output": CALLING[1:]}, "book({})", ["Book A", BELOW, "Booked."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "output", "texts"), JUDGED)
+def test_what_is_judged_stands_where_it_was_said(
+    row: dict[str, Any], output: str, texts: list[str]
+) -> None:
+    """Only what two lists have in common is shown once: an answer may be given twice."""
+    (example,) = read([row])
+    assert example.output == output
+    pieces = str(example.source).split("\n\n")[1:]
+    assert len(pieces) == len(texts)
+    assert [text for piece, text in zip(pieces, texts, strict=True) if text not in piece] == []
+    assert list(Examples([row], unit="turn"))[-1].output == output
+
+
 UNUSED = [
     ({"output": "x", "source": "s", "question": "Why not?"}, "question", "question"),
     ({"output": "x", "my_passages": ["One passage."]}, "my_passages", "context"),

@@ -6,7 +6,7 @@ Puts together what several columns say of it, and finds columns that look like i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.chat_formats import (
@@ -17,9 +17,9 @@ from textassay.runtime.chat_formats import (
     read_passages,
     read_tools,
 )
-from textassay.runtime.conversation import ConversationMessage
+from textassay.runtime.conversation import ConversationMessage, calls_as_text, last_answer
 from textassay.runtime.data.aliases import NOT_SHOWN
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
@@ -218,6 +218,8 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
+    if isinstance(given, str) and looks_like_messages(listed := listed_objects(given)):
+        given = listed
     if isinstance(given, str):  # a chat that was written down as a text
         if source:
             raise ValueError("is a text, and so is the source; give a list of messages")
@@ -226,18 +228,17 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         messages = read_messages(given, images)
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"), images)
-        contents = {message.content for message in messages}
-        messages = (*(m for m in opening if m.content not in contents), *messages)
+        follows = given is None and isinstance(output, str) and bool(output.strip())
+        answer = (ConversationMessage(role="assistant", content=output),) if follows else ()
+        messages = _in_order(opening, messages or answer)
     elif isinstance(source, str) and source.strip() in {m.content.strip() for m in messages}:
         del fields["source"]  # it is shown as the message that it is
     answers = _answer_messages(output, images)
     if answers is not None:
         fields.pop("output")
-        contents = {message.content for message in messages if message.role == "assistant"}
-        messages = (*messages, *(m for m in answers if m.content not in contents or m.calls))
-        fields["output"] = next(
-            (m.content for m in reversed(answers) if m.content.strip()), None
-        ) or _calls_as_text(answers)
+        messages = _in_order(messages, answers)
+        said = (m.content for m in reversed(answers) if m.content.strip())
+        fields["output"] = last_answer(answers) or calls_as_text(answers) or next(said, None)
     if messages:
         fields["messages"] = messages
 
@@ -252,9 +253,25 @@ def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMess
     return read_messages(output, images) if looks_like_messages(output) else None
 
 
-def _calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
-    lines = [f"{call.name}({call.arguments})" for m in messages for call in m.calls]
-    return "\n".join(lines) or None
+def _in_order(
+    first: tuple[ConversationMessage, ...], second: tuple[ConversationMessage, ...]
+) -> tuple[ConversationMessage, ...]:
+    """Return messages and those that follow them, unless one list begins or ends with the other."""
+    if not any(message.role == "system" for message in first):
+        begins = [message for message in second if message.role != "system"]
+    else:
+        begins = [*second]
+    if _same(begins[: len(first)], first):
+        return second
+    if _same(first[max(len(first) - len(second), 0) :], second):
+        return first
+    return (*first, *second)
+
+
+def _same(some: Sequence[ConversationMessage], others: Sequence[ConversationMessage]) -> bool:
+    """Return whether two lists of messages say and call the same."""
+    first, second = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (some, others))
+    return first == second
 
 
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
