@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall, as_json_text
-from textassay.runtime.images import ImageReader, is_image_part
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    Passage,
+    ToolCall,
+    as_json_text,
+    passages_text,
+)
+from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 
 _ROLES = {
     "human": "user",
@@ -28,10 +34,22 @@ _SPEAKER = ("role", "from", "speaker", "author")
 _TEXT = ("content", "value", "text", "parts", "message", "utterance")
 _PASSAGE_TEXT = (
     "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet", "document",
+    "excerpt", "cited_text",
 )  # fmt: skip
 _PASSAGE_ID = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
+_WITHOUT_TEXT = (
+    "tool_calls", "function_call", "contents", "refusal", "attachments", "experimental_attachments",
+)  # fmt: skip
+"""What a message may have in place of a text."""
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names under which messages and passages hold images beside their text."""
+_ATTACHED = ("attachments", "experimental_attachments")
+_RETRIEVED = (
+    "retrieval_context", "retrievalContext", "passages", "context", "contexts", "documents",
+    "citations",
+)  # fmt: skip
+"""Names under which messages hold what was retrieved for them."""
+_TOOLS = ("tools", "functions")
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
@@ -167,7 +185,7 @@ def _is_message(item: Any) -> bool:
         return False
     item = _inner(item, "message")
     if any(isinstance(item.get(name), str) for name in _SPEAKER):
-        return any(name in item for name in (*_TEXT, "tool_calls", "function_call", "contents"))
+        return any(name in item for name in (*_TEXT, *_WITHOUT_TEXT))
     kind = str(item.get("type"))
     if kind in _TYPES:
         return "content" in item or isinstance(item.get("data"), Mapping)
@@ -202,9 +220,12 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
     calls = [*_calls(item, images), *_called_parts(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
     text = message_text(rest, images)
+    if not text.strip() and isinstance(item.get("refusal"), str):
+        text = item["refusal"]
     beside = next((item[name] for name in _IMAGES if item.get(name)), None)
-    if beside is not None and images is not None:  # Ollama's messages
-        shown = beside if isinstance(beside, list) else [beside]
+    shown = beside if isinstance(beside, list) else [] if beside is None else [beside]
+    shown = [*shown, *_attached_images(item)]
+    if shown and images is not None:  # Ollama's messages, and AI SDK's
         text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
     error = item.get("error")
     if role == "tool" and error:
@@ -214,15 +235,19 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
-    names = ("retrieval_context", "retrievalContext", "passages")
-    passages = next((item[name] for name in names if item.get(name)), None)
+    passages = _retrieved(item)
+    tools = [read_tools(item[name]) for name in _TOOLS if item.get(name)]
+    if role == "system":
+        text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
+        tools, passages = [], ()
+    messages += [ConversationMessage(role="system", content=about) for about in tools]
     whole = ConversationMessage(
         role=role,
         content=text,
         name=_text_or_none(tool_name),
         calls=tuple(call for call, _ in calls),
         call_id=_text_or_none(call_id) if role == "tool" else None,
-        passages=read_passages(passages) if passages else (),
+        passages=passages,
     )
     answers = [
         ConversationMessage(role="tool", content=result, name=call.name, call_id=call.id)
@@ -248,6 +273,54 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     if isinstance(item.get("data"), Mapping):  # LangChain's messages_to_dict
         item = item["data"]
     return _ROLES.get(role.lower(), role.lower()) or "user", item
+
+
+def _attached_images(item: Mapping[str, Any]) -> list[Any]:
+    """Return the images that are attached to a message.
+
+    Raises:
+        ValueError: Something else is attached; says what.
+    """
+    given = [item[name] for name in _ATTACHED if item.get(name)]
+    attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
+    for one in attached:
+        if is_image_file(one):
+            continue
+        named = one if isinstance(one, str) else None
+        if isinstance(one, Mapping):
+            named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
+        raise ValueError(
+            f"has the attachment {_short(named or one)}, which is no image and would not be shown;"
+            " put its text into the message, or remove it"
+        )
+    return attached
+
+
+def is_image_file(value: Any) -> bool:
+    """Return whether a value names an image, or is one with its type or name (AI SDK)."""
+    if isinstance(value, str):
+        return is_image_name(value)
+    if not isinstance(value, Mapping):
+        return False
+    kinds = (value.get(name) for name in ("contentType", "content_type", "mediaType", "mimeType"))
+    kind = next((kind for kind in kinds if isinstance(kind, str)), None)
+    if kind is not None:
+        return kind.startswith("image/")
+    return is_image_part(value) or any(
+        is_image_name(str(value.get(name))) for name in ("url", "path", "name")
+    )
+
+
+def _retrieved(item: Mapping[str, Any]) -> tuple[Passage, ...]:
+    """Return the passages of a message, each once."""
+    given = [item[name] for name in _RETRIEVED if _has_text(item.get(name))]
+    return tuple({p.text: p for value in given for p in read_passages(value)}.values())
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a value is more than numbers, such as those of citations."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(item and isinstance(item, str | Mapping | Passage) for item in items)
 
 
 def _as_part(image: Any) -> Mapping[str, Any]:
@@ -326,6 +399,12 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
         return ""
     if images is not None and is_image_part(part):
         return images.mark(part)
+    source = part.get("source")
+    if kind == "document" and isinstance(source, Mapping):  # Anthropic
+        held = source.get("data") if source.get("type") == "text" else source.get("content")
+        if held is not None:
+            about = (part.get("title"), part.get("context"), message_text(held, images))
+            return "\n".join(text for text in about if isinstance(text, str) and text)
     for name in ("text", "content", "refusal", "transcript"):
         if name in part and part[name] is not None:
             return message_text(part[name], images)

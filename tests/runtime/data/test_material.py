@@ -165,6 +165,58 @@ def test_what_is_judged_stands_where_it_was_said(
     assert list(Examples([row], unit="turn"))[-1].output == output
 
 
+PASSAGE = "[turn 2, passage 1] It was in 1967."
+IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
+    ({"context": "It was in 1967."}, PASSAGE),
+    ({"contexts": ["It was in 1967."]}, PASSAGE),
+    ({"documents": [{"text": "It was in 1967.", "id": "d"}]}, "passage 1] d: It was in 1967."),
+    ({"citations": [{"cited_text": "It was in 1967."}]}, PASSAGE),
+    ({"documents": ["It rained."], "context": ["It was in 1967."]}, "passage 2] It rained."),
+    ({"role": "system", "tools": [{"name": "add", "description": "Adds."}]}, "- add: Adds."),
+    ({"role": "system", "context": ["It was in 1967."]}, "[passage 1] It was in 1967."),
+    ({"tools": [{"function": {"name": "add"}}]}, "[system] Tools:\n- add"),
+    ({"content": None, "refusal": "I will not."}, "assistant: I will not."),
+    (
+        {"content": [{"type": "document", "title": "Report",
+                      "source": {"type": "text", "media_type": "text/plain", "data": "In 1967."}}]},
+        "assistant: Report\nIn 1967.",
+    ),
+    (
+        {"content": [{"type": "document",
+                      "source": {"type": "content",
+                                 "content": [{"type": "text", "text": "In 1967."}]}}]},
+        "assistant: In 1967.",
+    ),
+    (
+        {"attachments": [{"name": "a", "contentType": "image/png", "url": "https://a.org/a"}]},
+        "assistant: [Image 1]",
+    ),
+    ({"experimental_attachments": [{"url": "https://a.org/a.png"}]}, "assistant: [Image 1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "text"), IN_MESSAGES)
+def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> None:
+    """Passages, tools, documents, images and refusals, whatever they stand in."""
+    message = {"role": "assistant", "content": "Said.", **fields}
+    messages = [{"role": "user", "content": "When?"}, message]
+    (example,) = read([{"messages": messages, "output": "In 1967, then."}])
+    assert text in str(example.source)
+    assert len(example.images) == ("[Image 1]" in text)
+
+
+@pytest.mark.parametrize("name", ["attachments", "experimental_attachments"])
+def test_what_is_attached_to_a_message_and_no_image_is_refused(name: str) -> None:
+    """No judge would see it."""
+    file = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
+    for attached in (file, "a.pdf"):
+        row = {"messages": [{"role": "user", "content": "Look.", name: [attached]}], "output": "x"}
+        assert complaint([row]) == (
+            "list, row 1, field 'messages': message 1: has the attachment 'a.pdf', which is no"
+            " image and would not be shown; put its text into the message, or remove it"
+        )
+
+
 UNUSED = [
     ({"output": "x", "source": "s", "question": "Why not?"}, "question", "question"),
     ({"output": "x", "my_passages": ["One passage."]}, "my_passages", "context"),
