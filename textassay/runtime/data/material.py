@@ -237,8 +237,8 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     if answers is not None:
         fields.pop("output")
         messages = _in_order(messages, answers)
-        said = (m.content for m in reversed(answers) if m.content.strip())
-        fields["output"] = last_answer(answers) or calls_as_text(answers) or next(said, None)
+        texts = (m.content for m in reversed(answers) if m.content.strip())
+        fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
     if messages:
         fields["messages"] = messages
 
