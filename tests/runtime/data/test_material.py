@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pictures import png_uri
 from tests.runtime.data.exports import DEEPEVAL, EXPORTS, INSPECT, RAGAS_SINGLE
 from tests.runtime.data.rows import complaint, lines, read, saved
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
@@ -228,6 +229,46 @@ UNUSED = [
     ({"output": "x", "references": ["r"], "reference": "q"}, "reference", "references"),
     ({"output": "x", "gold_answer_text": "r"}, "gold_answer_text", "references"),
     ({"output": "x", "tool_outputs": ["4 hits"]}, "tool_outputs", "tools"),
+    ({"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}, "search_results",
+     "context"),
+    ({"output": "x", "webResults": [{"title": "T", "snippet": "S."}]}, "webResults", "context"),
+    *(
+        ({"output": "x", name: "It was in 1967."}, name, "context")
+        for name in ("excerpts", "sources", "hits", "corpus", "kb", "paragraphs", "premise",
+                     "story", "policy", "guidelines", "memory")
+    ),
+    ({"output": "x", "source": "s", "problem": "Add 17 and 25."}, "problem", "question"),
+    ({"output": "x", "task": "Add 17 and 25."}, "task", "question"),
+    *(
+        ({"output": "x", name: "It was in 1967."}, name, "references")
+        for name in ("ideal_answer", "correct_answer", "bestAnswer", "solution", "answer_key")
+    ),
+    ({"output": "x", "functions": [{"name": "add"}]}, "functions", "tools"),
+    ({"output": "x", "function_calls": [{"name": "add"}]}, "function_calls", "calls"),
+    ({"output": "x", "tools_called": ["add"], "tool_calls": ["divide"]}, "tool_calls", "calls"),
+    ({"output": "x", "actions": ["add 17 and 25"]}, "actions", "calls"),
+    ({"output": "x", "observations": ["It is 42."]}, "observations", "messages"),
+    ({"output": "x", "steps": [{"action": "add"}]}, "steps", "messages"),
+    ({"output": "x", "intermediate_steps": [[{"tool": "add"}, "It is 42."]]},
+     "intermediate_steps", "messages"),
+    ({"output": "x", "spans": [{"span": "add"}]}, "spans", "messages"),
+    ({"output": "x", "events": [{"event": "add"}]}, "events", "messages"),
+    ({"output": "x", "logs": "added 17 and 25"}, "logs", "messages"),
+    ({"output": "x", "memory": [{"role": "user", "content": "Hi"}]}, "memory", "messages"),
+    ({"output": "x", "image_base64": png_uri().partition(",")[2]}, "image_base64", "images"),
+    ({"output": "x", "attachment": "scan.png"}, "attachment", "images"),
+    ({"output": "x", "attachments": [{"url": "https://a.org/1", "contentType": "image/png"}]},
+     "attachments", "images"),
+    ({"output": "x", "attachments": ["report.pdf"]}, "attachments", "files"),
+    ({"output": "x", "audio": "call.wav"}, "audio", "files"),
+    ({"output": "x", "audio_url": "https://a.org/17"}, "audio_url", "files"),
+]  # fmt: skip
+INSIDE = [
+    ("metadata", {"retrieved_contexts": ["A fact."]}, "retrieved_contexts", "context"),
+    ("data", {"messages": [{"role": "user", "content": "Hi"}]}, "messages", "messages"),
+    ("extra", {"log": [{"role": "user", "content": "Hi"}]}, "log", "messages"),
+    ("info", {"image": "scan.png"}, "image", "images"),
+    ("info", {"tool_calls": [{"name": "add"}]}, "tool_calls", "calls"),
 ]
 
 
@@ -242,9 +283,36 @@ def test_material_that_would_not_be_shown_is_refused(
     assert read([row], **{field: "meta"})[0].meta[field] == row[field]
 
 
+@pytest.mark.parametrize(("field", "value", "name", "kind"), INSIDE)
+def test_material_inside_an_object_is_refused(
+    field: str, value: dict[str, Any], name: str, kind: str
+) -> None:
+    """It has no name that could be mapped; what is in `meta` already is there on purpose."""
+    target = {"calls": "tools_called"}.get(kind, kind)
+    assert complaint([{"output": "x", field: value}]) == (
+        f"list, row 1, field {field!r}: its {name!r} looks like {kind} and would not be shown;"
+        f" give it as a field of its own, such as {target!r}, or leave it out:"
+        f' fields={{"{field}": "meta"}}'
+    )
+    assert read([{"output": "x", field: value}], **{field: "meta"})[0].meta == {field: value}
+    assert read([{"output": "x", "meta": value}])[0].meta == value
+
+
+def test_results_of_a_search_are_passages_where_they_are_mapped() -> None:
+    row = {"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}
+    assert read([row], search_results="context")[0].context == "[passage 1] T: S."
+
+
 @pytest.mark.parametrize(
     "row",
     [
+        {"sources": ["CNN", "NYT"], "hits": 3, "policy": "strict", "task": "summarization"},
+        {"solution": "B", "correct_answer": "B", "steps": "5", "events": ["login", "logout"]},
+        {"actions": ["click"], "attachments": ["none"], "audio": "no", "memory": 0.5, "kb": None},
+        {"metadata": {"source": "the New York Times", "question_type": "why so", "level": 1}},
+        {"metadata": {"task": "qa", "document": "d1", "tools": []}, "task_id": "a b", "logs": ""},
+        {"answers": {"ChatGPT": "It is so."}, "ChatGPT_said": "It is so."},
+        {"source": "Old and new.", "metadata": {"question": "Old and new."}},
         {"context_id": "c 1", "question_type": "why so", "prompt_tokens": 12, "n_documents": 3},
         {"context_recall": 0.5, "retrieval": None, "history": [], "documents": "", "tools": []},
         {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference_main": "b"},
@@ -267,7 +335,8 @@ def test_a_run_says_what_no_judge_is_shown() -> None:
 
 WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",
          "history", "tools", "reference", "ground_truth", "retrieved", "evidence",
-         "user_input"]  # fmt: skip
+         "user_input", "search_results", "premise", "solution", "actions", "steps",
+         "memory"]  # fmt: skip
 AROUND = ["", "my", "final", "rag", "all"]
 TEXT = st.text("abcdefgh ", min_size=3, max_size=20).map(lambda text: f"zq {text} qz")
 SHAPES = st.one_of(

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from textassay.runtime.chat_formats import (
+    is_image_file,
     looks_like_messages,
     looks_like_passages,
     read_call,
@@ -18,7 +21,7 @@ from textassay.runtime.chat_formats import (
     read_tools,
 )
 from textassay.runtime.conversation import ConversationMessage, calls_as_text, last_answer
-from textassay.runtime.data.aliases import NOT_SHOWN
+from textassay.runtime.data.aliases import MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
@@ -39,7 +42,24 @@ _KINDS = {
     "references": "reference references truth truths gold golden expected target targets",
 }
 _KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
-_OF_MATERIAL = {"question": "source", "tools": "tools"}
+_OFTEN_KINDS = {
+    "context": (
+        "search_results search_result web_results excerpts excerpt sources hits corpus kb"
+        " paragraphs paragraph premise premises story policy policies guidelines memory memories"
+    ),
+    "question": "problem problems task tasks",
+    "references": (
+        "ideal_answer ideal_answers correct_answer correct_answers best_answer best_answers"
+        " answer_key solution solutions"
+    ),
+    "tools": "functions",
+    "calls": "function_calls actions",
+    "messages": "observations intermediate_steps steps spans events logs",
+    "files": "attachment attachments audio audios video videos",
+}
+_OFTEN = {word: kind for kind, words in _OFTEN_KINDS.items() for word in words.split()}
+"""Words, or two of them, of names that are labels, tags or numbers as often as material."""
+_OF_MATERIAL = {"question": "source", "calls": "tools_called"}
 """The field that a kind of material is mapped to, where it has another name."""
 _NO_MATERIAL = frozenset(
     ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
@@ -55,20 +75,43 @@ _NO_MATERIAL = frozenset(
 _WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
 """Last words of names that say where something is, which is how images are given."""
 _MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
+_TARGETS = frozenset(
+    ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
+)
+_WORDS = re.compile(r"ChatGPT|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
 
+@lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str | None:
     """Return which material a column seems to hold by its name, such as `context`; or `None`."""
     if name in NOT_SHOWN:
         return None
+    if name in MEANING or name in NAMES:  # a second output or system is another matter
+        target = MEANING.get(name, (name, 0))[0]
+        kinds = {"source": "question", "tools_called": "calls", "passages": "context"}
+        return kinds.get(target, target) if target in _TARGETS else None
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words or words[0] in _MEASURES:
         return None
     if words[-1] in _NO_MATERIAL:
-        names_image = words[-1] in _WHERE and any(_KIND_OF.get(word) == "images" for word in words)
-        return "images" if names_image else None
-    return next((_KIND_OF[word] for word in words if word in _KIND_OF), None)
+        held = (_KIND_OF.get(word) or _OFTEN.get(word) for word in words)
+        file = next((kind for kind in held if kind in ("images", "files")), None)
+        return file if words[-1] in _WHERE else None
+    return next(
+        (_KIND_OF[word] for word in words if word in _KIND_OF),
+        next((_OFTEN[word] for word in _with_pairs(words) if word in _OFTEN), None),
+    )
+
+
+def _with_pairs(words: Sequence[str]) -> list[str]:
+    return [*words, *(f"{one}_{other}" for one, other in pairwise(words))]
+
+
+def _is_often_other(name: str) -> bool:
+    """Return whether a name of material is as often one of labels, tags or numbers."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return name not in MEANING and name not in NAMES and _KIND_OF.keys().isdisjoint(words)
 
 
 def kind_of_value(value: Any) -> str | None:
@@ -84,6 +127,7 @@ def kind_of_value(value: Any) -> str | None:
     # lists of objects are common; a text with a score or of a page is what retrievers return
     if looks_like_passages(value) and all(
         "page_content" in item
+        or "snippet" in item
         or "document" in item
         or ("score" in item and any(name in item for name in ("text", "content", "passage")))
         for item in value
@@ -113,26 +157,69 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
         FieldError: A column looks like material; says how to use it or leave it out.
     """
     for key, kind in suspects.items():
-        value = row.get(key)
-        if kind == "images":
-            if any(_is_image(leaf) and leaf not in texts for leaf in _leaves(value)):
-                raise _unused(key, kind)
+        if found := _kind_unused(key, kind, row.get(key), texts):
+            raise _unused(key, found)
+
+
+def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None:
+    """Refuse an object of a row in which material stands that no judge would see.
+
+    Raises:
+        FieldError: One of its values looks like material.
+    """
+    for name, inner in value.items():
+        if name == "source":  # mostly where a row comes from
             continue
-        # a document or a query may be named rather than given
-        is_any = kind not in ("context", "question") or kind_of_value(value) is not None
-        if any((is_any or _is_prose(leaf)) and leaf not in texts for leaf in _leaves(value)):
-            raise _unused(key, kind)
+        kind = kind_of_name(name) or kind_of_value(inner)
+        if kind and (found := _kind_unused(name, kind, inner, texts)):
+            raise _unused(key, found, inside=name)
 
 
-def _unused(key: str, kind: str) -> FieldError:
+def _kind_unused(name: str, kind: str, value: Any, texts: str) -> str | None:
+    """Return which material a value is that no text shows; `None` if it is none or shown."""
+    by_form = kind_of_value(value)
+    leaves = [leaf for leaf in _leaves(value) if leaf not in texts]
+    if "images" in (kind, by_form):
+        return "images" if any(map(_is_image, leaves)) else None
+    if kind == "files":
+        files = value if isinstance(value, list | tuple) else [value]
+        if any(map(is_image_file, files)):
+            return "images"
+        return kind if any(_is_prose(leaf) or _is_file(leaf) for leaf in leaves) else None
+    is_often_other = _is_often_other(name)
+    # a document or a query may be named rather than given
+    is_any = by_form is not None or (
+        kind not in ("context", "question") and (not is_often_other or _has_objects(value))
+    )
+    if any(is_any or _is_prose(leaf) for leaf in leaves):
+        return by_form if by_form and is_often_other else kind
+    return None
+
+
+def _unused(key: str, kind: str, inside: str = "") -> FieldError:
     target = _OF_MATERIAL.get(kind, kind)
     used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
     unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
+    how = f"say what it is, such as {used}"
+    if kind == "files":
+        how = "give its text, such as a transcript, in a field that is shown"
+    elif inside:
+        how = f"give it as a field of its own, such as {target!r}"
     return FieldError(
         key,
-        f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
-        f" leave it out: {unused}",
+        f"{f'its {inside!r} ' if inside else ''}looks like {kind} and would not be shown;"
+        f" {how}, or leave it out: {unused}",
     )
+
+
+def _has_objects(value: Any) -> bool:
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, Mapping) for item in items)
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a text is the name, the address or the content of a file."""
+    return _FILE.search(text) is not None
 
 
 def _is_image(text: str) -> bool:
