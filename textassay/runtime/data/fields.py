@@ -33,6 +33,7 @@ from textassay.runtime.data.material import (
     kind_of_name,
     kind_of_value,
     put_together,
+    refuse_images_as_text,
     refuse_unused,
     refuse_unused_inside,
     says_something,
@@ -81,6 +82,11 @@ class _Layout:
     def images(self) -> tuple[str, ...]:
         """The keys of images."""
         return tuple(key for key, name in (*self.whole, *self.further) if name == "images")
+
+    @cached_property
+    def key_of(self) -> dict[str, str]:
+        """The key of each field of `whole`."""
+        return {name: key for key, name in self.whole}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -203,9 +209,9 @@ class FieldReader:
             or type(get("output")) in _LISTS
         ):
             further = [(key, name, row[key]) for key, name in layout.further]
-            keys = {name: key for key, name in layout.whole}
             images = ImageReader(self._folder)
-            fields = put_together(fields, further, keys, self._chars, images)
+            fields = put_together(fields, further, layout.key_of, self._chars, images)
+        refuse_images_as_text(fields, layout.key_of, self._folder)
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
         for key in layout.unnamed:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from textassay.runtime.chat_formats import (
@@ -24,7 +25,7 @@ from textassay.runtime.conversation import ConversationMessage, calls_as_text, l
 from textassay.runtime.data.aliases import MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
-from textassay.runtime.images import ImageReader, is_image_name, is_image_part
+from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
 _KINDS = {
@@ -75,6 +76,7 @@ _NO_MATERIAL = frozenset(
 _WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
 """Last words of names that say where something is, which is how images are given."""
 _MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
+_IMAGE_URI = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
 _FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
 _TARGETS = frozenset(
     ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
@@ -173,6 +175,44 @@ def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None
         kind = kind_of_name(name) or kind_of_value(inner)
         if kind and (found := _kind_unused(name, kind, inner, texts)):
             raise _unused(key, found, inside=name)
+
+
+def refuse_images_as_text(
+    fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
+) -> None:
+    """Refuse texts that are the path of an image, or hold its content: a judge would see a name.
+
+    Args:
+        fields: An example's fields, with its material as text.
+        keys: The row's name of each field, for messages.
+        folder: Where paths begin; by default the current folder.
+
+    Raises:
+        FieldError: A text is the path of an image that exists and is none of the example's images,
+            or it holds an image as a data: URI.
+    """
+    texts = {
+        "messages": [message.content for message in fields.get("messages", ())],
+        "context": [passage.text for passage in fields.get("passages", ())],
+    }
+    known = {image.name for image in fields.get("images", ())}
+    for name in ("messages", "context", "source", "output", "references"):
+        for text in texts.get(name) or _leaves(fields.get(name)):
+            path = text.strip()
+            is_path = path.endswith(ENDINGS) and path not in known and _is_there(path, folder)
+            if is_path or ("data:image/" in text and _IMAGE_URI.search(text)):
+                what = f"is the path of the image {path}" if is_path else "holds an image as text"
+                raise FieldError(
+                    keys.get(name, name),
+                    f"{what}, which would not be shown as an image; give it in the field 'images'",
+                )
+
+
+def _is_there(path: str, folder: Path | None) -> bool:
+    try:
+        return "\n" not in path and ((folder or Path()) / path).is_file()
+    except (OSError, ValueError):  # too long for a path
+        return False
 
 
 def _kind_unused(name: str, kind: str, value: Any, texts: str) -> str | None:
