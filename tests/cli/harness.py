@@ -41,12 +41,12 @@ def served(**options: Any) -> Iterator[MockServer]:
 
 
 def write_examples(path: Path, count: int, **fields: Any) -> Path:
-    """Write so many examples, each with its own text, two to a group."""
+    """Write so many examples, each with its own text, two to a group of one source."""
     rows = [
         {
             "id": f"x{i}",
             "output": f"Text number {i} says that it rained.",
-            "source": f"It rained on day {i}.",
+            "source": f"It rained on day {i // 2}.",
             "system": f"M{i % 2}",
             "group": f"g{i // 2}",
             "human": {"coherence": 1 + i % 5, "fluency": 5 - i % 3},

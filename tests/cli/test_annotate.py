@@ -3,9 +3,12 @@
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 
+import aiohttp
 import pytest
 
+from tests.annotate.test_server import items
 from tests.cli.harness import textassay
 from textassay.cli.commands.annotate import exposure
 
@@ -38,6 +41,19 @@ def test_a_public_address_with_a_path_is_refused(tmp_path):
     assert "--public-url takes https://HOST" in done.err
 
 
+@contextmanager
+def serving(data, task, *flags):
+    """What `annotate` says first: the link of a rater."""
+    command = [sys.executable, "-m", "textassay", "annotate", data, "--task", task, "--port", "0"]
+    command += ["--out", data.with_suffix(".ratings.jsonl"), *flags]
+    with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            yield next(server.stderr).split()[-1]
+        finally:
+            server.terminate()
+
+
 def test_data_with_labels_of_the_task_are_served(tmp_path):
     """The task names them, as for `score`."""
     data, task = tmp_path / "data.jsonl", tmp_path / "task.toml"
@@ -47,12 +63,19 @@ def test_data_with_labels_of_the_task_are_served(tmp_path):
         'definition = "what it is"\n[aspects.labels]\norder = "an order"\nquestion = "a question"\n'
         'complaint = "a complaint"\n'
     )
-    command = [sys.executable, "-m", "textassay", "annotate", data, "--task", task, "--port", "0"]
-    with subprocess.Popen(
-        [*map(str, command), "--out", str(tmp_path / "ratings.jsonl")],
-        stderr=subprocess.PIPE, text=True,
-    ) as server:  # fmt: skip
-        assert server.stderr is not None
-        said = next(server.stderr)
-        server.terminate()
-    assert "/rate/" in said
+    with serving(data, task) as link:
+        assert "/rate/" in link
+
+
+@pytest.mark.asyncio
+async def test_turns_are_rated_by_themselves(tmp_path):
+    """With the ids that `score --unit turn` gives them."""
+    roles = ("user", "assistant")
+    chat = [{"role": role, "content": f"{role} {at}"} for at in range(2) for role in roles]
+    data = tmp_path / "chats.jsonl"
+    data.write_text(json.dumps({"id": "c", "messages": chat}))
+    with serving(data, "general", "--unit", "turn", "--aspects", "relevance") as link:
+        base, _, token = link.partition("/rate/")
+        async with aiohttp.ClientSession() as client:
+            offered = await items(client, base, token)
+    assert {one["outputs"][0]["text"] for one in offered} == {"assistant 0", "assistant 1"}

@@ -181,3 +181,31 @@ def test_the_two_raters_of_ragchecker(tmp_path):
     assert {name: row["items"] for name, row in found.items()} == dict.fromkeys(found, 196)
     assert found["overall"]["alpha"]["ordinal"] == pytest.approx(0.683, abs=5e-4)
     assert found["completeness"]["between_raters"]["spearman"] == pytest.approx(0.725, abs=5e-4)
+
+
+def test_raters_whose_sets_tie_leave_no_set_to_agree_with(folder):
+    """Nothing is undefined with a traceback."""
+    rows = [
+        {"id": f"r{at}", "output": "x", "annotators": {"topics": [["billing"], ["refund"]]}}
+        for at in range(12)
+    ]
+    data = folder / "tied.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    task = ("--task", folder / "task.toml")
+    assert [one["n"] for one in read("meta", folder / "good.jsonl", data, *task)["sets"]] in (
+        [],
+        [0],
+    )
+
+
+@pytest.mark.parametrize(("number", "is_read"), [(2, True), (7, False), (0.5, False), (-1, False)])
+def test_a_number_that_is_no_labels_position_is_refused(folder, number, is_read):
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    rows[3]["human"]["intent"] = number
+    data = folder / "numbers.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = textassay("meta", folder / "good.jsonl", data, "--task", folder / "task.toml")
+    assert done.code == (0 if is_read else 2), done.err
+    if not is_read:
+        assert "line 4" in done.err
+        assert "should be a label or its position, 0 (order)" in done.err

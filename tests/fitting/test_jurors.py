@@ -75,6 +75,8 @@ def test_jurors_are_ordered_by_gain_per_dollar_only_if_each_has_a_price():
 
 
 def test_scores_of_no_jury_and_too_few_sources_are_refused():
+    names = ("topics/refund/a", "b/topics/refund", "topics/a")
+    assert jurors_in(names, ("topics/refund", "refund")) == ("a", "b")
     assert jurors_in(("fluency/a", "b/fluency", "rouge1", "a/x/fluency"), ("fluency",)) == (
         "a", "b", "a/x",
     )  # fmt: skip

@@ -46,8 +46,7 @@ def _row(source: int, system: int, rng: random.Random) -> dict[str, object]:
     return {
         "id": f"doc-{source}-M{system}",
         "output": f"Text {source} of system {system} says that it rained on {3 + source} days.",
-        "source": f"It rained in place {source} on {3 + source} days, and the river rose by "
-        f"{system}.",
+        "source": f"It rained in place {source} on {3 + source} days, and the river rose.",
         "references": [f"It rained on {3 + source} days."],
         "system": f"M{system}",
         "group": f"doc-{source}",

@@ -11,10 +11,12 @@ import pytest
 from tests.benchmark_data import benchmark
 from tests.runtime.test_conversation import long_chat
 from textassay import Assignment, Example, Score, ScriptedModel
+from textassay.agents.citations import Verdict
+from textassay.agents.investigator import read_action
 from textassay.agents.lookup import lay_out
 from textassay.methods import build
 from textassay.runtime.messages import Aspect
-from textassay.runtime.model import Request
+from textassay.runtime.model import Request, Sample
 
 pytestmark = pytest.mark.asyncio
 
@@ -150,6 +152,18 @@ async def test_an_action_is_read_however_it_is_wrapped(reply: str) -> None:
     score, judge = await judged([reply, verdict(4)], max_chars=500)
     assert score.value == 4
     assert "source, characters 0 to 500 of" in judge.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    "around", ['{"action": "verdict", %s}', '{"name": "verdict", "arguments": {%s}}',
+               '{"action": {"name": "verdict", %s}}'],
+)  # fmt: skip
+async def test_a_verdict_that_says_two_things_says_neither(around: str) -> None:
+    one = read_action(Sample(text=around % '"findings": [], "score": 5'))
+    two = read_action(Sample(text=around % '"findings": [], "score": 1, "score": 5'))
+    assert isinstance(one, Verdict)
+    assert isinstance(two, Verdict)
+    assert (one.score, two.score) == (5, None)
 
 
 @pytest.mark.parametrize(("said", "value"), [("yes", 1), ("No", 0), (True, 1), (False, 0)])

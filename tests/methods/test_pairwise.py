@@ -9,9 +9,11 @@ import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
 from tests.cli.harness import rows_of, served, textassay, write_examples
+from tests.pictures import png_uri
 from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.data import Examples
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Assignment, Example, Failure
@@ -92,6 +94,8 @@ def test_what_is_no_choice_is_none(said):
 def test_the_systems_of_a_group_are_paired(tmp_path):
     """`--pair system`: one comparison a group, with what people preferred."""
     data = write_examples(tmp_path / "data.jsonl", 6)
+    rows = [{**json.loads(line), "source": "One input."} for line in data.read_text().splitlines()]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with served() as server:
         done = textassay(
             "score", data, "--method", "pairwise", "--pair", "system", "-t", "summarization", "-a",
@@ -100,6 +104,34 @@ def test_the_systems_of_a_group_are_paired(tmp_path):
         )  # fmt: skip
     assert done.code == 0, done.err
     assert {row["id"] for row in rows_of(tmp_path / "run")} == {"x0 vs x1", "x2 vs x3", "x4 vs x5"}
+
+
+TWO = [
+    {"id": name, "system": name, "group": "g", "output": f"Said by {name}.", "source": "Q?",
+     "context": ["A passage."], "images": [png_uri()]}
+    for name in ("a", "b")
+]  # fmt: skip
+
+
+def test_a_pair_keeps_all_of_its_input():
+    """What only one of both has is of both."""
+    (made,) = Paired(Examples([{**TWO[0], "context": []}, TWO[1]]))
+    assert made.context == "[passage 1] A passage."
+    assert [len(made.passages), len(made.images)] == [1, 1]
+    assert "[Image 1]" in str(made.source)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"source": "Another?"}, "different inputs"),
+        ({"context": ["Another passage."]}, "different context"),
+        ({"images": [png_uri(7)]}, "different images"),
+    ],
+)
+def test_texts_of_different_inputs_are_not_paired(other, words):
+    with pytest.raises(DataError, match=words):
+        list(Paired(Examples([TWO[0], {**TWO[1], **other}])))
 
 
 def test_data_without_a_second_text_are_refused(tmp_path):

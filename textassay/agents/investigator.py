@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -303,18 +302,21 @@ def _checked(fields: Json) -> Look | Verdict | NoAction:
 
 def _fields_of(value: JsonObject) -> Json | None:
     """Return the fields of an action, however the model wraps them; `None` if it is none."""
+    parts = [value]
     given = {normalized_key(key): held for key, held in value.items()}
-    if isinstance(inner := given.get("action"), Mapping):  # {"action": {"name": "read", ...}}
+    if isinstance(inner := given.get("action"), JsonObject):  # {"action": {"name": "read", ...}}
+        parts.append(inner)
         given = {normalized_key(key): held for key, held in inner.items()}
     name = next((given[key] for key in _NAMES if isinstance(given.get(key), str)), None)
-    arguments = (given[key] for key in _ARGUMENTS if isinstance(given.get(key), Mapping))
-    given |= next(arguments, {})
+    if arguments := [given[key] for key in _ARGUMENTS if isinstance(given.get(key), JsonObject)]:
+        parts.append(arguments[0])
+        given |= arguments[0]
     if name is None and "score" in given:
         name = "verdict"
     name = normalized_key(name)
     if name not in ACTIONS:
         return None
-    if "score" in getattr(value, "contradicted", {}):
+    if any("score" in part.contradicted for part in parts):
         given["score"] = None  # a verdict that says two things says neither
     return {key: held for key, held in given.items() if held is not None} | {"action": name}
 

@@ -1,5 +1,5 @@
 "use strict";
-// Draws conversations by turn and passages by number, for the report, the viewer and the annotation page.
+// Draws conversations by turn, passages by number and images, for the report, the viewer and the annotation page.
 // Pieces come from `browser_piece`; a kind of piece that is to look in its own way gets a branch in `pieceBody`.
 
 function drawPieces(pieces, judged) { // `judged` says where the text that is judged stands
@@ -23,6 +23,24 @@ function drawPieces(pieces, judged) { // `judged` says where the text that is ju
     if (piece.kind === "call") calls.set(key, box.lastChild);
   }
   return list;
+}
+
+function drawImage(label, text) { // addresses are links: a page loads nothing
+  const box = pieceElement("figure"), caption = pieceElement("figcaption", "", label);
+  if (text.startsWith("data:image/")) {
+    const image = pieceElement("img");
+    image.src = text;
+    image.alt = label;
+    box.append(image);
+  } else if (/^https?:/.test(text)) {
+    const link = pieceElement("a", "", text);
+    Object.assign(link, { href: text, target: "_blank", rel: "noopener noreferrer" });
+    caption.append(": ", link);
+  } else {
+    caption.append(`: ${text}`);
+  }
+  box.append(caption);
+  return box;
 }
 
 function pieceBody(piece, judged) {

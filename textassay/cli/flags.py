@@ -320,6 +320,8 @@ CELLS = flags_of(RunRequest, "fields", "missing")
 
 MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
+UNIT = flags_of(RunRequest, "unit")
+"""Which part of a conversation counts as an example."""
 RATINGS = Group(
     ratings=Annotated[
         list[Path] | None,

@@ -44,6 +44,7 @@ from textassay.methods.method import (
     AsksInTurn,
     ChecksData,
     Method,
+    ShowsImages,
     check_rubrics,
     probabilities_of,
 )
@@ -286,7 +287,7 @@ def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) 
         CapabilityError: The method or a model takes texts only.
     """
     takes_none = [f"the model {m.name}" for m in models.values() if m.capabilities.images is False]
-    if not getattr(method, "shows_images", True):
+    if isinstance(method, ShowsImages) and not method.shows_images:
         takes_none.insert(0, f"the method {method.name}")
     if takes_none:
         raise CapabilityError(

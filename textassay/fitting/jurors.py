@@ -6,7 +6,7 @@ Knows tables of recorded ratings named by aspect and juror; nothing of models.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,16 +153,22 @@ def worths(
 
 def jurors_in(names: Sequence[str], aspects: Sequence[str]) -> tuple[str, ...]:
     """Return the jurors that features named `ASPECT/JUROR` or `JUROR/ASPECT` are of, in order."""
-    found = (_juror(name, aspects) for name in names)
+    found = (juror_of(name, aspects) for name in names)
     return tuple(dict.fromkeys(juror for juror in found if juror))
 
 
-def _juror(name: str, aspects: Sequence[str]) -> str:
-    """Return the rest of a name once the aspect is taken out; empty without an aspect."""
-    known = {aspect.casefold() for aspect in aspects}
-    parts = name.split("/")
-    rest = [part for part in parts if part.casefold() not in known]
-    return "/".join(rest) if len(rest) < len(parts) else ""
+def juror_of(name: str, aspects: Iterable[str]) -> str:
+    """Return what a score's name says beside its aspect; empty without an aspect.
+
+    An aspect may hold slashes itself, such as `topics/refund`: the longest one counts.
+    """
+    plain = name.casefold()
+    for aspect in sorted(map(str.casefold, aspects), key=len, reverse=True):
+        if plain.startswith(f"{aspect}/"):
+            return name[len(aspect) + 1 :]
+        if plain.endswith(f"/{aspect}"):
+            return name[: -len(aspect) - 1]
+    return ""
 
 
 def _gains(
@@ -180,7 +186,7 @@ def _gains(
 
 def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Sequence[str]) -> Floats:
     """Return each row's squared error, in variances of the ratings, averaged over the aspects."""
-    own = [at for at, name in enumerate(table.names) if _juror(name, table.aspects) in members]
+    own = [at for at, name in enumerate(table.names) if juror_of(name, table.aspects) in members]
     part = table.with_features(
         {
             table.names[at]: dict(zip(table.ids, table.features[:, at].tolist(), strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.meta.agreement import Difference
-from textassay.meta.correlation import Floats
+from textassay.meta.correlation import Floats, finite_array
 from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS
 from textassay.meta.labels import MAX_LABELS, measures_of, rows_per_observation, spread_of_weights
 from textassay.meta.levels import RowLabels, pair_up
@@ -59,8 +59,7 @@ def compare_labels(
     for one in (first.scores, second.scores, first.human, second.human):
         if len(wrong := one[~np.isin(one, np.arange(count))]):
             raise DataError(f"labels must be whole numbers from 0 to {count - 1}, not {wrong[0]:g}")
-    ours = np.array([np.nan if one is None else one for one in np.asarray(a, object)], float)
-    other = np.array([np.nan if one is None else one for one in np.asarray(b, object)], float)
+    ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # one number for both labels, so that rows that one judge left out are left out on both sides
     pairs = pair_up(ours * count + other, human, groups=groups)
     both = pairs.scores.astype(np.intp)

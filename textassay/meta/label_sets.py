@@ -127,13 +127,16 @@ def set_agreement(
     ours, theirs = ours[kept], theirs[kept]
     if not np.isin(ours, (0, 1)).all() or not np.isin(theirs, (0, 1)).all():
         raise DataError("sets of labels hold 0 or 1 for each label")
+    if not len(kept):
+        nothing = "no text has a set of both"
+        return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
     sources = pairs.groups if pairs.groups is not None else np.arange(len(kept))
     number = int(sources.max(initial=-1)) + 1
     table = _Table(ours, theirs, sources, number)
     found = {name: _number(values[0]) for name, values in table.measures(np.ones((1, number)))}
     spans: dict[str, Interval] = {}
     note = None
-    if bootstrap and len(kept):
+    if bootstrap:
         if number < MIN_GROUPS:
             kind = "groups" if pairs.groups is not None else "rows"
             note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {number}"

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import Floats
+from textassay.meta.correlation import Floats, finite_array
 from textassay.meta.labels import LabelAgreement, label_agreement
 from textassay.meta.levels import RowLabels, pair_up
 from textassay.runtime.errors import DataError
@@ -84,8 +84,7 @@ def agreement_at(
         DataError: A label is neither 0 nor 1; or there are too few sources to divide, or one half
             has only one label.
     """
-    values = np.array([np.nan if one is None else one for one in np.asarray(scores, object)], float)
-    people = np.array([np.nan if one is None else one for one in np.asarray(human, object)], float)
+    values, people = finite_array(scores, "scores"), finite_array(human, "labels")
     if threshold is not None:
         cut, confirming = Threshold(threshold, "above"), np.ones(len(values), bool)
     else:

@@ -95,7 +95,7 @@ class PromptMethod(TaskMethod):
                 if len(aspect.labels) > 2:
                     raise ConfigurationError(
                         f"{named} {self.name} asks yes or no, which fits two of them; use"
-                        " llm-score, g-eval or jury"
+                        " llm-score, g-eval, jury or agent-judge"
                     )
                 if aspect.question is None:
                     yes = list(aspect.labels)[1]
@@ -105,7 +105,7 @@ class PromptMethod(TaskMethod):
                     )
             elif self.labels_prompt is None:
                 raise ConfigurationError(
-                    f"{named} {self.name} gives ratings; use llm-score, g-eval or jury"
+                    f"{named} {self.name} gives ratings; use llm-score, g-eval, jury or agent-judge"
                 )
             elif self.profile.digest:
                 raise ConfigurationError(

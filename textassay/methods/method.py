@@ -133,6 +133,14 @@ class ShowsSource(Protocol):
 
 
 @runtime_checkable
+class ShowsImages(Protocol):
+    """A method that says whether its judge is shown the images of an example."""
+
+    shows_images: bool
+    """Whether it is; data with images are refused if not."""
+
+
+@runtime_checkable
 class EndsEarly(Protocol):
     """A method that asks until it knows enough, so that a dry run counts the most it may ask."""
 

@@ -15,6 +15,7 @@ from scipy import stats
 
 from textassay.meta.correlation import Floats
 from textassay.report.source import DataSource, RunSource, ScoreTable
+from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 
 _SHARE_OF_SCALE = 0.5
@@ -74,11 +75,12 @@ class Joined:
     Attributes:
         values: The judge's value; NaN if unscored.
         human: The mean rating of the human aspect that the score is compared with; NaN if unrated.
-        gaps: Judge minus people; NaN if either is missing.
+        gaps: Judge minus people; NaN if either is missing, and of labels without an order.
         sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
         units: What a gap is counted in, by aspect.
         other: Value in the second run; NaN without one.
-        changes: Second run minus first; NaN if either is missing or their scales differ.
+        changes: Second run minus first; NaN if either is missing or their scales differ, and of
+            labels without an order.
         flips: Whether a change crosses the middle of the scale.
     """
 
@@ -94,7 +96,7 @@ class Joined:
     @property
     def has_people(self) -> bool:
         """Whether any score has a rating beside it."""
-        return bool((~np.isnan(self.gaps)).any())
+        return bool((~np.isnan(self.values) & ~np.isnan(self.human)).any())
 
 
 def join(
@@ -120,10 +122,14 @@ def join(
     aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
     human, rated, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
     units: dict[str, str] = {}
+    unordered = without_order(run.manifest)
     for at, name in enumerate(table.aspects):
         if name not in human_of:
             continue
         scale, own = table.scales[at], np.flatnonzero(aspect == at)
+        if name in unordered:  # numbers of labels are no distance
+            human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+            continue
         units[name] = unit = choose_unit(data.ratings(human_of[name]), scale)
         human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
         # a rank among the rows of one request would be another number than among all rows
@@ -167,7 +173,7 @@ def _changes(
     for at, name in enumerate(first.table.aspects):
         rows = np.flatnonzero(aspect == at)
         scale = first.table.scales[at]
-        if scales.get(name, scale) != scale:
+        if scales.get(name, scale) != scale or name in without_order(first.manifest):
             continue  # a difference of points on two scales means nothing
         changes[rows] = other[rows] - values[rows]
         if scale is not None:

@@ -98,7 +98,7 @@ function show(item, answer = null, index = null, draft = null) {
   const texts = $("texts");
   texts.replaceChildren();
   for (const part of item.given) texts.append(panel(part, "given"));
-  for (const part of item.images) texts.append(picture(part));
+  for (const part of item.images) texts.append(drawImage(part.label, part.text));
   const outputs = item.outputs.map((part) => panel(part, "output"));
   if (outputs.length > 1) {
     const pair = document.createElement("div");
@@ -115,25 +115,6 @@ function show(item, answer = null, index = null, draft = null) {
   $("next").textContent = "Save and continue";
   mark(0, true);
   window.scrollTo(0, 0);                        // a text is read before it is rated: on a phone the form is below it
-}
-
-function picture(part) {                        // addresses are links: the page loads nothing
-  const box = document.createElement("figure"), caption = document.createElement("figcaption");
-  caption.textContent = part.label;
-  if (part.text.startsWith("data:image/")) {
-    const image = document.createElement("img");
-    image.src = part.text;
-    image.alt = part.label;
-    box.append(image);
-  } else if (/^https?:/.test(part.text)) {
-    const link = document.createElement("a");
-    Object.assign(link, { href: part.text, textContent: part.text, target: "_blank", rel: "noopener noreferrer" });
-    caption.append(": ", link);
-  } else {
-    caption.append(`: ${part.text}`);
-  }
-  box.append(caption);
-  return box;
 }
 
 function panel(part, kind) {

@@ -14,7 +14,7 @@ from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import messages, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given
 from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -44,7 +44,7 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
     ],
-    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
@@ -89,7 +89,7 @@ def annotate(
         out=out,
         task=flags.get("task"),
         aspects=flags.get("aspects"),
-        reading=arguments.reading(flags),
+        reading={**arguments.reading(flags), "unit": flags.get("unit")},
         raters=raters,
         per_item=per_item,
         repeat=repeat,

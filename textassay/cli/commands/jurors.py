@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -57,14 +58,15 @@ def jurors(
         Selection(scores=read_files((judged_in(scores, data, given),))),
     )
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
-    costs = _costs(scores)
+    costs = _costs(scores, rated.aspects)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)
     document = {"rows": [one.as_dict() for one in found]}
     print_tables([worth_table(found)], document, as_json=as_json)
 
 
-def _costs(scores: Path) -> dict[str, float | None]:
+def _costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
     """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    from textassay.fitting.jurors import juror_of
     from textassay.runtime.storage.run_files import MANIFEST, latest_scores
 
     if not (scores / MANIFEST).is_file():
@@ -72,7 +74,7 @@ def _costs(scores: Path) -> dict[str, float | None]:
     paid: dict[str, list[float | None]] = defaultdict(list)
     texts: dict[str, set[str]] = defaultdict(set)
     for score in latest_scores(scores):
-        juror = score.aspect.partition("/")[2]
+        juror = juror_of(score.aspect, aspects)
         paid[juror].append(score.usage.cost)
         texts[juror].add(score.id)
     return {

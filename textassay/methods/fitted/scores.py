@@ -365,6 +365,7 @@ class LearnedTree:
 
     name = "hd-eval-fitted"
     reads_rubrics = False
+    shows_images = True
     shows_source = True
     how: How = "fused"
     task = None  # it is the evaluator's, not to be chosen

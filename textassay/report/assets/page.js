@@ -308,16 +308,9 @@
     }
     return made;
   }
-  function images(shown) { // addresses are links: a page loads nothing
+  function images(shown) {
     const list = element("div", "images");
-    for (const [label, place] of shown.images) {
-      const text = shown.texts[place], box = element("figure"), caption = element("figcaption", "", label);
-      if (text.startsWith("data:image/")) { const picture = element("img"); picture.src = text; picture.alt = label; box.append(picture); }
-      else if (/^https?:/.test(text)) { const link = element("a", "", text); link.href = text; link.target = "_blank"; link.rel = "noopener noreferrer"; caption.append(": ", link); }
-      else caption.append(`: ${text}`);
-      box.append(caption);
-      list.append(box);
-    }
+    for (const [label, place] of shown.images) list.append(drawImage(label, shown.texts[place]));
     return list;
   }
   function words(row, shown) {

@@ -135,6 +135,7 @@ class LabelReader:
         rated = self._rated.setdefault(field, set())
         if (
             not self._codes
+            and self._declared.keys().isdisjoint(values)
             and rated.issuperset(values)
             and _NUMERIC.issuperset(map(type, values.values()))
         ):
@@ -183,6 +184,7 @@ class LabelReader:
         if self.is_missing(value):
             return None
         if not isinstance(value, str | bool):
+            self._check_position(field, name, value)
             if value is not None and (_FIELD_OF.get(field, field), name) in self.categorical:
                 raise FieldError(where, f"is {short_repr(value)}, and a word in another row")
             if type(value) in _NUMERIC and value not in (0, 1, None):
@@ -203,6 +205,19 @@ class LabelReader:
             raise FieldError(where, f"is {value!r}, and {earlier} in another row")
         self._refuse_mixed(field, name, value)
         return float(number)
+
+    def _check_position(self, field: str, name: str, value: Any) -> None:
+        """Refuse a number among people's labels that is no position of one, nor a mean of these."""
+        declared = self._declared.get(name)
+        if declared is None or field == "metrics" or type(value) not in (int, float):
+            return
+        is_mean = field == "human" and not declared.is_nominal
+        if 0 <= value <= len(declared.names) - 1 and (is_mean or value == int(value)):
+            return
+        known = ", ".join(f"{at} ({word})" for at, word in enumerate(declared.names))
+        raise FieldError(
+            f"{field}.{name}", f"should be a label or its position, {known}, not {value:g}"
+        )
 
     def _category(self, field: str, name: str, word: str) -> float | str:
         if not word.strip() or _is_number(word):

@@ -26,7 +26,7 @@ class Paired:
 
     Raises:
         DataError: When iterated: a text has no group or system, a system has two texts in a group,
-            or no group has two systems.
+            no group has two systems, or two texts of a group answer different inputs.
     """
 
     def __init__(self, examples: Iterable[Example]) -> None:
@@ -61,13 +61,28 @@ class Paired:
 
 
 def pair(first: Example, second: Example) -> Example:
-    """Return the comparison of two texts of one group."""
+    """Return the comparison of two texts of one group.
+
+    Raises:
+        DataError: They answer different inputs, of which a comparison would show only one.
+    """
+    for name in ("source", "context", "images"):
+        ours, theirs = getattr(first, name), getattr(second, name)
+        if ours and theirs and ours != theirs:
+            raise DataError(
+                f"the examples {first.id!r} and {second.id!r} of group {first.group!r} have"
+                f" different {'inputs' if name == 'source' else name}, and a comparison shows one;"
+                " pair texts that answer the same input, or give whole conversations as outputs"
+            )
     meta: dict[str, Any] = {**first.meta, OTHER_OUTPUT: second.output, OTHER_SYSTEM: second.system}
     return Example(
         id=f"{first.id} vs {second.id}",
         output=first.output,
-        source=first.source,
-        context=first.context,
+        source=first.source or second.source,
+        messages=first.messages if first.source else second.messages,
+        context=first.context or second.context,
+        passages=first.passages if first.context else second.passages,
+        images=first.images or second.images,
         references=first.references,
         system=first.system,
         group=first.group,
