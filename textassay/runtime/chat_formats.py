@@ -44,12 +44,25 @@ _WITHOUT_TEXT = (
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names under which messages and passages hold images beside their text."""
 _ATTACHED = ("attachments", "experimental_attachments")
-_RETRIEVED = (
-    "retrieval_context", "retrievalContext", "passages", "context", "contexts", "documents",
-    "citations",
+RETRIEVED = (
+    "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
+    "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
+    "documents", "chunks",
 )  # fmt: skip
-"""Names under which messages hold what was retrieved for them."""
+"""Names of what was retrieved, in rows and in messages."""
 _TOOLS = ("tools", "functions")
+_CALLED = (
+    "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
+)  # fmt: skip
+READ_IN_MESSAGES = frozenset({
+    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALLED, "citations", "name",
+    "function", "source",
+})  # fmt: skip
+"""Names under which messages hold what is shown of them; `source` is Inspect's and says who made
+one."""
+_CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
+_RESULTS = ("tool_result", "function_response")
+"""How the types of parts end that are calls of tools, and their results."""
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
@@ -104,6 +117,8 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
 def read_passages(value: Any) -> tuple[Passage, ...]:
     """Return passages: a text, a list of texts, or of objects with text, id, title and score.
 
+    What is empty or null is none.
+
     Raises:
         ValueError: One of them has no text; says which.
     """
@@ -112,6 +127,8 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
         raise ValueError(f"should be a text or a list of passages, not {_short(value)}")
     passages: list[Passage] = []
     for number, item in enumerate(items, start=1):
+        if item is None:
+            continue
         text = _passage_text(item)
         if text is None:
             raise ValueError(
@@ -212,10 +229,10 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         answered = _text_or_none(item.get("call_id"))
         return [ConversationMessage(role="tool", content=output, call_id=answered)]
     role, item = _role_and_fields(item)
-    content = next((item[name] for name in _TEXT if item.get(name) is not None), None)
-    content = item.get("contents") if content is None else content  # OpenInference
+    names = (*_TEXT, "contents")  # OpenInference's name, and empty beside another in AI SDK's
+    content = next((item[name] for name in names if item.get(name)), None)
     parts = content if isinstance(content, list | tuple) else ()
-    results = [part for part in parts if _kind(part) in ("tool_result", "function_response")]
+    results = [part for part in parts if _kind(part).endswith(_RESULTS)]
     messages = [_result_part(part, images) for part in results]
     calls = [*_calls(item, images), *_called_parts(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
@@ -313,7 +330,8 @@ def is_image_file(value: Any) -> bool:
 
 def _retrieved(item: Mapping[str, Any]) -> tuple[Passage, ...]:
     """Return the passages of a message, each once."""
-    given = [item[name] for name in _RETRIEVED if _has_text(item.get(name))]
+    names = (*RETRIEVED, "citations")
+    given = [item[name] for name in names if _has_text(item.get(name))]
     return tuple({p.text: p for value in given for p in read_passages(value)}.values())
 
 
@@ -331,8 +349,7 @@ def _calls(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls of a message, each with its result if it is given with it."""
-    names = ("tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called")
-    given = [call for name in names for call in item.get(name) or ()]
+    given = [call for name in _CALLED for call in item.get(name) or ()]
     if isinstance(item.get("function_call"), Mapping):
         given.append(item["function_call"])
     return [read_call(call, images) for call in given if isinstance(call, Mapping)]
@@ -345,7 +362,8 @@ def read_call(
     call = _inner(call, "tool_call")
     function = call.get("function")
     inner = function if isinstance(function, Mapping) else call
-    name = inner.get("name") or (function if isinstance(function, str) else "")
+    name = inner.get("name") or inner.get("toolName")
+    name = name or (function if isinstance(function, str) else "")
     names = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
     arguments = next((inner[key] for key in names if inner.get(key) is not None), None)
     output = call.get("output", call.get("result"))
@@ -353,7 +371,7 @@ def read_call(
         ToolCall(
             name=str(name),
             arguments=as_json_text(arguments),
-            id=_text_or_none(call.get("id") or call.get("tool_call_id")),
+            id=_text_or_none(call.get("id") or call.get("tool_call_id") or call.get("toolCallId")),
         ),
         None if output is None else message_text(output, images),
     )
@@ -363,19 +381,22 @@ def _called_parts(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
-    called = [part for part in parts if _kind(part) in ("tool_use", "function_call", "tool_call")]
-    return [read_call(_inner(part, "functionCall"), images) for part in called]
+    called = [part for part in parts if _kind(part).endswith(_CALLS)]
+    wrappers = ("functionCall", "toolInvocation")
+    inner = [next((part[w] for w in wrappers if w in part), part) for part in called]
+    return [read_call(call, images) for call in inner if isinstance(call, Mapping)]
 
 
 def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
     part = _inner(part, "functionResponse")
-    content = part.get("content", part.get("response"))
-    call_id = part.get("tool_use_id") or part.get("tool_call_id")
+    names = ("content", "response", "output", "result")
+    content = next((part[name] for name in names if part.get(name) is not None), None)
+    call_id = part.get("tool_use_id") or part.get("tool_call_id") or part.get("toolCallId")
     is_object = isinstance(content, Mapping)
     return ConversationMessage(
         role="tool",
         content=as_json_text(content) if is_object else message_text(content, images),
-        name=_text_or_none(part.get("name")),
+        name=_text_or_none(part.get("name") or part.get("toolName")),
         call_id=_text_or_none(call_id),
     )
 
@@ -387,13 +408,13 @@ def _kind(part: Any) -> str:
         return "function_call"
     if "functionResponse" in part:
         return "function_response"
-    return str(part.get("type", ""))
+    return str(part.get("type", "")).replace("-", "_")
 
 
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind = _kind(part)
-    if kind in ("tool_use", "function_call", "tool_call", "tool_result", "function_response"):
+    if kind.endswith((*_CALLS, *_RESULTS)):
         return ""
     if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
         return ""
@@ -410,7 +431,8 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
             return message_text(part[name], images)
     if not kind:
         return as_json_text(part)
-    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(part)}]"
+    about = source if kind == "document" and isinstance(source, Mapping) else part
+    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"
 
 
 def _reference(part: Mapping[str, Any]) -> str:

@@ -145,6 +145,7 @@ MARKDOWN = "As ![this](i0.png) shows, i0.png and no.png."
 @pytest.mark.parametrize(
     ("row", "field", "problem"),
     [
+        ({"output": "i0.png\n"}, "output", "is the path of the image i0.png"),
         ({"context": ["A fact.", "i0.png"]}, "context", "is the path of the image i0.png"),
         ({"contexts": "i0.png"}, "contexts", "is the path of the image i0.png"),
         ({"response": "i0.png"}, "response", "is the path of the image i0.png"),
@@ -152,7 +153,7 @@ MARKDOWN = "As ![this](i0.png) shows, i0.png and no.png."
         ({"input": "i0.png"}, "input", "is the path of the image i0.png"),
         ({"messages": [{"role": "user", "content": "i0.png"}], "output": "x"}, "messages",
          "is the path of the image i0.png"),
-        ({"input": f"See {png_uri()}"}, "input", "holds an image as text"),
+        ({"input": png_uri()}, "input", "holds an image as text"),
         ({"context": [png_uri()]}, "context", "holds an image as text"),
         ({"context": ["no.png"], "input": "no.png", "reference": "no.png"}, "", ""),
         ({"response": MARKDOWN, "input": MARKDOWN, "context": [MARKDOWN]}, "", ""),

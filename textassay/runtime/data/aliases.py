@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textassay.runtime.chat_formats import RETRIEVED
 from textassay.runtime.messages import Example
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
@@ -30,17 +31,7 @@ ALIASES = {
         "dialogue",
         "user_input",
     ),
-    "context": (
-        "contexts",
-        "retrieved_contexts",
-        "retrieved_context",
-        "retrieval_context",
-        "retrievalContext",
-        "retrieved_documents",
-        "retrieved_passages",
-        "documents",
-        "chunks",
-    ),
+    "context": RETRIEVED,
     "messages": (
         "turns",
         "conversation",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 from textassay.runtime.chat_formats import (
+    READ_IN_MESSAGES,
     is_image_file,
     looks_like_messages,
     looks_like_passages,
@@ -21,7 +22,12 @@ from textassay.runtime.chat_formats import (
     read_passages,
     read_tools,
 )
-from textassay.runtime.conversation import ConversationMessage, calls_as_text, last_answer
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    calls_as_text,
+    conversation_pieces,
+    last_answer,
+)
 from textassay.runtime.data.aliases import MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
@@ -62,6 +68,8 @@ _OFTEN = {word: kind for kind, words in _OFTEN_KINDS.items() for word in words.s
 """Words, or two of them, of names that are labels, tags or numbers as often as material."""
 _OF_MATERIAL = {"question": "source", "calls": "tools_called"}
 """The field that a kind of material is mapped to, where it has another name."""
+_IN_MESSAGES = {"context": "context", "calls": "tool_calls", "tools": "tools", "images": "images"}
+"""What messages call a kind of material."""
 _NO_MATERIAL = frozenset(
     ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
      "number", "n", "length", "len", "size", "tokens", "token", "score", "scores", "model",
@@ -78,6 +86,7 @@ _WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
 _MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
 _IMAGE_URI = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
 _FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
+_LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
 _TARGETS = frozenset(
     ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
 )
@@ -191,21 +200,39 @@ def refuse_images_as_text(
         FieldError: A text is the path of an image that exists and is none of the example's images,
             or it holds an image as a data: URI.
     """
-    texts = {
-        "messages": [message.content for message in fields.get("messages", ())],
-        "context": [passage.text for passage in fields.get("passages", ())],
+    get = fields.get
+    references = get("references") or ()
+    listed = references if type(references) is list else (references,)
+    texts = [get("output"), get("source"), get("context"), *listed]
+    if "messages" in fields or "passages" in fields:
+        texts += [message.content for message in get("messages", ())]
+        texts += [passage.text for passage in get("passages", ())]
+    for text in texts:
+        # every row comes here, and few texts go further
+        if type(text) is str and text and (text[-1] in _LAST_LETTERS or text[0] == "d"):
+            _refuse_image(text.strip(), fields, keys, folder)
+
+
+def _refuse_image(
+    path: str, fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
+) -> None:
+    if _IMAGE_URI.match(path):
+        what = "holds an image as text"
+    elif path.endswith(ENDINGS) and _is_there(path, folder):
+        what = f"is the path of the image {path}"
+    else:
+        return
+    if path in {image.name for image in fields.get("images", ())}:
+        return
+    held = {
+        **{name: [*_leaves(fields.get(name))] for name in ("output", "source", "references")},
+        "messages": [message.content.strip() for message in fields.get("messages", ())],
     }
-    known = {image.name for image in fields.get("images", ())}
-    for name in ("messages", "context", "source", "output", "references"):
-        for text in texts.get(name) or _leaves(fields.get(name)):
-            path = text.strip()
-            is_path = path.endswith(ENDINGS) and path not in known and _is_there(path, folder)
-            if is_path or ("data:image/" in text and _IMAGE_URI.search(text)):
-                what = f"is the path of the image {path}" if is_path else "holds an image as text"
-                raise FieldError(
-                    keys.get(name, name),
-                    f"{what}, which would not be shown as an image; give it in the field 'images'",
-                )
+    name = next((name for name, texts in held.items() if path in texts), "context")
+    raise FieldError(
+        keys.get(name, name),
+        f"{what}, which would not be shown as an image; give it in the field 'images'",
+    )
 
 
 def _is_there(path: str, folder: Path | None) -> bool:
@@ -310,11 +337,11 @@ def put_together(
             complete.pop(name, None)
     key = keys.get("images", "images")
     try:
-        images.take(complete.pop("images", None))
+        images.take(_listed(complete.pop("images", None)))
         for column, name, value in further:
             key = column
             if name == "images":
-                images.take(value)
+                images.take(_listed(value))
             else:
                 _join_context(complete, value)
         key = keys.get("messages", "messages")
@@ -326,6 +353,10 @@ def put_together(
         return with_material(complete, images=images, chars=chars)
     except ValueError as error:
         raise FieldError(key, str(error)) from None
+
+
+def _listed(value: Any) -> Any:
+    return listed_objects(value) if isinstance(value, str) else value
 
 
 def _join_context(fields: dict[str, Any], value: Any) -> None:
@@ -345,7 +376,7 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
-    if isinstance(given, str) and looks_like_messages(listed := listed_objects(given)):
+    if looks_like_messages(listed := _listed(given)):
         given = listed
     if isinstance(given, str):  # a chat that was written down as a text
         if source:
@@ -358,7 +389,11 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         follows = given is None and isinstance(output, str) and bool(output.strip())
         answer = (ConversationMessage(role="assistant", content=output),) if follows else ()
         messages = _in_order(opening, messages or answer)
-    elif isinstance(source, str) and source.strip() in {m.content.strip() for m in messages}:
+    elif (
+        isinstance(source, str)
+        and not _goes_on(messages, output)
+        and source.strip() in {m.content.strip() for m in messages}
+    ):
         del fields["source"]  # it is shown as the message that it is
     answers = _answer_messages(output, images)
     if answers is not None:
@@ -368,6 +403,34 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
     if messages:
         fields["messages"] = messages
+        for some in (given, source, output):
+            if isinstance(some, list | tuple):
+                _refuse_unused_in_messages(some, messages)
+
+
+def _refuse_unused_in_messages(
+    given: Sequence[Any], messages: Sequence[ConversationMessage]
+) -> None:
+    """Refuse a message that holds material under a name that is not read.
+
+    Raises:
+        ValueError: One does; says which.
+    """
+    objects = [(number, one) for number, one in enumerate(given, 1) if isinstance(one, Mapping)]
+    if all(READ_IN_MESSAGES.issuperset(item) for _, item in objects):
+        return
+    texts = "\n".join(piece.text for piece in conversation_pieces(messages))
+    for number, item in objects:
+        about = item.get("metadata")
+        held = [(name, value) for name, value in item.items() if name not in READ_IN_MESSAGES]
+        held += about.items() if isinstance(about, Mapping) else ()
+        for name, value in held:
+            kind = kind_of_name(name) or kind_of_value(value)
+            if kind and (found := _kind_unused(name, kind, value, texts)):
+                raise ValueError(
+                    f"message {number}: its {name!r} looks like {found} and would not be shown;"
+                    f" name it {_IN_MESSAGES.get(found, 'content')!r}, or remove it"
+                )
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
@@ -380,19 +443,26 @@ def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMess
     return read_messages(output, images) if looks_like_messages(output) else None
 
 
+def _goes_on(messages: Sequence[ConversationMessage], output: Any) -> bool:
+    """Return whether messages end before the question: with an answer that is not the output."""
+    return (
+        bool(messages and messages[-1].role == "assistant" and messages[-1].content.strip())
+        and isinstance(output, str)
+        and output.strip() != messages[-1].content.strip()
+    )
+
+
 def _in_order(
     first: tuple[ConversationMessage, ...], second: tuple[ConversationMessage, ...]
 ) -> tuple[ConversationMessage, ...]:
-    """Return messages and those that follow them, unless one list begins or ends with the other."""
+    """Return messages and those that follow them; what ends one and begins the other comes once."""
+    systems: tuple[ConversationMessage, ...] = ()
     if not any(message.role == "system" for message in first):
-        begins = [message for message in second if message.role != "system"]
-    else:
-        begins = [*second]
-    if _same(begins[: len(first)], first):
-        return second
-    if _same(first[max(len(first) - len(second), 0) :], second):
-        return first
-    return (*first, *second)
+        systems = tuple(takewhile(lambda message: message.role == "system", second))
+    rest = second[len(systems) :]
+    longest = min(len(first), len(rest))
+    common = next(n for n in range(longest, -1, -1) if _same(first[len(first) - n :], rest[:n]))
+    return (*systems, *first, *rest[common:])
 
 
 def _same(some: Sequence[ConversationMessage], others: Sequence[ConversationMessage]) -> bool:
