@@ -424,8 +424,8 @@ def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     if kind == "document" and isinstance(source, Mapping):  # Anthropic
         held = source.get("data") if source.get("type") == "text" else source.get("content")
         if held is not None:
-            about = (part.get("title"), part.get("context"), message_text(held, images))
-            return "\n".join(text for text in about if isinstance(text, str) and text)
+            texts = (part.get("title"), part.get("context"), message_text(held, images))
+            return "\n".join(text for text in texts if isinstance(text, str) and text)
     for name in ("text", "content", "refusal", "transcript"):
         if name in part and part[name] is not None:
             return message_text(part[name], images)

@@ -82,6 +82,32 @@ def test_a_context_is_a_text_or_passages() -> None:
     assert Example(output="x", context=["One."]).passages == (Passage(text="One."),)
 
 
+def test_a_question_that_was_asked_before_is_shown_again() -> None:
+    """Where the messages are only what came before it."""
+    history = chat("Yes", "Sure?")
+    assert str(read([{"chat_history": history, "question": "Yes", "answer": "OK."}])[0].source) == (
+        "Yes\n\nA conversation of 2 turns, numbered.\n\n[turn 1] user: Yes\n\n"
+        "[turn 2] assistant: Sure?"
+    )
+    whole = {"messages": [*history, *chat("Yes", "OK.")], "question": "Yes", "answer": "OK."}
+    assert str(read([whole])[0].source).startswith("A conversation")
+
+
+@pytest.mark.parametrize("context", [["A.", None, "B."], ["A.", "", "B."]])
+def test_passages_that_are_empty_or_null_are_none(context: list[Any]) -> None:
+    assert read([{"output": "x", "context": context}])[0].context == (
+        "[passage 1] A.\n\n[passage 2] B."
+    )
+
+
+@pytest.mark.parametrize("listed", ['["https://a.org/1"]', "[{'url': 'https://a.org/1'}]"])
+def test_images_may_be_listed_in_a_text(listed: str) -> None:
+    """As a cell of a spreadsheet holds them."""
+    assert [image.name for image in read([{"output": "x", "images": listed}])[0].images] == [
+        "https://a.org/1"
+    ]
+
+
 def test_all_columns_of_passages_are_taken() -> None:
     """What two columns have in common is shown once."""
     row = {"output": "x", "context": ["A.", "B."], "retrieved_contexts": ["B.", "C."]}
@@ -147,6 +173,11 @@ JUDGED: list[tuple[dict[str, Any], str, list[str]]] = [
     ),
     ({"input": chat("Hi"), "output": chat("Hi", "Hello.")}, "Hello.", ["Hi", BELOW]),
     ({"input": chat("Hi", "Hello."), "output": "Hello."}, "Hello.", ["Hi", BELOW]),
+    (
+        {"input": [{"role": "system", "content": "Be brief."}, *chat("Hi")],
+         "messages": chat("Hi", "Hello.")},
+        "Hello.", ["Be brief.", "Hi", BELOW],
+    ),
     ({"messages": json.dumps(chat("Hi", "Hello."))}, "Hello.", ["Hi", BELOW]),
     ({"messages": CALLING}, "book({})", ["Book A", BELOW, "Booked."]),
     ({"input": CALLING[:1], "output": CALLING[1:]}, "book({})", ["Book A", BELOW, "Booked."]),
@@ -193,6 +224,24 @@ IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
         "assistant: [Image 1]",
     ),
     ({"experimental_attachments": [{"url": "https://a.org/a.png"}]}, "assistant: [Image 1]"),
+    ({"retrieved_contexts": ["It was in 1967.", None]}, PASSAGE),
+    (
+        {"toolInvocations": [{"toolName": "add", "args": {"x": 1}, "result": "42"}]},
+        "[turn 2, call 1, result] add: 42",
+    ),
+    (
+        {"content": "", "parts": [{"type": "tool-call", "toolName": "add", "input": {"x": 1}},
+                                  {"type": "tool-result", "toolName": "add", "output": "42"}]},
+        '[turn 2, call 1] add({"x": 1})',
+    ),
+    (
+        {"content": [{"type": "server_tool_use", "name": "web_search", "input": {"query": "q"}}]},
+        '[turn 2, call 1] web_search({"query": "q"})',
+    ),
+    (
+        {"content": [{"type": "document", "source": {"type": "url", "url": "https://a.org/a"}}]},
+        "[document: https://a.org/a]",
+    ),
 ]  # fmt: skip
 
 
@@ -216,6 +265,39 @@ def test_what_is_attached_to_a_message_and_no_image_is_refused(name: str) -> Non
             "list, row 1, field 'messages': message 1: has the attachment 'a.pdf', which is no"
             " image and would not be shown; put its text into the message, or remove it"
         )
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "kind", "target"),
+    [
+        ({"sources": ["It was in 1967."]}, "sources", "context", "context"),
+        ({"metadata": {"contexts": ["It was in 1967."]}}, "contexts", "context", "context"),
+        ({"actions": [{"name": "add"}]}, "actions", "calls", "tool_calls"),
+        ({"audio": {"data": "AAAA", "transcript": "In 1967, then."}}, "audio", "files", "content"),
+    ],
+)
+def test_what_a_message_holds_under_another_name_is_refused(
+    fields: dict[str, Any], name: str, kind: str, target: str
+) -> None:
+    """Numbers, codes and what is shown already are left alone."""
+    message = {"role": "assistant", "content": "Said.", **fields}
+    assert complaint([{"messages": [message], "output": "x"}]) == (
+        f"list, row 1, field 'messages': message 1: its {name!r} looks like {kind} and would not be"
+        f" shown; name it {target!r}, or remove it"
+    )
+    plain = {"sources": ["S1"], "metadata": {"context": "Said.", "step": 3}, "task": "qa"}
+    assert read([{"messages": [{**message, **dict.fromkeys(fields), **plain}], "output": "x"}])
+
+
+def test_a_span_that_only_retrieves_is_told() -> None:
+    """It can be judged for its passages; no answer of it can."""
+    span = {"openinference.span.kind": "RETRIEVER", "input.value": "When?",
+            "retrieval.documents.0.document.content": "It was in 1967."}  # fmt: skip
+    info = Examples([span, {"output": "x"}]).check()
+    assert info.notices == (
+        "1 of 2 rows have passages and no answer, as spans of a retriever do: their output is"
+        " empty",
+    )
 
 
 UNUSED = [
@@ -335,8 +417,12 @@ def test_a_run_says_what_no_judge_is_shown() -> None:
 
 WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",
          "history", "tools", "reference", "ground_truth", "retrieved", "evidence",
-         "user_input", "search_results", "premise", "solution", "actions", "steps",
-         "memory"]  # fmt: skip
+         "user_input", "search_results", "excerpts", "sources", "web_results", "hits", "corpus",
+         "kb", "paragraphs", "premise", "story", "policy", "guidelines", "memory", "citations",
+         "problem", "task", "ideal_answer", "correct_answer", "best_answer", "solution",
+         "answer_key", "functions", "function_calls", "actions", "observations",
+         "intermediate_steps", "steps", "spans", "events", "logs", "attachment", "attachments",
+         "audio"]  # fmt: skip
 AROUND = ["", "my", "final", "rag", "all"]
 TEXT = st.text("abcdefgh ", min_size=3, max_size=20).map(lambda text: f"zq {text} qz")
 SHAPES = st.one_of(
@@ -362,8 +448,11 @@ SHAPES = st.one_of(
     ),
     camel=st.booleans(),
     values=st.lists(SHAPES, min_size=3, max_size=3),
+    inside=st.sampled_from([None, "metadata", "data", "info"]),
 )
-def test_no_material_is_unused_in_silence(names: list[str], camel: bool, values: list[Any]) -> None:
+def test_no_material_is_unused_in_silence(
+    names: list[str], camel: bool, values: list[Any], inside: str | None
+) -> None:
     """Whatever it is called and however it is written: it is shown, or refused."""
     if camel:
         names = [
@@ -371,7 +460,7 @@ def test_no_material_is_unused_in_silence(names: list[str], camel: bool, values:
         ]
     row = dict(zip(names, values, strict=False))
     try:
-        (example,) = Examples([{"output": "o", **row}])
+        (example,) = Examples([{"output": "o", **({inside: row} if inside else row)}])
     except DataError:
         return
     visible = shown(example)

@@ -28,62 +28,26 @@ from textassay.runtime.conversation import (
     conversation_pieces,
     last_answer,
 )
-from textassay.runtime.data.aliases import MEANING, NAMES, NOT_SHOWN
+from textassay.runtime.data.aliases import (
+    LOOKS_LIKE,
+    MEANING,
+    MEASURES,
+    NAMES,
+    NO_MATERIAL,
+    NOT_SHOWN,
+    WHERE,
+)
 from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
 from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
-_KINDS = {
-    "context": (
-        "context contexts passage passages chunk chunks document documents doc docs retrieved"
-        " retrieval evidence evidences knowledge snippet snippets facts grounding"
-    ),
-    "question": "question questions query queries prompt prompts input inputs article source",
-    "messages": (
-        "message messages conversation conversations dialog dialogue dialogues chat history"
-        " transcript turns trajectory trace traces thread"
-    ),
-    "images": "image images img imgs picture pictures photo photos screenshot screenshots",
-    "tools": "tool tools",
-    "references": "reference references truth truths gold golden expected target targets",
-}
-_KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
-_OFTEN_KINDS = {
-    "context": (
-        "search_results search_result web_results excerpts excerpt sources hits corpus kb"
-        " paragraphs paragraph premise premises story policy policies guidelines memory memories"
-    ),
-    "question": "problem problems task tasks",
-    "references": (
-        "ideal_answer ideal_answers correct_answer correct_answers best_answer best_answers"
-        " answer_key solution solutions"
-    ),
-    "tools": "functions",
-    "calls": "function_calls actions",
-    "messages": "observations intermediate_steps steps spans events logs",
-    "files": "attachment attachments audio audios video videos",
-}
-_OFTEN = {word: kind for kind, words in _OFTEN_KINDS.items() for word in words.split()}
-"""Words, or two of them, of names that are labels, tags or numbers as often as material."""
+_KIND_OF = {word: kind for kind, (words, _) in LOOKS_LIKE.items() for word in words.split()}
+_OFTEN = {word: kind for kind, (_, words) in LOOKS_LIKE.items() for word in words.split()}
 _OF_MATERIAL = {"question": "source", "calls": "tools_called"}
 """The field that a kind of material is mapped to, where it has another name."""
 _IN_MESSAGES = {"context": "context", "calls": "tool_calls", "tools": "tools", "images": "images"}
 """What messages call a kind of material."""
-_NO_MATERIAL = frozenset(
-    ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
-     "number", "n", "length", "len", "size", "tokens", "token", "score", "scores", "model",
-     "version", "url", "urls", "uri", "path", "paths", "file", "files", "date", "time", "timestamp",
-     "at", "index", "idx", "lang", "language", "hash", "template", "digest", "label", "labels",
-     "metadata", "meta", "config", "params", "parameters", "cost", "usage", "level", "category",
-     "topic", "topics", "precision", "recall", "relevance", "relevancy", "rate", "ratio", "mode",
-     "status", "flag", "k", "rank", "ranks", "format", "title", "embedding", "embeddings",
-     "similarity", "distance"]
-)  # fmt: skip
-"""Last words of names that say something about material: `context_id`, `question_type`."""
-_WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
-"""Last words of names that say where something is, which is how images are given."""
-_MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
 _IMAGE_URI = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
 _FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
 _LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
@@ -103,12 +67,12 @@ def kind_of_name(name: str) -> str | None:
         kinds = {"source": "question", "tools_called": "calls", "passages": "context"}
         return kinds.get(target, target) if target in _TARGETS else None
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[0] in _MEASURES:
+    if not words or words[0] in MEASURES:
         return None
-    if words[-1] in _NO_MATERIAL:
+    if words[-1] in NO_MATERIAL:
         held = (_KIND_OF.get(word) or _OFTEN.get(word) for word in words)
         file = next((kind for kind in held if kind in ("images", "files")), None)
-        return file if words[-1] in _WHERE else None
+        return file if words[-1] in WHERE else None
     return next(
         (_KIND_OF[word] for word in words if word in _KIND_OF),
         next((_OFTEN[word] for word in _with_pairs(words) if word in _OFTEN), None),
