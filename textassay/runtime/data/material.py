@@ -73,14 +73,9 @@ def kind_of_name(name: str) -> str | None:
         held = (_KIND_OF.get(word) or _OFTEN.get(word) for word in words)
         file = next((kind for kind in held if kind in ("images", "files")), None)
         return file if words[-1] in WHERE else None
-    return next(
-        (_KIND_OF[word] for word in words if word in _KIND_OF),
-        next((_OFTEN[word] for word in _with_pairs(words) if word in _OFTEN), None),
-    )
-
-
-def _with_pairs(words: Sequence[str]) -> list[str]:
-    return [*words, *(f"{one}_{other}" for one, other in pairwise(words))]
+    pairs = [f"{one}_{other}" for one, other in pairwise(words)]
+    found = [_KIND_OF.get(word) for word in words] + [_OFTEN.get(word) for word in words + pairs]
+    return next(filter(None, found), None)
 
 
 def _is_often_other(name: str) -> bool:
