@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall, as_json_text
-from textassay.runtime.images import ImageReader, is_image_part
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    Passage,
+    ToolCall,
+    as_json_text,
+    passages_text,
+)
+from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 
 _ROLES = {
     "human": "user",
@@ -28,10 +34,35 @@ _SPEAKER = ("role", "from", "speaker", "author")
 _TEXT = ("content", "value", "text", "parts", "message", "utterance")
 _PASSAGE_TEXT = (
     "text", "content", "page_content", "passage", "chunk", "context", "body", "snippet", "document",
+    "excerpt", "cited_text",
 )  # fmt: skip
 _PASSAGE_ID = ("id", "_id", "doc_id", "document_id", "chunk_id", "source", "url")
+_WITHOUT_TEXT = (
+    "tool_calls", "function_call", "contents", "refusal", "attachments", "experimental_attachments",
+)  # fmt: skip
+"""What a message may have in place of a text."""
 _IMAGES = ("images", "image", "image_url", "image_path")
 """Names under which messages and passages hold images beside their text."""
+_ATTACHED = ("attachments", "experimental_attachments")
+RETRIEVED = (
+    "context", "contexts", "passages", "retrieved_contexts", "retrieved_context",
+    "retrieval_context", "retrievalContext", "retrieved_documents", "retrieved_passages",
+    "documents", "chunks",
+)  # fmt: skip
+"""Names of what was retrieved, in rows and in messages."""
+_TOOLS = ("tools", "functions")
+_CALLED = (
+    "tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called", "toolInvocations",
+)  # fmt: skip
+READ_IN_MESSAGES = frozenset({
+    *_SPEAKER, *_TEXT, *_WITHOUT_TEXT, *_IMAGES, *RETRIEVED, *_TOOLS, *_CALLED, "citations", "name",
+    "function", "source",
+})  # fmt: skip
+"""Names under which messages hold what is shown of them; `source` is Inspect's and says who made
+one."""
+_CALLS = ("tool_use", "tool_call", "function_call", "tool_invocation")
+_RESULTS = ("tool_result", "function_response")
+"""How the types of parts end that are calls of tools, and their results."""
 _PASSAGE_SCORE = ("score", "similarity", "relevance_score", "distance")
 
 
@@ -86,6 +117,8 @@ def read_messages(value: Any, images: ImageReader | None = None) -> tuple[Conver
 def read_passages(value: Any) -> tuple[Passage, ...]:
     """Return passages: a text, a list of texts, or of objects with text, id, title and score.
 
+    What is empty or null is none.
+
     Raises:
         ValueError: One of them has no text; says which.
     """
@@ -94,6 +127,8 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
         raise ValueError(f"should be a text or a list of passages, not {_short(value)}")
     passages: list[Passage] = []
     for number, item in enumerate(items, start=1):
+        if item is None:
+            continue
         text = _passage_text(item)
         if text is None:
             raise ValueError(
@@ -167,7 +202,7 @@ def _is_message(item: Any) -> bool:
         return False
     item = _inner(item, "message")
     if any(isinstance(item.get(name), str) for name in _SPEAKER):
-        return any(name in item for name in (*_TEXT, "tool_calls", "function_call", "contents"))
+        return any(name in item for name in (*_TEXT, *_WITHOUT_TEXT))
     kind = str(item.get("type"))
     if kind in _TYPES:
         return "content" in item or isinstance(item.get("data"), Mapping)
@@ -194,17 +229,20 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         answered = _text_or_none(item.get("call_id"))
         return [ConversationMessage(role="tool", content=output, call_id=answered)]
     role, item = _role_and_fields(item)
-    content = next((item[name] for name in _TEXT if item.get(name) is not None), None)
-    content = item.get("contents") if content is None else content  # OpenInference
+    names = (*_TEXT, "contents")  # OpenInference's name, and empty beside another in AI SDK's
+    content = next((item[name] for name in names if item.get(name)), None)
     parts = content if isinstance(content, list | tuple) else ()
-    results = [part for part in parts if _kind(part) in ("tool_result", "function_response")]
+    results = [part for part in parts if _kind(part).endswith(_RESULTS)]
     messages = [_result_part(part, images) for part in results]
     calls = [*_calls(item, images), *_called_parts(parts, images)]
     rest = [part for part in parts if part not in results] if results else content
     text = message_text(rest, images)
+    if not text.strip() and isinstance(item.get("refusal"), str):
+        text = item["refusal"]
     beside = next((item[name] for name in _IMAGES if item.get(name)), None)
-    if beside is not None and images is not None:  # Ollama's messages
-        shown = beside if isinstance(beside, list) else [beside]
+    shown = beside if isinstance(beside, list) else [] if beside is None else [beside]
+    shown = [*shown, *_attached_images(item)]
+    if shown and images is not None:  # Ollama's messages, and AI SDK's
         text = "\n".join([*(images.mark(_as_part(one)) for one in shown), text])
     error = item.get("error")
     if role == "tool" and error:
@@ -214,15 +252,19 @@ def _messages_of(item: Mapping[str, Any], images: ImageReader | None) -> list[Co
         return messages
     call_id = item.get("tool_call_id", item.get("call_id"))
     tool_name = item.get("name") or item.get("function") if role == "tool" else item.get("name")
-    names = ("retrieval_context", "retrievalContext", "passages")
-    passages = next((item[name] for name in names if item.get(name)), None)
+    passages = _retrieved(item)
+    tools = [read_tools(item[name]) for name in _TOOLS if item.get(name)]
+    if role == "system":
+        text = "\n\n".join(part for part in (text, *tools, passages_text(passages)) if part)
+        tools, passages = [], ()
+    messages += [ConversationMessage(role="system", content=about) for about in tools]
     whole = ConversationMessage(
         role=role,
         content=text,
         name=_text_or_none(tool_name),
         calls=tuple(call for call, _ in calls),
         call_id=_text_or_none(call_id) if role == "tool" else None,
-        passages=read_passages(passages) if passages else (),
+        passages=passages,
     )
     answers = [
         ConversationMessage(role="tool", content=result, name=call.name, call_id=call.id)
@@ -250,6 +292,55 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return _ROLES.get(role.lower(), role.lower()) or "user", item
 
 
+def _attached_images(item: Mapping[str, Any]) -> list[Any]:
+    """Return the images that are attached to a message.
+
+    Raises:
+        ValueError: Something else is attached; says what.
+    """
+    given = [item[name] for name in _ATTACHED if item.get(name)]
+    attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
+    for one in attached:
+        if is_image_file(one):
+            continue
+        named = one if isinstance(one, str) else None
+        if isinstance(one, Mapping):
+            named = next((one[name] for name in ("name", "filename", "url") if one.get(name)), None)
+        raise ValueError(
+            f"has the attachment {_short(named or one)}, which is no image and would not be shown;"
+            " put its text into the message, or remove it"
+        )
+    return attached
+
+
+def is_image_file(value: Any) -> bool:
+    """Return whether a value names an image, or is one with its type or name (AI SDK)."""
+    if isinstance(value, str):
+        return is_image_name(value)
+    if not isinstance(value, Mapping):
+        return False
+    kinds = (value.get(name) for name in ("contentType", "content_type", "mediaType", "mimeType"))
+    kind = next((kind for kind in kinds if isinstance(kind, str)), None)
+    if kind is not None:
+        return kind.startswith("image/")
+    return is_image_part(value) or any(
+        is_image_name(str(value.get(name))) for name in ("url", "path", "name")
+    )
+
+
+def _retrieved(item: Mapping[str, Any]) -> tuple[Passage, ...]:
+    """Return the passages of a message, each once."""
+    names = (*RETRIEVED, "citations")
+    given = [item[name] for name in names if _has_text(item.get(name))]
+    return tuple({p.text: p for value in given for p in read_passages(value)}.values())
+
+
+def _has_text(value: Any) -> bool:
+    """Return whether a value is more than numbers, such as those of citations."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(item and isinstance(item, str | Mapping | Passage) for item in items)
+
+
 def _as_part(image: Any) -> Mapping[str, Any]:
     return image if isinstance(image, Mapping) else {"image": image}
 
@@ -258,8 +349,7 @@ def _calls(
     item: Mapping[str, Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls of a message, each with its result if it is given with it."""
-    names = ("tool_calls", "calls", "tools_called", "toolsCalled", "mcp_tools_called")
-    given = [call for name in names for call in item.get(name) or ()]
+    given = [call for name in _CALLED for call in item.get(name) or ()]
     if isinstance(item.get("function_call"), Mapping):
         given.append(item["function_call"])
     return [read_call(call, images) for call in given if isinstance(call, Mapping)]
@@ -272,7 +362,8 @@ def read_call(
     call = _inner(call, "tool_call")
     function = call.get("function")
     inner = function if isinstance(function, Mapping) else call
-    name = inner.get("name") or (function if isinstance(function, str) else "")
+    name = inner.get("name") or inner.get("toolName")
+    name = name or (function if isinstance(function, str) else "")
     names = ("arguments", "args", "input", "input_parameters", "inputParameters", "parameters")
     arguments = next((inner[key] for key in names if inner.get(key) is not None), None)
     output = call.get("output", call.get("result"))
@@ -280,7 +371,7 @@ def read_call(
         ToolCall(
             name=str(name),
             arguments=as_json_text(arguments),
-            id=_text_or_none(call.get("id") or call.get("tool_call_id")),
+            id=_text_or_none(call.get("id") or call.get("tool_call_id") or call.get("toolCallId")),
         ),
         None if output is None else message_text(output, images),
     )
@@ -290,19 +381,22 @@ def _called_parts(
     parts: Iterable[Any], images: ImageReader | None
 ) -> list[tuple[ToolCall, str | None]]:
     """Return the calls that stand among the parts of a content (Anthropic, Gemini, Inspect)."""
-    called = [part for part in parts if _kind(part) in ("tool_use", "function_call", "tool_call")]
-    return [read_call(_inner(part, "functionCall"), images) for part in called]
+    called = [part for part in parts if _kind(part).endswith(_CALLS)]
+    wrappers = ("functionCall", "toolInvocation")
+    inner = [next((part[w] for w in wrappers if w in part), part) for part in called]
+    return [read_call(call, images) for call in inner if isinstance(call, Mapping)]
 
 
 def _result_part(part: Mapping[str, Any], images: ImageReader | None) -> ConversationMessage:
     part = _inner(part, "functionResponse")
-    content = part.get("content", part.get("response"))
-    call_id = part.get("tool_use_id") or part.get("tool_call_id")
+    names = ("content", "response", "output", "result")
+    content = next((part[name] for name in names if part.get(name) is not None), None)
+    call_id = part.get("tool_use_id") or part.get("tool_call_id") or part.get("toolCallId")
     is_object = isinstance(content, Mapping)
     return ConversationMessage(
         role="tool",
         content=as_json_text(content) if is_object else message_text(content, images),
-        name=_text_or_none(part.get("name")),
+        name=_text_or_none(part.get("name") or part.get("toolName")),
         call_id=_text_or_none(call_id),
     )
 
@@ -314,24 +408,31 @@ def _kind(part: Any) -> str:
         return "function_call"
     if "functionResponse" in part:
         return "function_response"
-    return str(part.get("type", ""))
+    return str(part.get("type", "")).replace("-", "_")
 
 
 def _part_text(part: Mapping[str, Any], images: ImageReader | None) -> str:
     part = _inner(part, "message_content")  # OpenInference
     kind = _kind(part)
-    if kind in ("tool_use", "function_call", "tool_call", "tool_result", "function_response"):
+    if kind.endswith((*_CALLS, *_RESULTS)):
         return ""
     if kind in ("reasoning", "thinking", "redacted_thinking") or part.get("thought") is True:
         return ""
     if images is not None and is_image_part(part):
         return images.mark(part)
+    source = part.get("source")
+    if kind == "document" and isinstance(source, Mapping):  # Anthropic
+        held = source.get("data") if source.get("type") == "text" else source.get("content")
+        if held is not None:
+            texts = (part.get("title"), part.get("context"), message_text(held, images))
+            return "\n".join(text for text in texts if isinstance(text, str) and text)
     for name in ("text", "content", "refusal", "transcript"):
         if name in part and part[name] is not None:
             return message_text(part[name], images)
     if not kind:
         return as_json_text(part)
-    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(part)}]"
+    about = source if kind == "document" and isinstance(source, Mapping) else part
+    return f"[{kind.removeprefix('input_').removesuffix('_url')}: {_reference(about)}]"
 
 
 def _reference(part: Mapping[str, Any]) -> str:

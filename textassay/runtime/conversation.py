@@ -212,6 +212,12 @@ def last_answer(messages: Sequence[ConversationMessage]) -> str | None:
     return next(contents, None)
 
 
+def calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
+    """Return all calls of tools, one a line; `None` if there are none."""
+    lines = [f"{call.name}({call.arguments})" for m in messages for call in m.calls]
+    return "\n".join(lines) or None
+
+
 def conversation_text(
     messages: Sequence[ConversationMessage], output: str = "", chars: int = CONVERSATION_CHARS
 ) -> str:

@@ -198,8 +198,12 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
 
 
 def is_image_name(text: str) -> bool:
-    """Return whether a text can only be meant as an image: a data: URI, or a file by its name."""
-    return text.startswith("data:image/") or (text.endswith(ENDINGS) and " " not in text.strip())
+    """Return whether a text can only be meant as an image: its content, or a file by its name."""
+    return (
+        text.startswith("data:image/")
+        or (text.endswith(ENDINGS) and " " not in text.strip())
+        or _BASE64.fullmatch(text) is not None
+    )
 
 
 def as_texts(value: Any) -> Any:

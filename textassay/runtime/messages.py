@@ -28,6 +28,7 @@ from textassay.runtime.chat_formats import read_messages, read_passages
 from textassay.runtime.conversation import (
     ConversationMessage,
     Passage,
+    calls_as_text,
     conversation_text,
     has_conversation,
     last_answer,
@@ -273,8 +274,10 @@ def with_material(
     messages: tuple[ConversationMessage, ...] = ()
     if complete.get("messages"):
         messages = complete["messages"] = read_messages(complete["messages"], images)
-        if complete.get("output") is None and (answer := last_answer(messages)) is not None:
-            complete["output"] = answer
+        if complete.get("output") is None:
+            # an agent may act without a word
+            answer = last_answer(messages) or calls_as_text(messages)
+            complete |= {} if answer is None else {"output": answer}
     source, output = complete.get("source"), complete.get("output")
     if images.images:
         marks = images.marks()

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.runtime.data.rows import complaint, read
+from tests.pictures import png, png_uri
+from tests.runtime.data.rows import complaint, lines, read, saved
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,44 @@ def test_cells_of_a_csv_file_are_read_as_what_their_column_is(tmp_path: Path) ->
         ("[1] says so",),
         {},
         {"note": ""},
+    )
+
+
+MARKDOWN = "As ![this](i0.png) shows, i0.png and no.png."
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "problem"),
+    [
+        ({"output": "i0.png\n"}, "output", "is the path of the image i0.png"),
+        ({"context": ["A fact.", "i0.png"]}, "context", "is the path of the image i0.png"),
+        ({"contexts": "i0.png"}, "contexts", "is the path of the image i0.png"),
+        ({"response": "i0.png"}, "response", "is the path of the image i0.png"),
+        ({"reference": ["i0.png"]}, "reference", "is the path of the image i0.png"),
+        ({"input": "i0.png"}, "input", "is the path of the image i0.png"),
+        ({"messages": [{"role": "user", "content": "i0.png"}], "output": "x"}, "messages",
+         "is the path of the image i0.png"),
+        ({"input": png_uri()}, "input", "holds an image as text"),
+        ({"context": [png_uri()]}, "context", "holds an image as text"),
+        ({"context": ["no.png"], "input": "no.png", "reference": "no.png"}, "", ""),
+        ({"response": MARKDOWN, "input": MARKDOWN, "context": [MARKDOWN]}, "", ""),
+        ({"input": "i0.png", "images": ["i0.png"]}, "", ""),
+        ({"response": "A data:image/png;base64,... is an address."}, "", ""),
+    ],
+)  # fmt: skip
+def test_an_image_in_the_place_of_a_text_is_refused(
+    row: dict[str, Any], field: str, problem: str, tmp_path: Path
+) -> None:
+    """A path of an image that is there, and its content; a text that mentions one is a text."""
+    (tmp_path / "i0.png").write_bytes(png())
+    row = row if "output" in row or "response" in row else {"output": "x", **row}
+    path = saved(tmp_path, lines(row))
+    if not field:
+        assert len(read(path)) == 1
+        return
+    assert complaint(path).endswith(
+        f"field {field!r}: {problem}, which would not be shown as an image; give it in the field"
+        " 'images'"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.pictures import png_uri
 from tests.runtime.data.exports import DEEPEVAL, EXPORTS, INSPECT, RAGAS_SINGLE
 from tests.runtime.data.rows import complaint, lines, read, saved
 from textassay.runtime.conversation import ConversationMessage, Passage, ToolCall
@@ -81,6 +82,32 @@ def test_a_context_is_a_text_or_passages() -> None:
     assert Example(output="x", context=["One."]).passages == (Passage(text="One."),)
 
 
+def test_a_question_that_was_asked_before_is_shown_again() -> None:
+    """Where the messages are only what came before it."""
+    history = chat("Yes", "Sure?")
+    assert str(read([{"chat_history": history, "question": "Yes", "answer": "OK."}])[0].source) == (
+        "Yes\n\nA conversation of 2 turns, numbered.\n\n[turn 1] user: Yes\n\n"
+        "[turn 2] assistant: Sure?"
+    )
+    whole = {"messages": [*history, *chat("Yes", "OK.")], "question": "Yes", "answer": "OK."}
+    assert str(read([whole])[0].source).startswith("A conversation")
+
+
+@pytest.mark.parametrize("context", [["A.", None, "B."], ["A.", "", "B."]])
+def test_passages_that_are_empty_or_null_are_none(context: list[Any]) -> None:
+    assert read([{"output": "x", "context": context}])[0].context == (
+        "[passage 1] A.\n\n[passage 2] B."
+    )
+
+
+@pytest.mark.parametrize("listed", ['["https://a.org/1"]', "[{'url': 'https://a.org/1'}]"])
+def test_images_may_be_listed_in_a_text(listed: str) -> None:
+    """As a cell of a spreadsheet holds them."""
+    assert [image.name for image in read([{"output": "x", "images": listed}])[0].images] == [
+        "https://a.org/1"
+    ]
+
+
 def test_all_columns_of_passages_are_taken() -> None:
     """What two columns have in common is shown once."""
     row = {"output": "x", "context": ["A.", "B."], "retrieved_contexts": ["B.", "C."]}
@@ -115,6 +142,164 @@ def test_a_file_is_named_where_it_stood() -> None:
     )
 
 
+def chat(*said: str, role: str = "user") -> list[dict[str, str]]:
+    """Return messages of a user and an assistant in turn."""
+    roles = [role, "assistant" if role == "user" else "user"]
+    return [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
+
+
+CALLING = [
+    {"role": "user", "content": "Book A"},
+    {"role": "assistant", "tool_calls": [{"function": {"name": "book", "arguments": "{}"}}]},
+    {"role": "tool", "content": "Booked."},
+]
+BELOW = "(the text to judge, which is given below)"
+JUDGED: list[tuple[dict[str, Any], str, list[str]]] = [
+    (
+        {"user_input": chat("Book A", "Done.", "Book B"), "response": "Done."},
+        "Done.", ["Book A", "Done.", "Book B", BELOW],
+    ),
+    (
+        {"input": chat("Book A", "Done.", "Book B"), "output": chat("Done.", role="assistant")},
+        "Done.", ["Book A", "Done.", "Book B", BELOW],
+    ),
+    (
+        {"input": chat("Yes", "Sure?", "Yes"), "messages": chat("Yes", "Sure?", "Yes", "OK.")},
+        "OK.", ["Yes", "Sure?", "Yes", BELOW],
+    ),
+    (
+        {"input": chat("Yes"), "messages": chat("Why?", "So.", "Yes", "OK.")},
+        "OK.", ["Yes", "Why?", "So.", "Yes", BELOW],
+    ),
+    ({"input": chat("Hi"), "output": chat("Hi", "Hello.")}, "Hello.", ["Hi", BELOW]),
+    ({"input": chat("Hi", "Hello."), "output": "Hello."}, "Hello.", ["Hi", BELOW]),
+    (
+        {"input": [{"role": "system", "content": "Be brief."}, *chat("Hi")],
+         "messages": chat("Hi", "Hello.")},
+        "Hello.", ["Be brief.", "Hi", BELOW],
+    ),
+    ({"messages": json.dumps(chat("Hi", "Hello."))}, "Hello.", ["Hi", BELOW]),
+    ({"messages": CALLING}, "book({})", ["Book A", BELOW, "Booked."]),
+    ({"input": CALLING[:1], "output": CALLING[1:]}, "book({})", ["Book A", BELOW, "Booked."]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "output", "texts"), JUDGED)
+def test_what_is_judged_stands_where_it_was_said(
+    row: dict[str, Any], output: str, texts: list[str]
+) -> None:
+    """Only what two lists have in common is shown once: an answer may be given twice."""
+    (example,) = read([row])
+    assert example.output == output
+    pieces = str(example.source).split("\n\n")[1:]
+    assert len(pieces) == len(texts)
+    assert [text for piece, text in zip(pieces, texts, strict=True) if text not in piece] == []
+    assert list(Examples([row], unit="turn"))[-1].output == output
+
+
+PASSAGE = "[turn 2, passage 1] It was in 1967."
+IN_MESSAGES: list[tuple[dict[str, Any], str]] = [
+    ({"context": "It was in 1967."}, PASSAGE),
+    ({"contexts": ["It was in 1967."]}, PASSAGE),
+    ({"documents": [{"text": "It was in 1967.", "id": "d"}]}, "passage 1] d: It was in 1967."),
+    ({"citations": [{"cited_text": "It was in 1967."}]}, PASSAGE),
+    ({"documents": ["It rained."], "context": ["It was in 1967."]}, "passage 2] It rained."),
+    ({"role": "system", "tools": [{"name": "add", "description": "Adds."}]}, "- add: Adds."),
+    ({"role": "system", "context": ["It was in 1967."]}, "[passage 1] It was in 1967."),
+    ({"tools": [{"function": {"name": "add"}}]}, "[system] Tools:\n- add"),
+    ({"content": None, "refusal": "I will not."}, "assistant: I will not."),
+    (
+        {"content": [{"type": "document", "title": "Report",
+                      "source": {"type": "text", "media_type": "text/plain", "data": "In 1967."}}]},
+        "assistant: Report\nIn 1967.",
+    ),
+    (
+        {"content": [{"type": "document",
+                      "source": {"type": "content",
+                                 "content": [{"type": "text", "text": "In 1967."}]}}]},
+        "assistant: In 1967.",
+    ),
+    (
+        {"attachments": [{"name": "a", "contentType": "image/png", "url": "https://a.org/a"}]},
+        "assistant: [Image 1]",
+    ),
+    ({"experimental_attachments": [{"url": "https://a.org/a.png"}]}, "assistant: [Image 1]"),
+    ({"retrieved_contexts": ["It was in 1967.", None]}, PASSAGE),
+    (
+        {"toolInvocations": [{"toolName": "add", "args": {"x": 1}, "result": "42"}]},
+        "[turn 2, call 1, result] add: 42",
+    ),
+    (
+        {"content": "", "parts": [{"type": "tool-call", "toolName": "add", "input": {"x": 1}},
+                                  {"type": "tool-result", "toolName": "add", "output": "42"}]},
+        '[turn 2, call 1] add({"x": 1})',
+    ),
+    (
+        {"content": [{"type": "server_tool_use", "name": "web_search", "input": {"query": "q"}}]},
+        '[turn 2, call 1] web_search({"query": "q"})',
+    ),
+    (
+        {"content": [{"type": "document", "source": {"type": "url", "url": "https://a.org/a"}}]},
+        "[document: https://a.org/a]",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "text"), IN_MESSAGES)
+def test_what_a_message_holds_is_shown(fields: dict[str, Any], text: str) -> None:
+    """Passages, tools, documents, images and refusals, whatever they stand in."""
+    message = {"role": "assistant", "content": "Said.", **fields}
+    messages = [{"role": "user", "content": "When?"}, message]
+    (example,) = read([{"messages": messages, "output": "In 1967, then."}])
+    assert text in str(example.source)
+    assert len(example.images) == ("[Image 1]" in text)
+
+
+@pytest.mark.parametrize("name", ["attachments", "experimental_attachments"])
+def test_what_is_attached_to_a_message_and_no_image_is_refused(name: str) -> None:
+    """No judge would see it."""
+    file = {"name": "a.pdf", "contentType": "application/pdf", "url": "https://a.org/a.pdf"}
+    for attached in (file, "a.pdf"):
+        row = {"messages": [{"role": "user", "content": "Look.", name: [attached]}], "output": "x"}
+        assert complaint([row]) == (
+            "list, row 1, field 'messages': message 1: has the attachment 'a.pdf', which is no"
+            " image and would not be shown; put its text into the message, or remove it"
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "kind", "target"),
+    [
+        ({"sources": ["It was in 1967."]}, "sources", "context", "context"),
+        ({"metadata": {"contexts": ["It was in 1967."]}}, "contexts", "context", "context"),
+        ({"actions": [{"name": "add"}]}, "actions", "calls", "tool_calls"),
+        ({"audio": {"data": "AAAA", "transcript": "In 1967, then."}}, "audio", "files", "content"),
+    ],
+)
+def test_what_a_message_holds_under_another_name_is_refused(
+    fields: dict[str, Any], name: str, kind: str, target: str
+) -> None:
+    """Numbers, codes and what is shown already are left alone."""
+    message = {"role": "assistant", "content": "Said.", **fields}
+    assert complaint([{"messages": [message], "output": "x"}]) == (
+        f"list, row 1, field 'messages': message 1: its {name!r} looks like {kind} and would not be"
+        f" shown; name it {target!r}, or remove it"
+    )
+    plain = {"sources": ["S1"], "metadata": {"context": "Said.", "step": 3}, "task": "qa"}
+    assert read([{"messages": [{**message, **dict.fromkeys(fields), **plain}], "output": "x"}])
+
+
+def test_a_span_that_only_retrieves_is_told() -> None:
+    """It can be judged for its passages; no answer of it can."""
+    span = {"openinference.span.kind": "RETRIEVER", "input.value": "When?",
+            "retrieval.documents.0.document.content": "It was in 1967."}  # fmt: skip
+    info = Examples([span, {"output": "x"}]).check()
+    assert info.notices == (
+        "1 of 2 rows have passages and no answer, as spans of a retriever do: their output is"
+        " empty",
+    )
+
+
 UNUSED = [
     ({"output": "x", "source": "s", "question": "Why not?"}, "question", "question"),
     ({"output": "x", "my_passages": ["One passage."]}, "my_passages", "context"),
@@ -126,6 +311,46 @@ UNUSED = [
     ({"output": "x", "references": ["r"], "reference": "q"}, "reference", "references"),
     ({"output": "x", "gold_answer_text": "r"}, "gold_answer_text", "references"),
     ({"output": "x", "tool_outputs": ["4 hits"]}, "tool_outputs", "tools"),
+    ({"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}, "search_results",
+     "context"),
+    ({"output": "x", "webResults": [{"title": "T", "snippet": "S."}]}, "webResults", "context"),
+    *(
+        ({"output": "x", name: "It was in 1967."}, name, "context")
+        for name in ("excerpts", "sources", "hits", "corpus", "kb", "paragraphs", "premise",
+                     "story", "policy", "guidelines", "memory")
+    ),
+    ({"output": "x", "source": "s", "problem": "Add 17 and 25."}, "problem", "question"),
+    ({"output": "x", "task": "Add 17 and 25."}, "task", "question"),
+    *(
+        ({"output": "x", name: "It was in 1967."}, name, "references")
+        for name in ("ideal_answer", "correct_answer", "bestAnswer", "solution", "answer_key")
+    ),
+    ({"output": "x", "functions": [{"name": "add"}]}, "functions", "tools"),
+    ({"output": "x", "function_calls": [{"name": "add"}]}, "function_calls", "calls"),
+    ({"output": "x", "tools_called": ["add"], "tool_calls": ["divide"]}, "tool_calls", "calls"),
+    ({"output": "x", "actions": ["add 17 and 25"]}, "actions", "calls"),
+    ({"output": "x", "observations": ["It is 42."]}, "observations", "messages"),
+    ({"output": "x", "steps": [{"action": "add"}]}, "steps", "messages"),
+    ({"output": "x", "intermediate_steps": [[{"tool": "add"}, "It is 42."]]},
+     "intermediate_steps", "messages"),
+    ({"output": "x", "spans": [{"span": "add"}]}, "spans", "messages"),
+    ({"output": "x", "events": [{"event": "add"}]}, "events", "messages"),
+    ({"output": "x", "logs": "added 17 and 25"}, "logs", "messages"),
+    ({"output": "x", "memory": [{"role": "user", "content": "Hi"}]}, "memory", "messages"),
+    ({"output": "x", "image_base64": png_uri().partition(",")[2]}, "image_base64", "images"),
+    ({"output": "x", "attachment": "scan.png"}, "attachment", "images"),
+    ({"output": "x", "attachments": [{"url": "https://a.org/1", "contentType": "image/png"}]},
+     "attachments", "images"),
+    ({"output": "x", "attachments": ["report.pdf"]}, "attachments", "files"),
+    ({"output": "x", "audio": "call.wav"}, "audio", "files"),
+    ({"output": "x", "audio_url": "https://a.org/17"}, "audio_url", "files"),
+]  # fmt: skip
+INSIDE = [
+    ("metadata", {"retrieved_contexts": ["A fact."]}, "retrieved_contexts", "context"),
+    ("data", {"messages": [{"role": "user", "content": "Hi"}]}, "messages", "messages"),
+    ("extra", {"log": [{"role": "user", "content": "Hi"}]}, "log", "messages"),
+    ("info", {"image": "scan.png"}, "image", "images"),
+    ("info", {"tool_calls": [{"name": "add"}]}, "tool_calls", "calls"),
 ]
 
 
@@ -140,9 +365,36 @@ def test_material_that_would_not_be_shown_is_refused(
     assert read([row], **{field: "meta"})[0].meta[field] == row[field]
 
 
+@pytest.mark.parametrize(("field", "value", "name", "kind"), INSIDE)
+def test_material_inside_an_object_is_refused(
+    field: str, value: dict[str, Any], name: str, kind: str
+) -> None:
+    """It has no name that could be mapped; what is in `meta` already is there on purpose."""
+    target = {"calls": "tools_called"}.get(kind, kind)
+    assert complaint([{"output": "x", field: value}]) == (
+        f"list, row 1, field {field!r}: its {name!r} looks like {kind} and would not be shown;"
+        f" give it as a field of its own, such as {target!r}, or leave it out:"
+        f' fields={{"{field}": "meta"}}'
+    )
+    assert read([{"output": "x", field: value}], **{field: "meta"})[0].meta == {field: value}
+    assert read([{"output": "x", "meta": value}])[0].meta == value
+
+
+def test_results_of_a_search_are_passages_where_they_are_mapped() -> None:
+    row = {"output": "x", "search_results": [{"title": "T", "snippet": "S."}]}
+    assert read([row], search_results="context")[0].context == "[passage 1] T: S."
+
+
 @pytest.mark.parametrize(
     "row",
     [
+        {"sources": ["CNN", "NYT"], "hits": 3, "policy": "strict", "task": "summarization"},
+        {"solution": "B", "correct_answer": "B", "steps": "5", "events": ["login", "logout"]},
+        {"actions": ["click"], "attachments": ["none"], "audio": "no", "memory": 0.5, "kb": None},
+        {"metadata": {"source": "the New York Times", "question_type": "why so", "level": 1}},
+        {"metadata": {"task": "qa", "document": "d1", "tools": []}, "task_id": "a b", "logs": ""},
+        {"answers": {"ChatGPT": "It is so."}, "ChatGPT_said": "It is so."},
+        {"source": "Old and new.", "metadata": {"question": "Old and new."}},
         {"context_id": "c 1", "question_type": "why so", "prompt_tokens": 12, "n_documents": 3},
         {"context_recall": 0.5, "retrieval": None, "history": [], "documents": "", "tools": []},
         {"source": "Old and new.", "query": "new", "references": ["a", "b"], "reference_main": "b"},
@@ -165,7 +417,12 @@ def test_a_run_says_what_no_judge_is_shown() -> None:
 
 WORDS = ["context", "passages", "documents", "question", "query", "prompt", "messages", "chat",
          "history", "tools", "reference", "ground_truth", "retrieved", "evidence",
-         "user_input"]  # fmt: skip
+         "user_input", "search_results", "excerpts", "sources", "web_results", "hits", "corpus",
+         "kb", "paragraphs", "premise", "story", "policy", "guidelines", "memory", "citations",
+         "problem", "task", "ideal_answer", "correct_answer", "best_answer", "solution",
+         "answer_key", "functions", "function_calls", "actions", "observations",
+         "intermediate_steps", "steps", "spans", "events", "logs", "attachment", "attachments",
+         "audio"]  # fmt: skip
 AROUND = ["", "my", "final", "rag", "all"]
 TEXT = st.text("abcdefgh ", min_size=3, max_size=20).map(lambda text: f"zq {text} qz")
 SHAPES = st.one_of(
@@ -191,8 +448,11 @@ SHAPES = st.one_of(
     ),
     camel=st.booleans(),
     values=st.lists(SHAPES, min_size=3, max_size=3),
+    inside=st.sampled_from([None, "metadata", "data", "info"]),
 )
-def test_no_material_is_unused_in_silence(names: list[str], camel: bool, values: list[Any]) -> None:
+def test_no_material_is_unused_in_silence(
+    names: list[str], camel: bool, values: list[Any], inside: str | None
+) -> None:
     """Whatever it is called and however it is written: it is shown, or refused."""
     if camel:
         names = [
@@ -200,7 +460,7 @@ def test_no_material_is_unused_in_silence(names: list[str], camel: bool, values:
         ]
     row = dict(zip(names, values, strict=False))
     try:
-        (example,) = Examples([{"output": "o", **row}])
+        (example,) = Examples([{"output": "o", **({inside: row} if inside else row)}])
     except DataError:
         return
     visible = shown(example)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textassay.runtime.chat_formats import RETRIEVED
 from textassay.runtime.messages import Example
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
@@ -30,17 +31,7 @@ ALIASES = {
         "dialogue",
         "user_input",
     ),
-    "context": (
-        "contexts",
-        "retrieved_contexts",
-        "retrieved_context",
-        "retrieval_context",
-        "retrievalContext",
-        "retrieved_documents",
-        "retrieved_passages",
-        "documents",
-        "chunks",
-    ),
+    "context": RETRIEVED,
     "messages": (
         "turns",
         "conversation",
@@ -111,6 +102,52 @@ NOT_SHOWN = frozenset(
      "multi_responses"]
 )  # fmt: skip
 """Columns of other tools that no judge is shown: they are kept in `meta`, and a run names them."""
+LOOKS_LIKE = {
+    "context": (
+        "context contexts passage passages chunk chunks document documents doc docs retrieved"
+        " retrieval evidence evidences knowledge snippet snippets facts grounding",
+        "search_results search_result web_results excerpts excerpt sources hits corpus kb"
+        " paragraphs paragraph citations premise premises story policy policies guidelines memory"
+        " memories",
+    ),
+    "question": (
+        "question questions query queries prompt prompts input inputs article source",
+        "problem problems task tasks",
+    ),
+    "messages": (
+        "message messages conversation conversations dialog dialogue dialogues chat history"
+        " transcript turns trajectory trace traces thread",
+        "observations intermediate_steps steps spans events logs",
+    ),
+    "images": (
+        "image images img imgs picture pictures photo photos screenshot screenshots",
+        "",
+    ),
+    "tools": ("tool tools", "functions"),
+    "calls": ("", "function_calls actions"),
+    "references": (
+        "reference references truth truths gold golden expected target targets",
+        "ideal_answer ideal_answers correct_answer correct_answers best_answer best_answers"
+        " answer_key solution solutions",
+    ),
+    "files": ("", "attachment attachments audio audios video videos"),
+}
+"""Words of other names that look like material, by its kind; then words, or two of them, that are
+labels, tags or numbers as often."""
+NO_MATERIAL = frozenset(
+    ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
+     "number", "n", "length", "len", "size", "tokens", "token", "score", "scores", "model",
+     "version", "url", "urls", "uri", "path", "paths", "file", "files", "date", "time", "timestamp",
+     "at", "index", "idx", "lang", "language", "hash", "template", "digest", "label", "labels",
+     "metadata", "meta", "config", "params", "parameters", "cost", "usage", "level", "category",
+     "topic", "topics", "precision", "recall", "relevance", "relevancy", "rate", "ratio", "mode",
+     "status", "flag", "k", "rank", "ranks", "format", "title", "embedding", "embeddings",
+     "similarity", "distance"]
+)  # fmt: skip
+"""Last words of names that say something about material: `context_id`, `question_type`."""
+WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
+"""Last words of names that say where something is, which is how images are given."""
+MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
 RATERS = ("rater", "annotator", "rater_id", "annotator_id", "worker_id")
 """Columns that say who rated, in data with one row per rater."""
 

@@ -286,7 +286,7 @@ def cell_from_text(
     if name == "references":
         return _listed(text)
     if name in LISTED or (name == "source" and text.lstrip()[:2] == "[{"):
-        return _listed_objects(text)
+        return listed_objects(text)
     if name in KEYED or name == "annotators.":
         try:
             return orjson.loads(text)
@@ -351,7 +351,7 @@ def _listed(text: str) -> Any:
     return text
 
 
-def _listed_objects(text: str) -> Any:
+def listed_objects(text: str) -> Any:
     """Return the list in a cell, as JSON or as Python writes it, or else the text."""
     if not text.lstrip().startswith("["):
         return text

@@ -80,6 +80,8 @@ class DataInfo(Message):
     """SHA-256 by the path that the data name, of the first `MAX_LISTED_IMAGES` files of images."""
     not_shown: dict[str, int] = {}
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
+    without_answer: int = 0
+    """Number of examples with passages and an empty output, such as a retriever's spans."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -93,6 +95,11 @@ class DataInfo(Message):
         for name, rows in self.not_shown.items():
             counted = f"{rows:,} row{'' if rows == 1 else 's'}"
             sentences.append(f"{name} ({counted}) is kept in meta and shown to no judge")
+        if self.without_answer:
+            sentences.append(
+                f"{self.without_answer:,} of {self.count:,} rows have passages and no answer, as"
+                " spans of a retriever do: their output is empty"
+            )
         return tuple(sentences)
 
     @property
@@ -285,7 +292,7 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
-        compared = shortened = rubrics = with_images = 0
+        compared = shortened = rubrics = with_images = without_answer = 0
         image_files: dict[str, str] = {}
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
@@ -314,6 +321,8 @@ class Examples:
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
             rubrics += bool(values["rubric"])
+            if values["passages"]:
+                without_answer += not values["output"]
             if values["images"]:
                 with_images += 1
                 _list_images(values["images"], image_files)
@@ -342,6 +351,7 @@ class Examples:
             images=with_images,
             image_files=image_files,
             not_shown=dict(self._reader.not_shown),
+            without_answer=without_answer,
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:

@@ -33,7 +33,9 @@ from textassay.runtime.data.material import (
     kind_of_name,
     kind_of_value,
     put_together,
+    refuse_images_as_text,
     refuse_unused,
+    refuse_unused_inside,
     says_something,
 )
 from textassay.runtime.data.tables import Decimal
@@ -80,6 +82,11 @@ class _Layout:
     def images(self) -> tuple[str, ...]:
         """The keys of images."""
         return tuple(key for key, name in (*self.whole, *self.further) if name == "images")
+
+    @cached_property
+    def key_of(self) -> dict[str, str]:
+        """The key of each field of `whole`."""
+        return {name: key for key, name in self.whole}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -202,14 +209,14 @@ class FieldReader:
             or type(get("output")) in _LISTS
         ):
             further = [(key, name, row[key]) for key, name in layout.further]
-            keys = {name: key for key, name in layout.whole}
             images = ImageReader(self._folder)
-            fields = put_together(fields, further, keys, self._chars, images)
+            fields = put_together(fields, further, layout.key_of, self._chars, images)
+        refuse_images_as_text(fields, layout.key_of, self._folder)
         if "rubric" in fields:
             self._read_rubric(fields, _key_of("rubric", layout))
         for key in layout.unnamed:
             value = row[key]
-            if type(value) is list or (
+            if type(value) in _LISTS or (
                 type(value) is str and (value.endswith(ENDINGS) or value[:11] == "data:image/")
             ):
                 self._check_unused(row, layout, fields)
@@ -244,13 +251,17 @@ class FieldReader:
         for key in layout.unnamed:
             if type(row[key]) in (list, str) and (kind := kind_of_value(row[key])):
                 suspects = {**suspects, key: kind}
-        if suspects:
+        objects = [key for key in layout.unnamed if type(row[key]) is dict and row[key]]
+        if suspects or objects:
             references = fields.get("references") or ()
             references = references if isinstance(references, list) else [references]
             texts = [fields.get(name) for name in ("source", "context", "output")]
             texts += [*references, *(m.content for m in fields.get("messages", ()))]
             texts += [image.name for image in fields.get("images", ())]
-            refuse_unused(row, suspects, "\n".join(str(text) for text in texts if text))
+            visible = "\n".join(str(text) for text in texts if text)
+            refuse_unused(row, suspects, visible)
+            for key in objects:
+                refuse_unused_inside(key, row[key], visible)
         for key in layout.not_shown:
             if says_something(row[key]):
                 self.not_shown[key] = self.not_shown.get(key, 0) + 1
@@ -311,7 +322,7 @@ class FieldReader:
             (key, *target.split(".", 1)) for target, (_, key) in claims.items() if "." in target
         )
         in_meta = tuple((key, "meta", key) for key in meta)
-        kinds = {key: self._kind_of(key) for key in meta}
+        kinds = {key: kind_of_name(key) for key in meta}
         return _Layout(
             whole,
             (*parts, *in_meta),  # type: ignore[arg-type]
@@ -322,17 +333,6 @@ class FieldReader:
             tuple(key for key in meta if key in NOT_SHOWN),
             bool(further) or not claims.keys().isdisjoint(_MATERIAL),
         )
-
-    def _kind_of(self, key: str) -> str | None:
-        """Return which material a column in `meta` seems to hold; `None` if it seems to be none.
-
-        A second output, or a second name of the system, is another matter.
-        """
-        target = MEANING.get(key, (key, 0))[0]
-        kinds = {"source": "question", "tools_called": "tools", "passages": "context"}
-        if target in ("source", "context", "references", *_MATERIAL):
-            return kinds.get(target, target)
-        return None if target in NAMES else kind_of_name(key)
 
     def _claims(
         self, keys: Sequence[str]

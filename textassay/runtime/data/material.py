@@ -6,10 +6,15 @@ Puts together what several columns say of it, and finds columns that look like i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from pathlib import Path
 from typing import Any
 
 from textassay.runtime.chat_formats import (
+    READ_IN_MESSAGES,
+    is_image_file,
     looks_like_messages,
     looks_like_passages,
     read_call,
@@ -17,58 +22,66 @@ from textassay.runtime.chat_formats import (
     read_passages,
     read_tools,
 )
-from textassay.runtime.conversation import ConversationMessage
-from textassay.runtime.data.aliases import NOT_SHOWN
-from textassay.runtime.data.cells import FieldError
+from textassay.runtime.conversation import (
+    ConversationMessage,
+    calls_as_text,
+    conversation_pieces,
+    last_answer,
+)
+from textassay.runtime.data.aliases import (
+    LOOKS_LIKE,
+    MEANING,
+    MEASURES,
+    NAMES,
+    NO_MATERIAL,
+    NOT_SHOWN,
+    WHERE,
+)
+from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
-from textassay.runtime.images import ImageReader, is_image_name, is_image_part
+from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
-_KINDS = {
-    "context": (
-        "context contexts passage passages chunk chunks document documents doc docs retrieved"
-        " retrieval evidence evidences knowledge snippet snippets facts grounding"
-    ),
-    "question": "question questions query queries prompt prompts input inputs article source",
-    "messages": (
-        "message messages conversation conversations dialog dialogue dialogues chat history"
-        " transcript turns trajectory trace traces thread"
-    ),
-    "images": "image images img imgs picture pictures photo photos screenshot screenshots",
-    "tools": "tool tools",
-    "references": "reference references truth truths gold golden expected target targets",
-}
-_KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
-_OF_MATERIAL = {"question": "source", "tools": "tools"}
+_KIND_OF = {word: kind for kind, (words, _) in LOOKS_LIKE.items() for word in words.split()}
+_OFTEN = {word: kind for kind, (_, words) in LOOKS_LIKE.items() for word in words.split()}
+_OF_MATERIAL = {"question": "source", "calls": "tools_called"}
 """The field that a kind of material is mapped to, where it has another name."""
-_NO_MATERIAL = frozenset(
-    ["id", "ids", "uid", "uuid", "name", "names", "type", "types", "kind", "count", "counts", "num",
-     "number", "n", "length", "len", "size", "tokens", "token", "score", "scores", "model",
-     "version", "url", "urls", "uri", "path", "paths", "file", "files", "date", "time", "timestamp",
-     "at", "index", "idx", "lang", "language", "hash", "template", "digest", "label", "labels",
-     "metadata", "meta", "config", "params", "parameters", "cost", "usage", "level", "category",
-     "topic", "topics", "precision", "recall", "relevance", "relevancy", "rate", "ratio", "mode",
-     "status", "flag", "k", "rank", "ranks", "format", "title", "embedding", "embeddings",
-     "similarity", "distance"]
-)  # fmt: skip
-"""Last words of names that say something about material: `context_id`, `question_type`."""
-_WHERE = frozenset(["url", "urls", "uri", "path", "paths", "file", "files"])
-"""Last words of names that say where something is, which is how images are given."""
-_MEASURES = frozenset(["n", "num", "is", "has", "avg", "mean", "max", "min", "total"])
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
+_IN_MESSAGES = {"context": "context", "calls": "tool_calls", "tools": "tools", "images": "images"}
+"""What messages call a kind of material."""
+_IMAGE_URI = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,[A-Za-z0-9+/]{16}")
+_FILE = re.compile(r"^data:|://|\.[A-Za-z]\w{1,4}$|^[A-Za-z0-9+/=]{100}")
+_LAST_LETTERS = frozenset({*(ending[-1] for ending in ENDINGS), " ", "\n"})
+_TARGETS = frozenset(
+    ["source", "context", "passages", "references", "messages", "images", "tools", "tools_called"]
+)
+_WORDS = re.compile(r"ChatGPT|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
 
+@lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str | None:
     """Return which material a column seems to hold by its name, such as `context`; or `None`."""
     if name in NOT_SHOWN:
         return None
+    if name in MEANING or name in NAMES:  # a second output or system is another matter
+        target = MEANING.get(name, (name, 0))[0]
+        kinds = {"source": "question", "tools_called": "calls", "passages": "context"}
+        return kinds.get(target, target) if target in _TARGETS else None
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[0] in _MEASURES:
+    if not words or words[0] in MEASURES:
         return None
-    if words[-1] in _NO_MATERIAL:
-        names_image = words[-1] in _WHERE and any(_KIND_OF.get(word) == "images" for word in words)
-        return "images" if names_image else None
-    return next((_KIND_OF[word] for word in words if word in _KIND_OF), None)
+    if words[-1] in NO_MATERIAL:
+        held = (_KIND_OF.get(word) or _OFTEN.get(word) for word in words)
+        file = next((kind for kind in held if kind in ("images", "files")), None)
+        return file if words[-1] in WHERE else None
+    pairs = [f"{one}_{other}" for one, other in pairwise(words)]
+    found = [_KIND_OF.get(word) for word in words] + [_OFTEN.get(word) for word in words + pairs]
+    return next(filter(None, found), None)
+
+
+def _is_often_other(name: str) -> bool:
+    """Return whether a name of material is as often one of labels, tags or numbers."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return name not in MEANING and name not in NAMES and _KIND_OF.keys().isdisjoint(words)
 
 
 def kind_of_value(value: Any) -> str | None:
@@ -84,6 +97,7 @@ def kind_of_value(value: Any) -> str | None:
     # lists of objects are common; a text with a score or of a page is what retrievers return
     if looks_like_passages(value) and all(
         "page_content" in item
+        or "snippet" in item
         or "document" in item
         or ("score" in item and any(name in item for name in ("text", "content", "passage")))
         for item in value
@@ -113,26 +127,125 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
         FieldError: A column looks like material; says how to use it or leave it out.
     """
     for key, kind in suspects.items():
-        value = row.get(key)
-        if kind == "images":
-            if any(_is_image(leaf) and leaf not in texts for leaf in _leaves(value)):
-                raise _unused(key, kind)
+        if found := _kind_unused(key, kind, row.get(key), texts):
+            raise _unused(key, found)
+
+
+def refuse_unused_inside(key: str, value: Mapping[str, Any], texts: str) -> None:
+    """Refuse an object of a row in which material stands that no judge would see.
+
+    Raises:
+        FieldError: One of its values looks like material.
+    """
+    for name, inner in value.items():
+        if name == "source":  # mostly where a row comes from
             continue
-        # a document or a query may be named rather than given
-        is_any = kind not in ("context", "question") or kind_of_value(value) is not None
-        if any((is_any or _is_prose(leaf)) and leaf not in texts for leaf in _leaves(value)):
-            raise _unused(key, kind)
+        kind = kind_of_name(name) or kind_of_value(inner)
+        if kind and (found := _kind_unused(name, kind, inner, texts)):
+            raise _unused(key, found, inside=name)
 
 
-def _unused(key: str, kind: str) -> FieldError:
+def refuse_images_as_text(
+    fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
+) -> None:
+    """Refuse texts that are the path of an image, or hold its content: a judge would see a name.
+
+    Args:
+        fields: An example's fields, with its material as text.
+        keys: The row's name of each field, for messages.
+        folder: Where paths begin; by default the current folder.
+
+    Raises:
+        FieldError: A text is the path of an image that exists and is none of the example's images,
+            or it holds an image as a data: URI.
+    """
+    get = fields.get
+    references = get("references") or ()
+    listed = references if type(references) is list else (references,)
+    texts = [get("output"), get("source"), get("context"), *listed]
+    if "messages" in fields or "passages" in fields:
+        texts += [message.content for message in get("messages", ())]
+        texts += [passage.text for passage in get("passages", ())]
+    for text in texts:
+        # every row comes here, and few texts go further
+        if type(text) is str and text and (text[-1] in _LAST_LETTERS or text[0] == "d"):
+            _refuse_image(text.strip(), fields, keys, folder)
+
+
+def _refuse_image(
+    path: str, fields: Mapping[str, Any], keys: Mapping[str, str], folder: Path | None
+) -> None:
+    if _IMAGE_URI.match(path):
+        what = "holds an image as text"
+    elif path.endswith(ENDINGS) and _is_there(path, folder):
+        what = f"is the path of the image {path}"
+    else:
+        return
+    if path in {image.name for image in fields.get("images", ())}:
+        return
+    held = {
+        **{name: [*_leaves(fields.get(name))] for name in ("output", "source", "references")},
+        "messages": [message.content.strip() for message in fields.get("messages", ())],
+    }
+    name = next((name for name, texts in held.items() if path in texts), "context")
+    raise FieldError(
+        keys.get(name, name),
+        f"{what}, which would not be shown as an image; give it in the field 'images'",
+    )
+
+
+def _is_there(path: str, folder: Path | None) -> bool:
+    try:
+        return "\n" not in path and ((folder or Path()) / path).is_file()
+    except (OSError, ValueError):  # too long for a path
+        return False
+
+
+def _kind_unused(name: str, kind: str, value: Any, texts: str) -> str | None:
+    """Return which material a value is that no text shows; `None` if it is none or shown."""
+    by_form = kind_of_value(value)
+    leaves = [leaf for leaf in _leaves(value) if leaf not in texts]
+    if "images" in (kind, by_form):
+        return "images" if any(map(_is_image, leaves)) else None
+    if kind == "files":
+        files = value if isinstance(value, list | tuple) else [value]
+        if any(map(is_image_file, files)):
+            return "images"
+        return kind if any(_is_prose(leaf) or _is_file(leaf) for leaf in leaves) else None
+    is_often_other = _is_often_other(name)
+    # a document or a query may be named rather than given
+    is_any = by_form is not None or (
+        kind not in ("context", "question") and (not is_often_other or _has_objects(value))
+    )
+    if any(is_any or _is_prose(leaf) for leaf in leaves):
+        return by_form if by_form and is_often_other else kind
+    return None
+
+
+def _unused(key: str, kind: str, inside: str = "") -> FieldError:
     target = _OF_MATERIAL.get(kind, kind)
     used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
     unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
+    how = f"say what it is, such as {used}"
+    if kind == "files":
+        how = "give its text, such as a transcript, in a field that is shown"
+    elif inside:
+        how = f"give it as a field of its own, such as {target!r}"
     return FieldError(
         key,
-        f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
-        f" leave it out: {unused}",
+        f"{f'its {inside!r} ' if inside else ''}looks like {kind} and would not be shown;"
+        f" {how}, or leave it out: {unused}",
     )
+
+
+def _has_objects(value: Any) -> bool:
+    items = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(item, Mapping) for item in items)
+
+
+def _is_file(text: str) -> bool:
+    """Return whether a text is the name, the address or the content of a file."""
+    return _FILE.search(text) is not None
 
 
 def _is_image(text: str) -> bool:
@@ -183,11 +296,11 @@ def put_together(
             complete.pop(name, None)
     key = keys.get("images", "images")
     try:
-        images.take(complete.pop("images", None))
+        images.take(_listed(complete.pop("images", None)))
         for column, name, value in further:
             key = column
             if name == "images":
-                images.take(value)
+                images.take(_listed(value))
             else:
                 _join_context(complete, value)
         key = keys.get("messages", "messages")
@@ -199,6 +312,10 @@ def put_together(
         return with_material(complete, images=images, chars=chars)
     except ValueError as error:
         raise FieldError(key, str(error)) from None
+
+
+def _listed(value: Any) -> Any:
+    return listed_objects(value) if isinstance(value, str) else value
 
 
 def _join_context(fields: dict[str, Any], value: Any) -> None:
@@ -218,6 +335,8 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
     messages: tuple[ConversationMessage, ...] = ()
     given = fields.pop("messages", None)
     source, output = fields.get("source"), fields.get("output")
+    if looks_like_messages(listed := _listed(given)):
+        given = listed
     if isinstance(given, str):  # a chat that was written down as a text
         if source:
             raise ValueError("is a text, and so is the source; give a list of messages")
@@ -226,20 +345,51 @@ def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
         messages = read_messages(given, images)
     if looks_like_messages(source):
         opening = read_messages(fields.pop("source"), images)
-        contents = {message.content for message in messages}
-        messages = (*(m for m in opening if m.content not in contents), *messages)
-    elif isinstance(source, str) and source.strip() in {m.content.strip() for m in messages}:
+        follows = given is None and isinstance(output, str) and bool(output.strip())
+        answer = (ConversationMessage(role="assistant", content=output),) if follows else ()
+        messages = _in_order(opening, messages or answer)
+    elif (
+        isinstance(source, str)
+        and not _goes_on(messages, output)
+        and source.strip() in {m.content.strip() for m in messages}
+    ):
         del fields["source"]  # it is shown as the message that it is
     answers = _answer_messages(output, images)
     if answers is not None:
         fields.pop("output")
-        contents = {message.content for message in messages if message.role == "assistant"}
-        messages = (*messages, *(m for m in answers if m.content not in contents or m.calls))
-        fields["output"] = next(
-            (m.content for m in reversed(answers) if m.content.strip()), None
-        ) or _calls_as_text(answers)
+        messages = _in_order(messages, answers)
+        texts = (m.content for m in reversed(answers) if m.content.strip())
+        fields["output"] = last_answer(answers) or calls_as_text(answers) or next(texts, None)
     if messages:
         fields["messages"] = messages
+        for some in (given, source, output):
+            if isinstance(some, list | tuple):
+                _refuse_unused_in_messages(some, messages)
+
+
+def _refuse_unused_in_messages(
+    given: Sequence[Any], messages: Sequence[ConversationMessage]
+) -> None:
+    """Refuse a message that holds material under a name that is not read.
+
+    Raises:
+        ValueError: One does; says which.
+    """
+    objects = [(number, one) for number, one in enumerate(given, 1) if isinstance(one, Mapping)]
+    if all(READ_IN_MESSAGES.issuperset(item) for _, item in objects):
+        return
+    texts = "\n".join(piece.text for piece in conversation_pieces(messages))
+    for number, item in objects:
+        about = item.get("metadata")
+        held = [(name, value) for name, value in item.items() if name not in READ_IN_MESSAGES]
+        held += about.items() if isinstance(about, Mapping) else ()
+        for name, value in held:
+            kind = kind_of_name(name) or kind_of_value(value)
+            if kind and (found := _kind_unused(name, kind, value, texts)):
+                raise ValueError(
+                    f"message {number}: its {name!r} looks like {found} and would not be shown;"
+                    f" name it {_IN_MESSAGES.get(found, 'content')!r}, or remove it"
+                )
 
 
 def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMessage, ...] | None:
@@ -252,9 +402,32 @@ def _answer_messages(output: Any, images: ImageReader) -> tuple[ConversationMess
     return read_messages(output, images) if looks_like_messages(output) else None
 
 
-def _calls_as_text(messages: Iterable[ConversationMessage]) -> str | None:
-    lines = [f"{call.name}({call.arguments})" for m in messages for call in m.calls]
-    return "\n".join(lines) or None
+def _goes_on(messages: Sequence[ConversationMessage], output: Any) -> bool:
+    """Return whether messages end before the question: with an answer that is not the output."""
+    return (
+        bool(messages and messages[-1].role == "assistant" and messages[-1].content.strip())
+        and isinstance(output, str)
+        and output.strip() != messages[-1].content.strip()
+    )
+
+
+def _in_order(
+    first: tuple[ConversationMessage, ...], second: tuple[ConversationMessage, ...]
+) -> tuple[ConversationMessage, ...]:
+    """Return messages and those that follow them; what ends one and begins the other comes once."""
+    systems: tuple[ConversationMessage, ...] = ()
+    if not any(message.role == "system" for message in first):
+        systems = tuple(takewhile(lambda message: message.role == "system", second))
+    rest = second[len(systems) :]
+    longest = min(len(first), len(rest))
+    common = next(n for n in range(longest, -1, -1) if _same(first[len(first) - n :], rest[:n]))
+    return (*systems, *first, *rest[common:])
+
+
+def _same(some: Sequence[ConversationMessage], others: Sequence[ConversationMessage]) -> bool:
+    """Return whether two lists of messages say and call the same."""
+    first, second = ([(m.role, m.content.strip(), m.calls) for m in ms] for ms in (some, others))
+    return first == second
 
 
 def _add_tools(fields: dict[str, Any], name: str, images: ImageReader) -> None:
