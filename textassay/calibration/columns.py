@@ -27,7 +27,7 @@ from textassay.meta.score_files import read_labels, read_score_lines, refuse_sev
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import DataError, parameter
-from textassay.runtime.labels import LabelSets, majority, member_name
+from textassay.runtime.labels import LabelScale, LabelSets, labels_given, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -263,14 +263,10 @@ class People:
                 table[at, rater] = np.nan if rating is None else rating
         return table
 
-    def labels(self, aspect: str) -> list[float | None]:
-        """Return the label that most raters gave each text; `None` in case of a tie."""
-        return [
-            majority(single) if any(one is not None for one in single) else human.get(aspect)
-            for human, single in zip(
-                self._human, (one.get(aspect, ()) for one in self._annotators), strict=True
-            )
-        ]
+    def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
+        """Return the label that people gave each text; `None` if some are no labels."""
+        single = [one.get(aspect, ()) for one in self._annotators]
+        return labels_given(single, [one.get(aspect) for one in self._human], scale)
 
     def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
         """Return each row's probability of being drawn for rating; `None` if no row has one."""
