@@ -41,8 +41,8 @@ from textassay.meta.score_files import (
     recorded,
 )
 from textassay.meta.thresholds import agreement_at
-from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import (
     YES_NO,

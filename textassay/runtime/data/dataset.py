@@ -19,10 +19,11 @@ from typing import Any
 import orjson
 
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
-from textassay.runtime.data.cells import KEYED, FieldError, LabelReader
+from textassay.runtime.data.cells import KEYED, FieldError
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.formats import open_table
 from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
