@@ -160,6 +160,7 @@ async def test_a_reference_is_evidence_where_it_is_shown() -> None:
     model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
     method = build("decomp-eval", model, task="rag-reference")
     await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert model.requests
     assert all("It was on a Sunday." in request.text for request in model.requests)
 
 

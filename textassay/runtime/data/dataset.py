@@ -101,11 +101,6 @@ class DataInfo(Message):
         """Whether any example says what it belongs to."""
         return self.present["group"] > 0
 
-    @property
-    def has_systems(self) -> bool:
-        """Whether any example says who made it."""
-        return self.present["system"] > 0
-
 
 class Examples:
     """A data set that can be iterated any number of times; the first time it is checked as a whole.
