@@ -174,8 +174,8 @@ class LabelReader:
         if isinstance(value, str) and (declared := self._declared.get(name)) is not None:
             number = number_of(value, declared.names)
             if number is None:
-                known = ", ".join(declared.names)
-                raise FieldError(where, f"should be one of {known}, not {value!r}")
+                names = ", ".join(declared.names)
+                raise FieldError(where, f"should be one of {names}, not {value!r}")
             self._words_of.setdefault((field, name), declared.names)
             self._refuse_mixed(field, name, value)
             return float(number)
