@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from textassay import meta
 from textassay.meta.label_comparison import compare_labels
+from textassay.meta.label_measures import mean_interval
 from textassay.meta.label_sets import set_agreement
-from textassay.meta.labels import mean_interval
 from textassay.meta.thresholds import MIN_SOURCES, agreement_at
 from textassay.runtime.errors import DataError
 

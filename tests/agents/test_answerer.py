@@ -14,7 +14,7 @@ from textassay.agents.questions import SentenceQuestions
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.conversation import current_conversation
+from textassay.runtime.calls.request_chain import current_chain
 from textassay.runtime.errors import CapabilityError, ServerFailed
 from textassay.runtime.messages import Answer, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse
@@ -35,7 +35,7 @@ def says(*pairs, chains=None):
 
     def choices(_):
         if chains is not None:
-            chains.append((current_conversation(), current_conversation().has_next))
+            chains.append((current_chain(), current_chain().has_next))
         yes, no = next(replies)
         return {"yes": yes and math.log(yes), "no": no and math.log(no)}
 

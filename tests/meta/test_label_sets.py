@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from benchmarks.coverage_labels import KINDS, try_once
 from textassay import meta
 from textassay.meta.label_comparison import compare_labels
+from textassay.meta.label_measures import mean_interval, span_of
 from textassay.meta.label_sets import set_agreement
-from textassay.meta.labels import mean_interval
 from textassay.meta.thresholds import agreement_at, best_threshold
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale
@@ -165,6 +165,18 @@ def test_a_difference_is_that_of_the_two_agreements_and_turns_with_them():
 def test_a_row_that_one_judge_left_out_is_left_out_for_both():
     n, found = compare_labels([1, None, 0, 1], [1, 1, 0, None], [1, 1, 0, 1])
     assert (n, found["accuracy"].difference, found["accuracy"].ci) == (2, 0, None)
+
+
+@given(
+    st.floats(-1, 1),
+    st.lists(st.lists(st.floats(-1, 1) | st.just(np.nan), min_size=1), min_size=1, max_size=2),
+)
+def test_an_interval_holds_what_was_found_and_most_of_each_part(value, parts):
+    arrays = [np.array(part) for part in parts]
+    low, high = span_of(value, arrays)
+    assert low <= value <= high
+    for defined in (part[~np.isnan(part)] for part in arrays):
+        assert np.sum((defined < low) | (defined > high)) <= 0.05 * len(defined) + 2
 
 
 def test_a_mean_of_no_error_is_not_certain():

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
-from textassay.agents.probabilities import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
+from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
-from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.calls.request_chain import chained
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
@@ -248,7 +248,7 @@ class AnswersInOrder:
             return await _about_parts(self, question_set)
         replies = Replies()
         questions = question_set.questions
-        with conversation() as turns:
+        with chained() as turns:
             for question in questions:
                 # Tells a local model whether to keep the prompt for the next question, which begins
                 # with it.

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.probabilities import Reading
+from textassay.agents.logprobs_or_samples import Reading
 from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.quoted_answerer import QuotedAnswerer
 from textassay.agents.quotes import evidence_pieces, find_quote, is_only_asked, quotable

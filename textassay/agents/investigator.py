@@ -24,7 +24,7 @@ from textassay.agents.reading.json_in_prose import JsonObject, find_json, normal
 from textassay.agents.reading.rating import declines
 from textassay.agents.task import Task
 from textassay.prompts import nonce
-from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.calls.request_chain import chained
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Message, ScoreError
 from textassay.runtime.model import Function, Json, Sample
@@ -121,7 +121,7 @@ class Investigator:
             return Inquiry(aspect=aspect, problem=EMPTY)
         loop = _Loop(self, material, aspect)
         prompt = loop.opening()
-        with conversation() as talk:
+        with chained() as talk:
             for left in range(self.max_steps, 0, -1):
                 talk.has_next = left > 1
                 answer = await self.ask.answer(

@@ -28,7 +28,7 @@ from textassay.agents.ask import (
     thought_note,
     truncation_note,
 )
-from textassay.agents.probabilities import (
+from textassay.agents.logprobs_or_samples import (
     SAMPLES,
     SAMPLES_OF_THINKING,
     TOKENS_TO_SHOW,

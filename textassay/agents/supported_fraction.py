@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.claims import Claims
-from textassay.agents.probabilities import signature_of_parts
+from textassay.agents.logprobs_or_samples import signature_of_parts
 from textassay.agents.scores import shared_fields
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Failure, Outcome, Score
 from textassay.runtime.model import Json

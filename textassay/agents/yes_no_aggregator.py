@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textassay.agents.answerer import Replies, Reply
-from textassay.agents.probabilities import read_as
+from textassay.agents.logprobs_or_samples import read_as
 from textassay.agents.questions import QuestionSet
 from textassay.runtime.messages import Answer, Aspect, Example, Scale, Score, ScoreError, Usage
 from textassay.runtime.model import Json

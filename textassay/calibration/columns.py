@@ -27,7 +27,7 @@ from textassay.meta.score_files import read_labels, read_score_lines, refuse_sev
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import DataError, parameter
-from textassay.runtime.labels import LabelSets, majority, member_name
+from textassay.runtime.labels import LabelScale, LabelSets, labels_given, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -64,8 +64,7 @@ class Judged:
 def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
-    Labels without an order have no mean, but each of them has a share: an aspect with such labels
-    becomes 0 or 1 for each, named by `member_name`.
+    Labels are as `with_labels` returns them.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -76,10 +75,18 @@ def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
         _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
-    scales = read_labels(path)
+    return with_labels(judged, read_labels(path))
+
+
+def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:
+    """Return scores with the names of the labels that their numbers are.
+
+    Labels without an order have no mean, but each of them has a share: an aspect with such labels
+    becomes 0 or 1 for each, named by `member_name`.
+    """
     found: dict[str, Judged] = {}
     for name, one in judged.items():
-        scale = scales.get(name)
+        scale = labels.get(name)
         if scale and scale.is_nominal:
             found |= by_label(name, one, scale.names)
         else:
@@ -263,14 +270,10 @@ class People:
                 table[at, rater] = np.nan if rating is None else rating
         return table
 
-    def labels(self, aspect: str) -> list[float | None]:
-        """Return the label that most raters gave each text; `None` in case of a tie."""
-        return [
-            majority(single) if any(one is not None for one in single) else human.get(aspect)
-            for human, single in zip(
-                self._human, (one.get(aspect, ()) for one in self._annotators), strict=True
-            )
-        ]
+    def labels(self, aspect: str, scale: LabelScale) -> list[float | None] | None:
+        """Return the label that people gave each text; `None` if some are no labels."""
+        single = [one.get(aspect, ()) for one in self._annotators]
+        return labels_given(single, [one.get(aspect) for one in self._human], scale)
 
     def probabilities(self, plan: Mapping[str, float] | None) -> Floats | None:
         """Return each row's probability of being drawn for rating; `None` if no row has one."""

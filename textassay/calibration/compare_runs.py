@@ -36,7 +36,7 @@ from textassay.meta.label_table import measure_name
 from textassay.meta.score_files import Recorded, read_labels, read_scores, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import YES_NO, LabelSets, nearest_label
+from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table
 
 FLIPS = 9_999
@@ -446,14 +446,13 @@ def label_difference(
     for name in a:
         if name not in b or name not in people.aspects or name not in (aspects or a):
             continue
-        human = people.labels(name)
         sides = [[run[name].get(id_) for id_ in people.ids] for run in (a, b)]
         scale = (labels or {}).get(name, YES_NO)
         if labels and other_labels and name in labels and name in other_labels:
             refuse_other_labels(name, scale.names, other_labels[name].names)
-        columns = [human, *([] if labels and name in labels else sides)]
-        numbers = set(range(len(scale.names)))
-        if not all({one for one in column if one is not None} <= numbers for column in columns):
+        human = people.labels(name, scale)
+        are_declared = labels is not None and name in labels
+        if human is None or not (are_declared or all(are_labels(side, scale) for side in sides)):
             continue
         first, second = ([nearest_label(one) for one in side] for side in sides)
         n, found = compare_labels(

@@ -14,7 +14,7 @@ import numpy as np
 
 from textassay.calibration.maps import LearnedMap, Scales
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.labels import mean_interval
+from textassay.meta.label_measures import mean_interval
 from textassay.table import Column, Note, Table
 
 _CURVE_COLUMNS = (

@@ -14,8 +14,8 @@ from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.spec import spec_of
 from textassay.meta.score_files import holds_metrics
-from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.errors import ConfigurationError

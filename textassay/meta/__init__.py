@@ -18,7 +18,7 @@ from textassay.meta.agreement import (
     williams,
 )
 from textassay.meta.correlation import kendall, pearson, spearman
-from textassay.meta.labels import LabelAgreement, Measure, label_agreement
+from textassay.meta.label_measures import LabelAgreement, Measure, label_agreement
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
 from textassay.meta.score_files import read_scores

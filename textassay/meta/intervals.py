@@ -148,8 +148,15 @@ def number_of_groups(pairs: Pairs) -> int:
     return int(pairs.groups.max(initial=-1)) + 1
 
 
-def _too_few(kind: str, count: int, needed: int) -> Intervals:
-    return Intervals(note=f"no interval: needs at least {needed} {kind}, found {count}")
+def too_few_groups(pairs: Pairs) -> str | None:
+    """Return why there is no interval if there are fewer than `MIN_GROUPS` groups, or rows."""
+    kind = "groups" if pairs.groups is not None else "rows"
+    groups = number_of_groups(pairs)
+    return _too_few(kind, groups, MIN_GROUPS) if groups < MIN_GROUPS else None
+
+
+def _too_few(kind: str, count: int, needed: int) -> str:
+    return f"no interval: needs at least {needed} {kind}, found {count}"
 
 
 def _over_rows(
@@ -159,9 +166,9 @@ def _over_rows(
     seed: int,
     confidence: float,
 ) -> Intervals:
+    if (note := too_few_groups(pairs)) is not None:
+        return Intervals(note=note)
     groups = number_of_groups(pairs)
-    if groups < MIN_GROUPS:
-        return _too_few("groups" if pairs.groups is not None else "rows", groups, MIN_GROUPS)
     df, errors = degrees_of_freedom(pairs), dict.fromkeys(COEFFICIENTS, None)
     if is_unequal(pairs) and groups <= resamples:
         errors |= {n: jackknife_error(_z(v)) for n, v in without_each_group(pairs).items()}
@@ -271,7 +278,9 @@ def _over_groups(
     for name, value in point.items():
         defined = per_group[name][~np.isnan(per_group[name])]
         if len(defined) < MIN_DEFINED_GROUPS or value is None:
-            return _too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
+            return Intervals(
+                note=_too_few("groups with a coefficient", len(defined), MIN_DEFINED_GROUPS)
+            )
         half = t_quantile(len(defined) - 1, confidence) * float(np.std(defined, ddof=1))
         half /= math.sqrt(len(defined))
         ci[name] = max(-1.0, value - half), min(1.0, value + half)
@@ -284,9 +293,10 @@ def _over_systems(
     x, y = system_means(pairs)
     systems = len(x)
     if systems < MIN_SYSTEMS:
-        return _too_few("systems", systems, MIN_SYSTEMS)
+        return Intervals(note=_too_few("systems", systems, MIN_SYSTEMS))
     if pairs.groups is not None and number_of_groups(pairs) < MIN_SYSTEM_GROUPS:
-        return _too_few("groups behind the systems", number_of_groups(pairs), MIN_SYSTEM_GROUPS)
+        note = _too_few("groups behind the systems", number_of_groups(pairs), MIN_SYSTEM_GROUPS)
+        return Intervals(note=note)
     shift = _attenuation(pairs, x, y)
     if shift is None:
         return Intervals(

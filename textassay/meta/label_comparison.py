@@ -3,7 +3,7 @@
 Both judges see the same random weighting of the sources (the Bayesian bootstrap), so that what
 makes a source hard for both cancels out. As errors are few, and those of one judge alone fewer, the
 cells of the table of people's label by both judges' get four observations more together; see
-`textassay.meta.labels`, whose intervals these follow. Coverage is shown by
+`textassay.meta.label_measures`, whose intervals these follow. Coverage is shown by
 `benchmarks/coverage_labels.py`.
 """
 
@@ -16,10 +16,16 @@ from numpy.typing import ArrayLike
 
 from textassay.meta.agreement import Difference
 from textassay.meta.correlation import Floats, finite_array
-from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS
-from textassay.meta.labels import MAX_LABELS, measures_of, rows_per_observation, spread_of_weights
+from textassay.meta.intervals import number_of_groups, too_few_groups
+from textassay.meta.label_measures import (
+    measures_of,
+    number_or_none,
+    refuse_other_numbers,
+    rows_per_observation,
+    span_of,
+    spread_of_weights,
+)
 from textassay.meta.levels import RowLabels, pair_up
-from textassay.runtime.errors import DataError
 
 _MORE = 4.0
 """Observations that all cells together are given more."""
@@ -53,26 +59,22 @@ def compare_labels(
         DataError: Lengths differ, or a number is no label's.
     """
     count = len(labels)
-    if not 2 <= count <= MAX_LABELS:
-        raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
-    first, second = pair_up(a, human, groups=groups), pair_up(b, human, groups=groups)
-    for one in (first.scores, second.scores, first.human, second.human):
-        if len(wrong := one[~np.isin(one, np.arange(count))]):
-            raise DataError(f"labels must be whole numbers from 0 to {count - 1}, not {wrong[0]:g}")
+    for side, judged in (("the first judge's", a), ("the second judge's", b)):
+        one = pair_up(judged, human, groups=groups)
+        refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
     ours, other = finite_array(a, "labels"), finite_array(b, "labels")
     # one number for both labels, so that rows that one judge left out are left out on both sides
     pairs = pair_up(ours * count + other, human, groups=groups)
     both = pairs.scores.astype(np.intp)
     cells = pairs.human.astype(np.intp) * count**2 + both
     sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
-    number, width = int(sources.max(initial=-1)) + 1, count**3
+    number, width = number_of_groups(pairs), count**3
     flat = np.bincount(sources * width + cells, minlength=number * width)
     tables = flat.reshape(number, width).astype(float)
     whole = _measured(tables.sum(axis=0)[None], count, ordered=ordered)
-    enough = bootstrap > 0 and number >= MIN_GROUPS
     drawn = (
         _drawn(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
-        if enough
+        if bootstrap and too_few_groups(pairs) is None
         else {}
     )
     return len(cells), {
@@ -113,17 +115,16 @@ def _drawn(
 
 
 def _difference(a: float, b: float, drawn: tuple[Floats, Floats] | None) -> Difference:
-    first, second = (None if np.isnan(value) else value for value in (a, b))
+    first, second = number_or_none(a), number_or_none(b)
     if first is None or second is None:
         return Difference(first, second, None, None, None)
     value = first - second
     if drawn is None:
         return Difference(first, second, value, None, None)
-    ends, p = [value], 0.0
+    p = 0.0
     for part in drawn:
         defined = part[~np.isnan(part)]
-        ends += np.percentile(defined, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))).tolist()
         tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
         # so many weightings cannot show less
         p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
-    return Difference(first, second, value, (min(ends), max(ends)), p)
+    return Difference(first, second, value, span_of(value, drawn), p)

@@ -18,7 +18,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,15 +26,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS, Interval
-from textassay.meta.labels import (
+from textassay.meta.intervals import Interval, number_of_groups, too_few_groups
+from textassay.meta.label_measures import (
     CELL,
     MAX_LABELS,
     Measure,
+    Weighted,
     mean_of_defined,
     measures_of,
+    number_or_none,
     ratio,
     rows_per_observation,
+    spans_of,
     spread_of_weights,
 )
 from textassay.meta.levels import RowLabels, pair_up
@@ -131,17 +134,13 @@ def set_agreement(
         nothing = "no text has a set of both"
         return SetAgreement(tuple(labels), 0, pairs.coverage, None, {}, nothing)
     sources = pairs.groups if pairs.groups is not None else np.arange(len(kept))
-    number = int(sources.max(initial=-1)) + 1
+    number = number_of_groups(pairs)
     table = _Table(ours, theirs, sources, number)
-    found = {name: _number(values[0]) for name, values in table.measures(np.ones((1, number)))}
-    spans: dict[str, Interval] = {}
-    note = None
-    if bootstrap:
-        if number < MIN_GROUPS:
-            kind = "groups" if pairs.groups is not None else "rows"
-            note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {number}"
-        else:
-            spans = _intervals(table, found, bootstrap, seed)
+    found = {name: values[0] for name, values in table.measures(np.ones((1, number)))}
+    spans: dict[str, Interval | None] = {}
+    note = too_few_groups(pairs) if bootstrap else None
+    if bootstrap and note is None:
+        spans = spans_of(found, _drawn(table, bootstrap, seed))
     constants = _best_constants(theirs, found)
     return SetAgreement(
         labels=tuple(labels),
@@ -149,7 +148,8 @@ def set_agreement(
         coverage=pairs.coverage,
         groups=None if pairs.groups is None else number,
         measures={
-            name: Measure(value, spans.get(name), constants[name]) for name, value in found.items()
+            name: Measure(number_or_none(value), spans.get(name), constants[name])
+            for name, value in found.items()
         },
         note=note,
     )
@@ -238,33 +238,17 @@ def _masi(sets: Floats) -> Floats:
     return np.asarray(1 - jaccard * monotone)
 
 
-def _intervals(
-    table: _Table, found: dict[str, float | None], resamples: int, seed: int
-) -> dict[str, Interval]:
+def _drawn(table: _Table, resamples: int, seed: int) -> Iterator[Weighted]:
     rng = np.random.default_rng(seed)
     number = len(table.rows)
     spread = spread_of_weights(number)
-    drawn: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in found}
     for start in range(0, resamples, _DRAWS_AT_ONCE):
         size = min(_DRAWS_AT_ONCE, resamples - start)
         weights = rng.gamma(1 / spread, spread, size=(size, number))
-        for at, adding in enumerate((None, rng)):
-            for name, values in table.measures(weights, adding):
-                drawn[name][at].append(values)
-    spans = {}
-    tails = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
-    for name, parts in drawn.items():
-        if (value := found[name]) is None:
-            continue
-        ends = [value]
-        for part in map(np.concatenate, parts):
-            defined = part[~np.isnan(part)]
-            ends += np.percentile(defined, tails).tolist() if len(defined) else ()
-        spans[name] = (min(ends), max(ends))
-    return spans
+        yield tuple(dict(table.measures(weights, adding)) for adding in (None, rng))
 
 
-def _best_constants(theirs: Floats, found: dict[str, float | None]) -> dict[str, float | None]:
+def _best_constants(theirs: Floats, found: Iterable[str]) -> dict[str, float | None]:
     """Return what the best judge that always gives one of people's sets reaches, by measure."""
     best: dict[str, float | None] = dict.fromkeys(found)
     sets, counts = np.unique(theirs, axis=0, return_counts=True)
@@ -272,11 +256,7 @@ def _best_constants(theirs: Floats, found: dict[str, float | None]) -> dict[str,
         ours = np.broadcast_to(constant, theirs.shape)
         table = _Table(ours, theirs, np.zeros(len(theirs), np.intp), 1)
         for name, values in table.measures(np.ones((1, 1))):
-            value, known = _number(values[0]), best[name]
+            value, known = number_or_none(values[0]), best[name]
             if value is not None and (known is None or value > known):
                 best[name] = value
     return best
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from textassay.runtime.data.cells import LabelReader
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
 from textassay.runtime.labels import YES_NO, LabelScale, member_name, slug
 from textassay.runtime.messages import Aspect

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from textassay.runtime.data.cells import FieldError, LabelReader
+from textassay.runtime.data.cells import FieldError
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.formats import JsonLines
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,
@@ -38,7 +39,7 @@ Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
+def read_scores(path: str | Path | Examples) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -47,8 +48,8 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
 
     Args:
         path: A run folder, its `scores.jsonl`, a file whose lines hold `id`, `aspect` and `value`,
-            or a data set with `metrics`.
-        labels: Reads values that are labels; by default booleans, and pairs such as pass and fail.
+            or a data set with `metrics`. Values may be booleans, pairs such as pass and fail, and
+            the labels of a run's aspects.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -58,13 +59,17 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_score_lines(path, labels):
+    for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
 
 def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
+
+    Args:
+        path: As for `read_scores`.
+        labels: Reads values that are labels; by default as `read_scores`.
 
     Raises:
         RunFolderError: As `read_scores`.
@@ -180,8 +185,6 @@ def read_score_lines(
         rows = _run_rows(file)
     else:
         rows = iter(JsonLines(file).rows())
-    # a 4 beside a yes would be on another scale
-    numbers, worded = set[str](), set[str]()
     for number, row in rows:
         where = f"{file}, line {number}"
         if not isinstance(row, dict):
@@ -189,21 +192,14 @@ def read_score_lines(
                 f"{where}: must be an object with id, aspect and value, not {type(row).__name__}"
             )
         aspect, id_ = _name(row, "aspect", where), _name(row, "id", where)
-        value = row.get("value")
-        if not isinstance(value, str | bool | list) and aspect not in worded:
-            if value not in (0, 1, None):
-                numbers.add(aspect)
-            yield RecordedRow(aspect, id_, _value(row, where), row)
-            continue
-        if aspect in numbers:
-            raise DataError(f"{where}, field 'value': is {value!r}, and a number in another line")
-        worded.add(aspect)
+        if "value" not in row:
+            raise DataError(f"{where}, field 'value': is missing; it is null if there is no score")
         try:
-            read = labels.numbers("metrics", {aspect: value})
+            read = labels.numbers("metrics", {aspect: row["value"]})
         except FieldError as error:
             raise DataError(f"{where}, {error}") from None
-        for name, number in read.items():
-            yield RecordedRow(name, id_, _value({**row, "value": number}, where), row)
+        for name, value in read.items():
+            yield RecordedRow(name, id_, _number(value, where), row)
 
 
 def holds_metrics(path: Path) -> bool:
@@ -240,16 +236,13 @@ def _name(row: dict[str, Any], field: str, where: str) -> str:
     return value
 
 
-def _value(row: dict[str, Any], where: str) -> float | None:
-    # the row itself marks a missing field, because null is a valid value: unscored
-    value = row.get("value", row)
+def _number(value: Any, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        shown = "missing" if value is row else repr(value)
         raise DataError(
-            f"{where}, field 'value': must be a number, a label, or null if there is no score; it"
-            f" is {shown}"
+            f"{where}, field 'value': must be a number, a label, or null if there is no score, not"
+            f" {value!r}"
         )
     try:
         number = float(value)

@@ -17,6 +17,7 @@ import numpy as np
 from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, Coefficient
+from textassay.meta.label_measures import label_agreement
 from textassay.meta.label_sets import set_agreement
 from textassay.meta.label_table import (
     LabelRow,
@@ -27,7 +28,6 @@ from textassay.meta.label_table import (
     rater_table,
     set_tables,
 )
-from textassay.meta.labels import label_agreement
 from textassay.meta.levels import LEVELS, Level
 from textassay.meta.pairing import label_reader, pair_names
 from textassay.meta.raters import RaterAgreement, rater_agreement
@@ -41,10 +41,18 @@ from textassay.meta.score_files import (
     recorded,
 )
 from textassay.meta.thresholds import agreement_at
-from textassay.runtime.data.cells import LabelReader
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import YES_NO, LabelScale, majority, member_name, nearest_label, slug
+from textassay.runtime.labels import (
+    YES_NO,
+    LabelScale,
+    are_labels,
+    labels_given,
+    member_name,
+    nearest_label,
+    slug,
+)
 from textassay.runtime.messages import Example
 from textassay.table import Column, Interval, Note, Table
 
@@ -320,12 +328,12 @@ def agreement_table(
             "labels": scale.names, "groups": people.groups_of(human),
             "bootstrap": bootstrap, "seed": seed,
         }  # fmt: skip
-        uncut = len(scale.names) == 2 and not _are_labels(judged, scale)
+        uncut = len(scale.names) == 2 and not are_labels(judged, scale)
         if given is not None and threshold is not None and uncut:
             at = None if threshold == "auto" else threshold
             cut = agreement_at(judged, given, threshold=at, **common)
             of_labels.append(LabelRow(aspect, human, *cut))
-        elif given is not None and (known is not None or _are_labels(judged, YES_NO)):
+        elif given is not None and (known is not None or are_labels(judged, YES_NO)):
             votes = [nearest_label(value) for value in judged]
             found = label_agreement(votes, given, ordered=scale.ordered, **common)
             of_labels.append(LabelRow(aspect, human, found))
@@ -432,12 +440,6 @@ def _set_rows(
             yield SetRow(name, parent, found)
 
 
-def _are_labels(values: Iterable[float | None], labels: LabelScale) -> bool:
-    """Return whether all numbers are those of labels."""
-    numbers = {value for value in values if value is not None}
-    return bool(numbers) and numbers <= set(range(len(labels.names)))
-
-
 def _is_of_criteria(name: str) -> bool:
     return name == CRITERIA or name.startswith(f"{CRITERIA}: ")
 
@@ -505,20 +507,9 @@ class _People:
         return [human.get(aspect) for human in self._human]
 
     def labels(self, aspect: str, labels: LabelScale) -> list[float | None] | None:
-        """Return the label that people gave each text, by majority; `None` if some are no labels.
-
-        A tie of raters is none, nor is the middle of categories without an order.
-        """
-        single = [rating for one in self.annotators for rating in one.get(aspect, ())]
-        means = self.ratings(aspect)
-        if not _are_labels(single or means, labels):
-            return None
-        if not single:
-            return means
-        return [
-            _voted(one.get(aspect, ()), mean)
-            for one, mean in zip(self.annotators, means, strict=True)
-        ]
+        """Return the label that people gave each text; `None` if some are no labels."""
+        single = [one.get(aspect, ()) for one in self.annotators]
+        return labels_given(single, self.ratings(aspect), labels)
 
     def words(self, aspect: str) -> LabelScale:
         """Return the words for no and yes that people used."""
@@ -558,12 +549,6 @@ class _People:
                         f"level {level!r} needs the field {level!r} in the data; example {id_!r}"
                         " has none"
                     )
-
-
-def _voted(ratings: Sequence[float | None], mean: float | None) -> float | None:
-    if all(rating is None for rating in ratings):
-        return nearest_label(mean)
-    return majority(ratings)
 
 
 def _some(ids: Iterable[str]) -> str:

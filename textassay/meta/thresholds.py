@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from textassay.meta.correlation import Floats, finite_array
-from textassay.meta.labels import LabelAgreement, label_agreement
+from textassay.meta.label_measures import LabelAgreement, label_agreement
 from textassay.meta.levels import RowLabels, pair_up
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO

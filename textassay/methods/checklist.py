@@ -14,7 +14,7 @@ from textassay.agents.answerer import Answerer, Replies
 from textassay.agents.ask import Ask
 from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
-from textassay.agents.probabilities import (
+from textassay.agents.logprobs_or_samples import (
     LogprobsOrSamples,
     possible_signatures,
     signature_of_parts,

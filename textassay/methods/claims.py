@@ -19,7 +19,7 @@ from textassay.agents.claims import (
     ToolVerifier,
     Windows,
 )
-from textassay.agents.probabilities import LogprobsOrSamples, possible_signatures
+from textassay.agents.logprobs_or_samples import LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.quoted_answerer import MAX_TOKENS
 from textassay.agents.supported_fraction import SupportedFraction

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
-from textassay.agents.probabilities import LogprobsOrSamples, Reading, possible_signatures
+from textassay.agents.logprobs_or_samples import LogprobsOrSamples, Reading, possible_signatures
 from textassay.agents.profile import Asking
 from textassay.agents.questions import QuestionTable, SentenceQuestions
 from textassay.agents.yes_no_aggregator import YesNoAggregator

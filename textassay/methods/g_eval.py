@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from textassay.agents.ask import Ask
-from textassay.agents.probabilities import LogprobsOrSamples
-from textassay.agents.probabilities import Reading as ProbabilityReading
+from textassay.agents.logprobs_or_samples import LogprobsOrSamples
+from textassay.agents.logprobs_or_samples import Reading as ProbabilityReading
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.scorer import Reading
 from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
-from textassay.agents.probabilities import LogprobsOrSamples
+from textassay.agents.logprobs_or_samples import LogprobsOrSamples
 from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import ScriptedModel
     from textassay.runtime.calls.budget import Budget
-    from textassay.runtime.calls.conversation import conversation
+    from textassay.runtime.calls.request_chain import chained
     from textassay.runtime.calls.single_flight import once
     from textassay.runtime.connect import connect
     from textassay.runtime.connected import ConnectedModel
@@ -94,7 +94,7 @@ _HOME = {
     "Usage": "messages",
     "Wrapper": "model",
     "connect": "connect",
-    "conversation": "calls.conversation",
+    "chained": "calls.request_chain",
     "each": "graph.graph",
     "fixed": "graph.graph",
     "gather": "graph.concurrency",
@@ -139,8 +139,8 @@ __all__ = [
     "TokenLogprob",
     "Usage",
     "Wrapper",
+    "chained",
     "connect",
-    "conversation",
     "each",
     "errors",
     "fixed",

@@ -85,6 +85,35 @@ def majority(votes: Iterable[float | None]) -> float | None:
     return counts[0][0]
 
 
+def are_labels(values: Iterable[float | None], scale: LabelScale) -> bool:
+    """Return whether there are numbers, and all are those of an aspect's labels."""
+    numbers = {value for value in values if value is not None}
+    return bool(numbers) and numbers <= set(range(len(scale.names)))
+
+
+def labels_given(
+    ratings: Sequence[Sequence[float | None]], means: Sequence[float | None], scale: LabelScale
+) -> list[float | None] | None:
+    """Return the label that most raters gave each text, `None` in case of a tie.
+
+    Args:
+        ratings: Single ratings of each text, with gaps.
+        means: What all raters of each text say together, which counts if no single ratings are
+            there.
+        scale: The labels.
+
+    Returns:
+        `None` if a rating is no label, or there are none.
+    """
+    single = [one for text in ratings for one in text if one is not None]
+    if not are_labels(single or means, scale):
+        return None
+    return [
+        majority(text) if any(one is not None for one in text) else nearest_label(mean)
+        for text, mean in zip(ratings, means, strict=True)
+    ]
+
+
 def known_pair(word: object) -> tuple[tuple[str, str], int] | None:
     """Return the pair that a word (or a boolean) is of, and its number; `None` if it is of none."""
     if not isinstance(word, str | bool):

@@ -22,7 +22,7 @@ from textassay.runtime.backends.local.work_queue import (
     PrefixOrder,
     WorkQueue,
 )
-from textassay.runtime.calls.conversation import conversation
+from textassay.runtime.calls.request_chain import chained
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 
 FOREVER = 1e6  # a wait of so long that is not ended fails its test
@@ -401,24 +401,24 @@ def test_the_longest_waiting_goes_first_but_once_in_many_turns():
     assert ran == [b"a1", b"a12", b"m1"]
 
 
-# ---- conversations ----
+# ---- chains of requests ----
 
 
 async def in_turn(queue: WorkQueue[Box, bytes, bytes], *keys: bytes) -> None:
-    """Ask one after the other in a conversation, each once the one before is answered."""
-    with conversation() as chain:
+    """Ask one after the other in a chain, each once the one before is answered."""
+    with chained() as chain:
         for key in keys:
             chain.has_next = key is not keys[-1]
             await queue.ask([key])
 
 
 def apart(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Start a task that belongs to no conversation."""
+    """Start a task that belongs to no chain."""
     return asyncio.create_task(coroutine, context=contextvars.Context())
 
 
 @pytest.mark.asyncio
-async def test_what_follows_in_a_conversation_runs_before_what_shares_less_with_it():
+async def test_what_follows_in_a_chain_runs_before_what_shares_less_with_it():
     box = Box(shut=True)
     queue = queue_of(box, next_turn_seconds=FOREVER)
     first = await running(queue, box)
@@ -435,14 +435,14 @@ async def test_what_follows_in_a_conversation_runs_before_what_shares_less_with_
 
 @pytest.mark.asyncio
 async def test_a_next_request_that_never_comes_is_waited_for_a_moment_only():
-    """Neither waiting requests nor closing depend on what a conversation announced."""
+    """Neither waiting requests nor closing depend on what a chain announced."""
     queue = queue_of(Box(), next_turn_seconds=0.2)
     async with asyncio.timeout(HANGS_AFTER):
-        with conversation():
+        with chained():
             await queue.ask([b"a"])
             await apart(queue.ask([b"b"]))
         queue = queue_of(Box(), next_turn_seconds=FOREVER)
-        with conversation():
+        with chained():
             await queue.ask([b"a"])
             await queue.aclose()
 
@@ -465,13 +465,13 @@ async def test_a_wait_ends_with_the_next_request_though_others_share_more_with_t
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["returns", "raises", "cancelled"])
-async def test_a_wait_ends_with_its_conversation_however_that_ends(way):
+async def test_a_wait_ends_with_its_chain_however_that_ends(way):
     """An asker that found no use in going on, or cannot, holds up nobody."""
     queue = queue_of(Box(), next_turn_seconds=FOREVER)
     answered = asyncio.Event()
 
     async def ask() -> None:
-        with conversation():
+        with chained():
             await queue.ask([b"a"])
             answered.set()
             if way == "raises":
@@ -492,11 +492,11 @@ async def test_a_wait_ends_with_its_conversation_however_that_ends(way):
 
 @pytest.mark.asyncio
 async def test_what_others_ask_does_not_end_a_wait():
-    """Only the conversation's own next request does; another that came sooner runs after it."""
+    """Only the chain's own next request does; another that came sooner runs after it."""
     box = Box()
     queue = queue_of(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
-        with conversation() as chain:
+        with chained() as chain:
             await queue.ask([b"aa"])
             other = apart(queue.ask([b"ab"]))
             await asyncio.sleep(0)
@@ -508,12 +508,12 @@ async def test_what_others_ask_does_not_end_a_wait():
 
 
 @pytest.mark.asyncio
-async def test_nothing_is_waited_for_where_the_conversation_has_more_in_the_queue():
+async def test_nothing_is_waited_for_where_the_chain_has_more_in_the_queue():
     """As where its requests are asked at once."""
     box = Box(shut=True)
     queue = queue_of(box, next_turn_seconds=FOREVER)
     async with asyncio.timeout(HANGS_AFTER):
-        with conversation():
+        with chained():
             asked = [asking(queue, key) for key in (b"a", b"b", b"c")]
             await asyncio.sleep(0)
             box.gate.set()
@@ -539,7 +539,7 @@ async def test_others_that_keep_asking_do_not_make_a_wait_longer():
     box = Pressing()
     queue = queue_of(box, next_turn_seconds=0.2)
     async with asyncio.timeout(HANGS_AFTER):
-        with conversation():
+        with chained():
             await queue.ask([b"a"])
             ask()
             await eventually(lambda: b"b" in box.ran)

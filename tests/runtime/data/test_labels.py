@@ -1,9 +1,14 @@
 """Labels among ratings: booleans, known pairs of words, and the labels of an aspect."""
 
-import pytest
+import json
 
-from textassay.runtime.data.cells import LabelReader
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from textassay.meta.score_files import read_judge
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale
 
@@ -130,10 +135,44 @@ def test_any_word_may_be_a_category():
         ((3,), TOPICS, "row 1, field 'human.tone': should be a list of billing"),
         (("kind", 2), None, "row 2, field 'human.tone': is 2, and a word in another row"),
         ((2, "kind"), None, "row 2, field 'human.tone': is 'kind', and a number, yes or no in"),
+        ((1, "kind"), None, "row 2, field 'human.tone': is 'kind', and a number, yes or no in"),
         (("yes", "maybe"), None, "row 2, field 'human.tone': is 'maybe', and a number, yes or no"),
+        (("maybe", "yes"), None, "row 2, field 'human.tone': is 'yes', and another word in"),
         (tuple(map("w{}".format, range(300))), None, "has 201 different words"),
     ],
 )
 def test_words_that_cannot_be_labels_are_refused(ratings, reader, problem):
     with pytest.raises(DataError, match=problem):
         numbers(rated(*ratings), labels=reader or LabelReader(any_word=True))
+
+
+@given(
+    st.lists(st.sampled_from([True, "no", "kind", "cold", 0, 1, 2, 4, 0.5, None]), min_size=1),
+    st.randoms(),
+    st.sampled_from([{}, TONE]),
+    st.booleans(),
+)
+def test_files_of_scores_and_data_are_read_by_one_rule_in_any_order(
+    tmp_path_factory, values, random, declared, any_word
+):
+    def read(some, place):
+        rows = [{"id": str(at), "output": "x", place: {"tone": one}} for at, one in some]
+        lines = [{"id": str(at), "aspect": "tone", "value": one} for at, one in some]
+        file = tmp_path_factory.mktemp("scores") / "scores.jsonl"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        try:
+            reader = LabelReader(declared, any_word=any_word)
+            if place == "value":
+                return read_judge(file, reader)["tone"]
+            return {one.id: one.metrics["tone"] for one in Examples(rows, labels=reader)}
+        except DataError:
+            return None
+
+    numbered = list(enumerate(values))
+    found = read(numbered, "metrics")
+    assert read(numbered, "value") == found
+    other = read(random.sample(numbered, len(numbered)), "value")
+    if (
+        found is None or other is None or not any_word
+    ):  # which numbers words get is a matter of order
+        assert other == found

@@ -19,10 +19,11 @@ from typing import Any
 import orjson
 
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
-from textassay.runtime.data.cells import KEYED, FieldError, LabelReader
+from textassay.runtime.data.cells import KEYED, FieldError
 from textassay.runtime.data.fields import FieldReader, with_means
 from textassay.runtime.data.formats import open_table
 from textassay.runtime.data.json_values import short_repr, to_json_value
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
@@ -31,6 +32,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
+from textassay.runtime.rubric import circle_of
 
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
@@ -72,6 +74,10 @@ class DataInfo(Message):
     """Number of examples with a second text, `output_b`."""
     rubrics: int = 0
     """Number of examples with a rubric."""
+    circular: int = 0
+    """Number of examples with criteria that depend on each other in a circle."""
+    circle: tuple[str, ...] = ()
+    """Ids of such criteria in the first of these examples."""
     shortened: int = 0
     """Number of examples whose conversation is longer than what a judge is shown of it."""
     images: int = 0
@@ -82,10 +88,12 @@ class DataInfo(Message):
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
     without_answer: int = 0
     """Number of examples with passages and an empty output, such as a retriever's spans."""
+    unit: Unit = "conversation"
+    """What of conversations the examples are."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a judge is not shown of the data, in sentences."""
+        """What a judge is not shown of the data, and what looks wrong in them, in sentences."""
         sentences = []
         if self.shortened:
             sentences.append(
@@ -100,17 +108,18 @@ class DataInfo(Message):
                 f"{self.without_answer:,} of {self.count:,} rows have passages and no answer, as"
                 " spans of a retriever do: their output is empty"
             )
+        if self.circular:
+            sentences.append(
+                f"in {self.circular:,} of {self.count:,} rubrics criteria depend on each other in a"
+                f" circle ({', '.join(self.circle)}): each counts as met only with those that it"
+                " names"
+            )
         return tuple(sentences)
 
     @property
     def has_groups(self) -> bool:
         """Whether any example says what it belongs to."""
         return self.present["group"] > 0
-
-    @property
-    def has_systems(self) -> bool:
-        """Whether any example says who made it."""
-        return self.present["system"] > 0
 
 
 class Examples:
@@ -292,7 +301,8 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
-        compared = shortened = rubrics = with_images = without_answer = 0
+        compared = shortened = rubrics = circular = with_images = without_answer = 0
+        circle: tuple[str, ...] = ()
         image_files: dict[str, str] = {}
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
@@ -320,7 +330,10 @@ class Examples:
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
-            rubrics += bool(values["rubric"])
+            if values["rubric"]:
+                rubrics += 1
+                if found := circle_of(values["rubric"]):
+                    circular, circle = circular + 1, circle or found
             if values["passages"]:
                 without_answer += not values["output"]
             if values["images"]:
@@ -347,16 +360,26 @@ class Examples:
             metrics=metrics,
             compared=compared,
             rubrics=rubrics,
+            circular=circular,
+            circle=circle,
             shortened=shortened,
             images=with_images,
             image_files=image_files,
             not_shown=dict(self._reader.not_shown),
             without_answer=without_answer,
+            unit=self._unit,
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
         """Raise for what is wrong with the data as a whole, given the digests of all ids."""
         if not ids:
+            if self._unit != "conversation" and next(self._read_rows(), None) is not None:
+                lacking = "a turn of an assistant" if self._unit == "turn" else "a call of a tool"
+                raise DataError(
+                    f"{self.name}: no conversation contains {lacking}, which the unit"
+                    f" {self._unit!r} judges; judge whole conversations"
+                    f" ({parameter('unit', 'conversation')}), or give the messages with it"
+                )
             raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.
         if unused := self._reader.fields.keys() - self._reader.seen:

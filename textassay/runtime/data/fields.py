@@ -22,13 +22,13 @@ from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
 from textassay.runtime.data.cells import (
     KEYED,
     FieldError,
-    LabelReader,
     advice,
     cell_from_text,
     json_cell,
 )
 from textassay.runtime.data.exports import Row, reader_for
 from textassay.runtime.data.json_values import short_repr
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.material import (
     kind_of_name,
     kind_of_value,
@@ -193,7 +193,7 @@ class FieldReader:
             row = {key: self._unless_missing(row[key], name) for key, name in layout.meanings}
         if decimal:
             row = {
-                key: cell_from_text(key, name, value, self._labels, decimal)
+                key: cell_from_text(key, name, value, self._labels.are_known, decimal)
                 if isinstance(value := row[key], str)
                 else value
                 for key, name in layout.meanings

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from textassay.runtime.calls.conversation import current_conversation
+from textassay.runtime.calls.request_chain import current_chain
 from textassay.runtime.errors import ModelClosed
 
 PATIENCE = 512
@@ -62,15 +62,15 @@ class Entry(Generic[Item, Result]):
     The future is pending until the result is delivered, so it can be canceled until then.
     """
 
-    __slots__ = ("conversation", "future", "has_next", "item", "number", "prepared")
+    __slots__ = ("chain", "future", "has_next", "item", "number", "prepared")
 
     def __init__(self, item: Item, number: int) -> None:
         self.item, self.number = item, number
         self.future: Future[Result] = Future()
         self.prepared: Any = None
-        self.conversation = current_conversation()
+        self.chain = current_chain()
         # Read now, on the caller's thread: once the request runs it may concern the next one.
-        self.has_next = self.conversation is not None and self.conversation.has_next
+        self.has_next = self.chain is not None and self.chain.has_next
 
     def deliver(self, result: Result | BaseException) -> None:
         """Hand the result, or the exception, to the caller unless that has given up."""
@@ -120,7 +120,7 @@ class WorkQueue(Generic[E, Item, Result]):
                 next request.
             order: Which requests run next.
             name: The model's name, for the thread and error messages.
-            next_turn_seconds: How long, at most, to wait for the next request of a conversation
+            next_turn_seconds: How long, at most, to wait for the next request of a chain
                 that has announced one, before others run.
         """
         self._open_engine, self._order, self._name = open_engine, order, name
@@ -166,10 +166,10 @@ class WorkQueue(Generic[E, Item, Result]):
             self._submitted += len(entries)
             self._inbox.extend(entries)
             self._wake.notify()
-            conversation = entries[0].conversation if entries else None
-            if self._next_turn_seconds and conversation is not None:
+            chain = entries[0].chain if entries else None
+            if self._next_turn_seconds and chain is not None:
                 # The thread may be waiting for the next request when there will be none.
-                conversation.on_end(self._look_again)
+                chain.on_end(self._look_again)
         return [entry.future for entry in entries]
 
     def stop(self) -> None:
@@ -281,23 +281,23 @@ class WorkQueue(Generic[E, Item, Result]):
             entry.deliver(result)
 
     def _await_next_turn(self, batch: list[Entry[Item, Result]]) -> None:
-        """Wait until a conversation's next request is there, or none will come, but not for long.
+        """Wait until a chain's next request is there, or none will come, but not for long.
 
         It is asked only after the answer has reached the event loop, and by then another request
         would have overwritten the prefix that both share. Whether it shares more than others do is
         for the order to say.
         """
-        conversation = batch[0].conversation
-        if len(batch) > 1 or conversation is None or not batch[0].has_next:
+        chain = batch[0].chain
+        if len(batch) > 1 or chain is None or not batch[0].has_next:
             return
 
         def is_next(entry: Entry[Item, Result]) -> bool:
-            return entry.conversation is conversation and not entry.future.cancelled()
+            return entry.chain is chain and not entry.future.cancelled()
 
         if self._next_turn_seconds and not any(map(is_next, self._order)):
             with self._wake:
                 self._wake.wait_for(
-                    lambda: self._closed or conversation.ended or any(map(is_next, self._inbox)),
+                    lambda: self._closed or chain.ended or any(map(is_next, self._inbox)),
                     self._next_turn_seconds,
                 )
 

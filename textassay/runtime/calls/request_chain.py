@@ -1,8 +1,8 @@
 """Requests that are asked one after the other, each beginning like the one before.
 
-A local model still holds what a conversation's last request began with, so it waits a moment for
-the next one. Which conversation is being asked travels in a context variable, so that neither
-requests nor the wrappers around a model need to carry it.
+A local model still holds what a chain's last request began with, so it waits a moment for the next
+one. Which chain is being asked travels in a context variable, so that neither requests nor the
+wrappers around a model need to carry it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 
-class Conversation:
+class RequestChain:
     """The requests of one caller in turn; notifies listeners when no further one will come."""
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class Conversation:
         self._listeners: set[Callable[[], None]] = set()
 
     def on_end(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the conversation ends, or now if it has ended.
+        """Call `listener` when the chain ends, or now if it has ended.
 
-        It is called from the thread that ends the conversation.
+        It is called from the thread that ends the chain.
 
         Adding a listener twice has no further effect.
         """
@@ -34,27 +34,27 @@ class Conversation:
             listener()
 
     def end(self) -> None:
-        """Mark the conversation as ended, and notify its listeners."""
+        """Mark the chain as ended, and notify its listeners."""
         self.ended = True
         for listener in self._listeners:
             listener()
 
 
-_current: ContextVar[Conversation | None] = ContextVar("textassay_conversation", default=None)
+_current: ContextVar[RequestChain | None] = ContextVar("textassay_request_chain", default=None)
 
 
-def current_conversation() -> Conversation | None:
-    """Return the conversation that is being asked here, if one is."""
+def current_chain() -> RequestChain | None:
+    """Return the chain that is being asked here, if one is."""
     return _current.get()
 
 
 @contextmanager
-def conversation() -> Iterator[Conversation]:
-    """Give a conversation to which every request belongs that is asked inside the block.
+def chained() -> Iterator[RequestChain]:
+    """Give a chain to which every request belongs that is asked inside the block.
 
     It ends with the block.
     """
-    current = Conversation()
+    current = RequestChain()
     token = _current.set(current)
     try:
         yield current

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from benchmarks.coverage_labels import draw
 from tests.benchmark_data import FOLDER, benchmark
 from textassay import meta
+from textassay.calibration.columns import People
+from textassay.calibration.compare_runs import label_difference
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import LabelScale
+from textassay.runtime.labels import LabelScale, labels_given
 
 metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
 RNG = np.random.default_rng(3)
@@ -250,6 +252,37 @@ def test_single_raters_vote_and_a_tie_is_no_label():
     scores = {"right": {"a": 1.0, "b": 1.0, "c": 0.0}}
     (row,) = meta.agreement_table(scores, rows).labels
     assert (row.agreement.n, row.agreement.confusion) == (2, ((1, 0), (0, 1)))
+    # what both judges are compared with in `compare` is the same
+    found = label_difference(scores, scores, People(rows), bootstrap=0)
+    assert {one["n"] for one in found} == {2}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from([0.0, 1.0, 2.0, None]), max_size=4),
+            st.sampled_from([0.0, 0.5, 1.7, None]),
+        ),
+        min_size=1,
+    ),
+    st.randoms(),
+)
+def test_the_label_that_people_gave_is_most_raters_whoever_they_are(texts, random):
+    ratings, means = map(list, zip(*texts, strict=True))
+    scale = LabelScale(("a", "b", "c"))
+    given_by = labels_given(ratings, means, scale)
+    shuffled = [random.sample(one, len(one)) for one in ratings]
+    assert labels_given(shuffled, means, scale) == given_by
+    votes = [[vote for vote in one if vote is not None] for one in ratings]
+    if not any(votes):
+        are_all = {mean for mean in means if mean is not None}
+        assert given_by == (means if are_all and are_all <= {0, 1, 2} else None)
+        return
+    for label, cast, mean in zip(given_by, votes, means, strict=True):
+        if not cast:
+            assert label == {0.0: 0, 1.7: 2}.get(mean)
+        elif label is not None:
+            assert all(cast.count(label) > cast.count(other) for other in set(cast) - {label})
 
 
 def test_ratings_that_are_no_labels_have_no_table_of_labels():

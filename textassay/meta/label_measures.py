@@ -24,7 +24,7 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.intervals import CONFIDENCE, MIN_GROUPS, Interval, t_quantile
+from textassay.meta.intervals import (
+    CONFIDENCE,
+    MIN_GROUPS,
+    Interval,
+    t_quantile,
+    too_few_groups,
+)
 from textassay.meta.levels import RowLabels, pair_up
 from textassay.runtime.errors import DataError
 
@@ -44,6 +50,7 @@ MIN_OF_EACH = 5
 """Rows with each of more than two labels that means over labels need for an interval."""
 _OVER_LABELS = ("balanced_accuracy", "macro_f1")
 _NUMBERS_AT_ONCE = 2_000_000
+_TAILS = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
 _Z = 1.959963984540054
 
 
@@ -136,16 +143,9 @@ def label_agreement(
         >>> found.confusion, found.measures["accuracy"].value
         (((2, 1), (0, 1)), 0.75)
     """
-    if not 2 <= len(labels) <= MAX_LABELS:
-        raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {len(labels)}")
-    pairs = pair_up(judge, human, groups=groups)
-    for side, values in (("judge's labels", pairs.scores), ("human labels", pairs.human)):
-        wrong = values[~np.isin(values, np.arange(len(labels)))]
-        if len(wrong):
-            raise DataError(
-                f"{side} must be whole numbers from 0 to {len(labels) - 1}, not {wrong[0]:g}"
-            )
     count = len(labels)
+    pairs = pair_up(judge, human, groups=groups)
+    refuse_other_numbers({"judge's labels": pairs.scores, "human labels": pairs.human}, count)
     cells = (pairs.human * count + pairs.scores).astype(np.intp)
     sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
     tables = _tables(cells, sources, count)
@@ -155,11 +155,13 @@ def label_agreement(
     spans: dict[str, Interval | None] = {}
     note = None
     if bootstrap and len(cells):
-        if len(tables) < MIN_GROUPS:
-            kind = "groups" if pairs.groups is not None else "rows"
-            note = f"no interval: needs at least {MIN_GROUPS} {kind}, found {len(tables)}"
-        else:
-            spans = _intervals(tables, count, found, bootstrap, seed, ordered=ordered)
+        note = too_few_groups(pairs)
+        if note is None:
+            drawn = (
+                tuple(measures_of(matrices, ordered=ordered) for matrices in both)
+                for both in _weighted(tables, count, bootstrap, np.random.default_rng(seed))
+            )
+            spans = spans_of({name: values[0] for name, values in found.items()}, drawn)
             if count > 2 and whole.sum(axis=1).min() < MIN_OF_EACH:
                 # a mean over labels is one over those that happen to occur
                 spans |= dict.fromkeys(_OVER_LABELS)
@@ -175,7 +177,7 @@ def label_agreement(
         groups=None if pairs.groups is None else len(tables),
         confusion=tuple(tuple(map(int, row)) for row in whole),
         measures={
-            name: Measure(_number(values[0]), spans.get(name), constants[name])
+            name: Measure(number_or_none(values[0]), spans.get(name), constants[name])
             for name, values in found.items()
         },
         note=note,
@@ -190,31 +192,59 @@ def _tables(cells: Codes, sources: Codes, count: int) -> Floats:
     return flat.reshape(number, width).astype(float)
 
 
-def _intervals(
-    tables: Floats,
-    count: int,
-    found: dict[str, Floats],
-    resamples: int,
-    seed: int,
-    *,
-    ordered: bool,
-) -> dict[str, Interval | None]:
-    rng = np.random.default_rng(seed)
-    drawn: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in found}
-    for both in _weighted(tables, count, resamples, rng):
-        for at, matrices in enumerate(both):
-            for name, values in measures_of(matrices, ordered=ordered).items():
-                drawn[name][at].append(values)
-    spans: dict[str, Interval | None] = dict.fromkeys(found)
-    tails = (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))
-    for name, parts in drawn.items():
-        if (value := _number(found[name][0])) is not None:
-            ends = [value]
-            for part in map(np.concatenate, parts):
-                defined = part[~np.isnan(part)]
-                ends += np.percentile(defined, tails).tolist() if len(defined) else ()
-            spans[name] = (min(ends), max(ends))
-    return spans
+def refuse_other_numbers(sides: Mapping[str, Floats], count: int) -> None:
+    """Raise unless all numbers are those of so many labels, and these are neither few nor many.
+
+    Args:
+        sides: Numbers by what they are called, without NaN.
+        count: Number of labels.
+
+    Raises:
+        DataError: They are not.
+    """
+    if not 2 <= count <= MAX_LABELS:
+        raise DataError(f"there must be 2 to {MAX_LABELS} labels, not {count}")
+    for side, values in sides.items():
+        if len(wrong := values[~np.isin(values, np.arange(count))]):
+            raise DataError(f"{side} must be whole numbers from 0 to {count - 1}, not {wrong[0]:g}")
+
+
+Weighted = tuple[Mapping[str, Floats], ...]
+"""Measures in some random weightings: as they are, and with more in each cell."""
+
+
+def spans_of(found: Mapping[str, float], drawn: Iterable[Weighted]) -> dict[str, Interval | None]:
+    """Return the interval of each measure; `None` if it is undefined.
+
+    Args:
+        found: The measures in the data as they are, NaN if undefined.
+        drawn: The measures in random weightings, chunk by chunk.
+    """
+    chunks = list(drawn)
+    return {
+        name: None
+        if np.isnan(value)
+        else span_of(
+            value,
+            [np.concatenate([c[name] for c in ways]) for ways in zip(*chunks, strict=True)],
+        )
+        for name, value in found.items()
+    }
+
+
+def span_of(value: float, parts: Iterable[Floats]) -> Interval:
+    """Return the interval around a value that holds the middle 95 % of each part.
+
+    Args:
+        value: What was found in the data as they are.
+        parts: The same in random weightings, NaN if undefined there.
+    """
+    ends = [float(value)]
+    for part in parts:
+        defined = part[~np.isnan(part)]
+        if len(defined):
+            ends += np.percentile(defined, _TAILS).tolist()
+    return min(ends), max(ends)
 
 
 def _weighted(
@@ -286,13 +316,11 @@ def mean_interval(
     sums = np.bincount(codes, weights=values).astype(float)
     rng = np.random.default_rng(seed)
     spread = spread_of_weights(number)
-    ends = [float(values.mean())]
     weights = rng.gamma(1 / spread, spread, size=(resamples, number))
     total, part = weights @ rows, weights @ sums
     more = rng.gamma(CELL, rows_per_observation(rows, sums), size=(2, resamples))
-    for means in (part / total, (part + more[0]) / (total + more.sum(axis=0))):
-        ends += np.percentile(means, (50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE))).tolist()
-    return min(ends), max(ends)
+    means = part / total, (part + more[0]) / (total + more.sum(axis=0))
+    return span_of(values.mean(), means)
 
 
 def measures_of(matrices: Floats, *, ordered: bool) -> dict[str, Floats]:
@@ -385,5 +413,6 @@ def mean_of_defined(values: Floats) -> Floats:
     return ratio(np.where(defined, values, 0.0).sum(axis=1), defined.sum(axis=1).astype(float))
 
 
-def _number(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
+    """Return a number as Python's own; `None` if it is NaN."""
     return None if np.isnan(value) else float(value)
