@@ -70,6 +70,10 @@ def annotate(
         Path | None,
         typer.Option(metavar="FILE", help="Rate only the examples in this file from label-plan."),
     ] = None,
+    guidelines: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Text or Markdown that raters read before they begin."),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the order of items.")] = 0,
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Replace the links of raters who lost theirs.")
@@ -97,6 +101,7 @@ def annotate(
         port=port,
         public=None if public_url is None else public_address(public_url),
         next_from=next_from,
+        guidelines=guidelines,
         seed=seed,
         new_links=new_links,
     )
@@ -119,6 +124,7 @@ class Annotation:
     public: str | None
     reading: Mapping[str, Any]
     next_from: Path | None
+    guidelines: Path | None
     seed: int
     new_links: bool
 
@@ -131,7 +137,7 @@ async def _serve(annotation: Annotation) -> int:
     """
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
-    from textassay.annotate.study import Study
+    from textassay.annotate.study import Guidelines, Study
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
@@ -149,6 +155,7 @@ async def _serve(annotation: Annotation) -> int:
         repeat_share=annotation.repeat,
         seed=annotation.seed,
         probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
+        guidelines=Guidelines.read(annotation.guidelines) if annotation.guidelines else None,
     )
     async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
         server = AnnotationServer(
