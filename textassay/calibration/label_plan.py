@@ -336,7 +336,7 @@ def next_rows(
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
     earlier, unscored = columns.probabilities, ~columns.scored & ~np.isnan(columns.ratings)
-    share = float(rated.mean())
+    all_alike = float(rated.mean())
     return [
         {
             "id": scored.ids[row],
@@ -351,7 +351,7 @@ def next_rows(
             "id": columns.ids[row],
             "score": None,
             "stratum": None,
-            PROBABILITY: share if earlier is None else float(earlier[row]),
+            PROBABILITY: all_alike if earlier is None else float(earlier[row]),
             "rated": True,
         }
         for row in np.flatnonzero(unscored).tolist()

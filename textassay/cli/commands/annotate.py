@@ -14,7 +14,7 @@ from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import messages, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given, Group
 from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -27,6 +27,19 @@ SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
 LOGGED_EVERY = 10.0
 """Seconds between two lines about them where standard error is no terminal."""
+
+
+GUIDELINES = Group(
+    guidelines=Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Text or Markdown that raters read before they begin.",
+            rich_help_panel="Judging",
+        ),
+    ]
+)
+"""What raters are told beside the task."""
 
 
 @command(
@@ -44,7 +57,7 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
     ],
-    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
@@ -69,10 +82,6 @@ def annotate(
     next_from: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rate only the examples in this file from label-plan."),
-    ] = None,
-    guidelines: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Text or Markdown that raters read before they begin."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the order of items.")] = 0,
     new_links: Annotated[
@@ -101,7 +110,7 @@ def annotate(
         port=port,
         public=None if public_url is None else public_address(public_url),
         next_from=next_from,
-        guidelines=guidelines,
+        guidelines=flags.get("guidelines"),
         seed=seed,
         new_links=new_links,
     )
