@@ -26,13 +26,13 @@ HOSTILE = [
 class Server:
     """`textassay annotate` as a process that can be killed and started again at the same port."""
 
-    def __init__(self, folder, examples, *, raters=1):
+    def __init__(self, folder, examples, *, raters=1, flags=()):
         self.out = folder / "ratings.jsonl"
         data = folder / "data.jsonl"
         data.write_text("".join(example.model_dump_json() + "\n" for example in examples))
         self.command = [sys.executable, "-c", SERVE, "annotate", str(data), "-o", str(self.out)]
         self.command += ["--task", "summarization", "--aspects", "fluency,relevance"]
-        self.command += ["--raters", str(raters), "--repeat", "0"]
+        self.command += ["--raters", str(raters), "--repeat", "0", *flags]
         self.process, self.links, self.port = None, [], free_port()
 
     def start(self):
@@ -121,6 +121,34 @@ def test_a_rater_with_the_keyboard_alone(tmp_path):
                    if r["ratings"]["relevance"] is not None)  # fmt: skip
     assert given == [(2.0, 5.0)]
     assert server.ratings()[0]["ratings"] == {"fluency": 4.0, "relevance": None}
+
+
+def test_guidelines_are_read_before_the_first_rating(tmp_path):
+    """Open and as text, folded by the first rating, and folded from then on; G opens them again."""
+    guide = tmp_path / "guide.md"
+    guide.write_text(f"# Fluency\n\n{HOSTILE[1]}", "utf-8")
+    is_open = "return document.getElementById('guidelines').open"
+    flags = ("--guidelines", str(guide))
+    with (
+        running(tmp_path, summaries(3), flags=flags) as server,
+        browsing(tmp_path / "profile") as driver,
+    ):
+        driver.get(server.links[0])
+        wait_for(driver, "document.querySelector('.output') !== null")
+        shown = "return document.querySelector('#guidelines .content').textContent"
+        assert driver.execute_script(shown) == guide.read_text("utf-8")
+        assert driver.execute_script(is_open)
+        press(driver, "4")
+        press(driver, "4")
+        save(driver)
+        assert not driver.execute_script(is_open)
+        driver.get(server.links[0])
+        wait_for(driver, "document.querySelector('.output') !== null")
+        assert not driver.execute_script(is_open)
+        press(driver, "g")
+        assert driver.execute_script(is_open)
+        assert complaints(driver) == []
+        assert "owned" not in driver.title
 
 
 def test_hostile_texts_are_text(tmp_path):

@@ -1,12 +1,13 @@
 """What raters are asked, and what a browser may see."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.annotate.studies import examples, study
 from textassay.annotate.ratings import CollectedRatings, RaterAnswer, Visit, rating_rows
-from textassay.annotate.study import Question, Study
+from textassay.annotate.study import Guidelines, Question, Study
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -80,6 +81,44 @@ async def test_ratings_of_labels_name_them_and_are_read_again(tmp_path):
     assert read.human == {
         "ok": pytest.approx(2 / 3), "intent": 2, "topics/an-invoice": 0, "topics/refund": 0.5,
     }  # fmt: skip
+
+
+GUIDELINES = Guidelines("guide.md", "# Tone\n\n<b>5</b>: even throughout.")
+
+
+@pytest.mark.asyncio
+async def test_ratings_say_under_which_guidelines_they_were_given(tmp_path):
+    """By name and digest, which a reader keeps; under another text a new file is begun."""
+    told = study(guidelines=GUIDELINES)
+    assert told.browser_view()["guidelines"]["text"] == GUIDELINES.text
+    async with CollectedRatings(told, tmp_path / "journal.jsonl") as ratings:
+        rater, _ = await ratings.add_rater()
+        answer = RaterAnswer({"tone": 4.0, "polite": 1.0}, 1, 1.0, 0)
+        await ratings.record(Visit(rater.name, told.keys[0]), answer)
+        (row,) = rating_rows(ratings.snapshot())
+    assert row["guidelines"] == {"name": "guide.md", "digest": GUIDELINES.digest}
+    (read,) = Examples([row])
+    assert read.meta["guidelines"] == row["guidelines"]
+    changed = replace(GUIDELINES, text="Be strict.")
+    for other in (study(), study(guidelines=changed)):
+        with pytest.raises(DataError, match="guidelines"):
+            CollectedRatings(other, tmp_path / "journal.jsonl")
+    renamed = study(guidelines=replace(GUIDELINES, name="moved.md"))
+    async with CollectedRatings(renamed, tmp_path / "journal.jsonl") as again:
+        assert len(again.answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b" \n", "are empty"), (b"\xff\xfe", "cannot be read"), (None, "cannot be read")],
+)
+def test_guidelines_that_say_nothing_are_refused(tmp_path, content, words):
+    """Before anybody rates."""
+    path = tmp_path / "guide.md"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=words):
+        Guidelines.read(path)
 
 
 def test_a_set_is_rated_as_a_whole():

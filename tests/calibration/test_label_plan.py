@@ -109,3 +109,18 @@ def test_a_second_plan_keeps_the_probabilities_of_the_first():
         parts = (columns.scores < 3, columns.scores >= 3)
         stand_for.append([np.nansum(1 / plan.probabilities[part]) / part.sum() for part in parts])
     assert np.mean(stand_for, axis=0) == pytest.approx([1, 1], abs=0.03)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_second_plan_knows_what_is_rated_and_has_no_score(known):
+    """It is in the file with its probability, or no estimate could take the ratings again."""
+    columns = rated_in_part(world(), 0.3)
+    given = np.flatnonzero(columns.rated)
+    lost = int(given[0])
+    columns.scores[lost] = np.nan
+    if known:
+        columns = replace(columns, probabilities=np.full(len(columns.ids), 0.25))
+    rows = next_rows(columns, 20, scales=SCALES)
+    rated = {row["id"]: row["sampling_probability"] for row in rows if row["rated"]}
+    assert set(rated) == {columns.ids[at] for at in given}
+    assert rated[columns.ids[lost]] == pytest.approx(0.25 if known else 0.3, abs=0.05)

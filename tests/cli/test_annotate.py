@@ -41,6 +41,18 @@ def test_a_public_address_with_a_path_is_refused(tmp_path):
     assert "--public-url takes https://HOST" in done.err
 
 
+def test_guidelines_that_are_not_there_are_refused(tmp_path):
+    """Before anything is served."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"id": "a", "output": "b"}\n', encoding="utf-8")
+    done = textassay(
+        "annotate", data, "--task", "summarization", "--out", tmp_path / "ratings.jsonl",
+        "--guidelines", tmp_path / "none.md",
+    )  # fmt: skip
+    assert done.code == 2
+    assert "none.md cannot be read" in done.err
+
+
 @contextmanager
 def serving(data, task, *flags):
     """What `annotate` says first: the link of a rater."""
@@ -69,13 +81,18 @@ def test_data_with_labels_of_the_task_are_served(tmp_path):
 
 @pytest.mark.asyncio
 async def test_turns_are_rated_by_themselves(tmp_path):
-    """With the ids that `score --unit turn` gives them."""
+    """With the ids that `score --unit turn` gives them, under the guidelines of a file."""
     roles = ("user", "assistant")
     chat = [{"role": role, "content": f"{role} {at}"} for at in range(2) for role in roles]
     data = tmp_path / "chats.jsonl"
     data.write_text(json.dumps({"id": "c", "messages": chat}))
-    with serving(data, "general", "--unit", "turn", "--aspects", "relevance") as link:
+    guide = tmp_path / "guide.md"
+    guide.write_text("Rate <each> turn.")
+    flags = ("--unit", "turn", "--aspects", "relevance", "--guidelines", guide)
+    with serving(data, "general", *flags) as link:
         base, _, token = link.partition("/rate/")
         async with aiohttp.ClientSession() as client:
             offered = await items(client, base, token)
+            async with client.get(f"{base}/api/{token}/study") as response:
+                assert (await response.json())["guidelines"]["text"] == "Rate <each> turn."
     assert {one["outputs"][0]["text"] for one in offered} == {"assistant 0", "assistant 1"}

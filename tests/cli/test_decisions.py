@@ -379,6 +379,16 @@ def test_bad_input_is_told_and_never_a_number(world, case, words):
     assert not folder.exists()
 
 
+def test_estimate_by_system_without_ratings_names_what_can_be_compared(world):
+    """Two systems of a run can be compared by the judge's scores alone."""
+    unrated = [{k: v for k, v in row.items() if k not in ("human", "annotators")}
+               for row in world["rows"]]  # fmt: skip
+    data = lines(world["dir"] / "unrated.jsonl", unrated)
+    done = textassay("estimate", world["scores"], data, "--by", "system")
+    assert done.code == 2
+    assert "textassay compare RUN --systems A B" in done.err.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

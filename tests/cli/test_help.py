@@ -106,10 +106,11 @@ def test_what_is_not_given_is_not_in_the_group():
 
 
 def test_usage_errors_are_plain_lines():
-    """They can be read by a script; a near name is suggested."""
-    wrong = textassay("scroe")
-    assert wrong.code == 2
-    assert "Did you mean 'score'?" in wrong.err
+    """They can be read by a script; the nearest name is suggested, and no other."""
+    for typed in ("scroe", "scor"):
+        wrong = textassay(typed)
+        assert wrong.code == 2
+        assert wrong.err.endswith("Did you mean 'score'?\n")
     assert "│" not in textassay("score", "--modle", "x").err
 
 

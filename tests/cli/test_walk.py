@@ -15,6 +15,7 @@ import pytest
 
 from tests.annotate.test_server import items, post
 from tests.cli.harness import served, textassay
+from tests.report.browser import browsing, wait_for
 
 SOURCES, EACH = 40, 5
 TASK = ("--task", "summarization", "--aspects", "fluency")
@@ -48,8 +49,37 @@ def pool(tmp_path):
     return data, run, people
 
 
-async def rate(pool, plan, out, people, raters=2):
-    """Let people rate what a plan says, through the page's own interface; return how many texts."""
+RATE = """
+const done = arguments[arguments.length - 1];
+const before = document.querySelector('.output p');
+if (!before) return done(null);
+const value = String(arguments[0][before.textContent]);
+[...document.querySelectorAll('fieldset input')].find((input) => input.value === value).click();
+document.getElementById('next').click();
+const watch = setInterval(() => {
+  if (document.querySelector('.output p') === before) return;
+  clearInterval(watch);
+  done(before.textContent);
+}, 2);
+"""
+
+
+def rate_in(driver, link, given):
+    """Rate as one person in a browser until the page has no text left; return the texts."""
+    driver.get(link)
+    wait_for(driver, "document.querySelector('.output') !== null")
+    rated = set()
+    while (text := driver.execute_async_script(RATE, given)) is not None:
+        rated.add(text)
+    wait_for(driver, "document.getElementById('saved').textContent === 'All saved'")
+    return rated
+
+
+async def rate(pool, plan, out, people, raters=2, driver=None):
+    """Let people rate what a plan says; return the texts.
+
+    In a browser if there is one, else through the page's own interface.
+    """
     command = [sys.executable, "-m", "textassay", "annotate", str(pool), *TASK, "--port", "0"]
     command += ["--next-from", str(plan), "--out", str(out), "--raters", str(raters)]
     server = await asyncio.create_subprocess_exec(*command, stderr=subprocess.PIPE)
@@ -58,6 +88,10 @@ async def rate(pool, plan, out, people, raters=2):
         async with aiohttp.ClientSession() as client:
             for rater in range(raters):
                 link = (await anext(server.stderr)).decode().split()[-1]
+                if driver is not None:
+                    given = {text: int(both[rater]) for text, both in people.items()}
+                    rated |= await asyncio.to_thread(rate_in, driver, link, given)
+                    continue
                 base, _, token = link.partition("/rate/")
                 while offered := await items(client, base, token):
                     text = offered[0]["outputs"][0]["text"]
@@ -78,8 +112,18 @@ def plan(run, pool, out, *ratings):
     )  # fmt: skip
 
 
+@pytest.fixture(params=["interface", "browser"])
+def driver(request, tmp_path):
+    """A browser in which the first draw is rated, or none."""
+    if request.param == "interface":
+        yield None
+        return
+    with browsing(tmp_path / "profile") as opened:
+        yield opened
+
+
 @pytest.mark.asyncio
-async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path):
+async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path, driver):
     """Twice around, without a script between: no text is rated twice, and every rating counts."""
     data, run, people = pool
     first, second = tmp_path / "next.jsonl", tmp_path / "next2.jsonl"
@@ -88,7 +132,7 @@ async def test_plan_rate_calibrate_estimate_and_decide(pool, tmp_path):
     done = await asyncio.to_thread(plan, run, data, first)
     assert done.code == 0, done.err
     assert "nothing is rated yet" in done.err
-    rated = await rate(data, first, one, people)
+    rated = await rate(data, first, one, people, driver=driver)
     assert len(rated) == 40
     assert {json.loads(line)["sampling_probability"] for line in one.read_text().splitlines()} == {
         0.2

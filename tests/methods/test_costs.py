@@ -13,14 +13,16 @@ import pytest
 
 import textassay
 from benchmarks.method_costs import COMMAND, TOOLS, MethodCost, cost_of, dry_run, judged, table_of
-from examples.mock_server import MockServer
+from examples.mock_replies import reply_to
+from examples.mock_server import MockServer, prompt_of
+from tests.pictures import png_uri
 from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS
 from textassay.methods.library import plans, tasks, trees
 from textassay.runtime.calls.token_estimates import estimate_tokens
 from textassay.runtime.connect import connect
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
@@ -255,3 +257,97 @@ async def test_every_method_has_its_section():
         line.removeprefix("## ").strip("`") for line in DOCS.splitlines() if line.startswith("## `")
     ]
     assert sections == sorted(METHODS)
+
+
+def rows(count: int = 4, **more: Any) -> list[dict[str, Any]]:
+    """Rows with a question, passages and an answer of their own, and `more`."""
+    return [
+        {
+            "id": f"x{at}",
+            "group": f"g{at // 2}",
+            "source": f"What happened on day {at}?",
+            "context": [f"On day {at} it rained.", "Nothing else is known."],
+            "output": f"It rained on day {at}. Nothing else happened on that day.",
+            **more,
+        }
+        for at in range(count)
+    ]
+
+
+def rubrics() -> list[dict[str, Any]]:
+    """Rows whose rubrics differ in length; one has none."""
+    criteria = [{"criterion": f"Says {word}", "points": 2} for word in ("when", "where", "why")]
+    return [{**row, "rubric": criteria[:at]} for at, row in enumerate(rows()) if at] + rows(1)
+
+
+def chats() -> list[dict[str, Any]]:
+    """Conversations of two turns."""
+    roles = ("user", "assistant")
+    return [
+        {"id": f"c{at}", "messages": [{"role": role, "content": f"{role} {at} {turn}"}
+                                      for turn in range(2) for role in roles]}
+        for at in range(3)
+    ]  # fmt: skip
+
+
+WHETHER = Aspect(
+    name="ok", definition="whether it is right.", labels={"fail": "", "pass": ""},
+    question="Is it right?",
+)  # fmt: skip
+TOPIC = Aspect(name="topic", definition="what it is.", labels={"rain": "", "sun": "", "snow": ""})
+TOPICS = Aspect(
+    name="topics", definition="what it is.", multiple=True, labels={"rain": "", "sun": ""}
+)
+LABELED = [WHETHER, TOPIC, TOPICS]
+VARIANTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "questions": ("checklist", rows, {"task": "rag"}),
+    "joint": ("checklist", rows, {"task": "rag", "options": {"calls": "joint"}}),
+    "checklist, p-yes": ("checklist", rows, {"task": "rag", "options": {"answers": "p-yes"}}),
+    "rubric": ("checklist", rubrics, {"options": {"checklist": "rubric"}}),
+    "joint rubric": (
+        "checklist", rubrics, {"options": {"checklist": "rubric", "calls": "joint"}}
+    ),
+    "claims, p-yes": ("claims", rows, {"task": "rag", "options": {"verify": "p-yes"}}),
+    "labels": ("llm-score", rows, {"aspects": LABELED}),
+    "labels, probabilities": ("g-eval", rows, {"aspects": LABELED}),
+    "labels, jury": ("jury", rows, {"aspects": LABELED}),
+    "labels, yes or no": ("decomp-eval", rows, {"aspects": [WHETHER]}),
+    "labels, agent": ("agent-judge", rows, {"aspects": LABELED}),
+    "images": ("llm-score", lambda: rows(image=png_uri()), {"task": "rag"}),
+    "samples": ("llm-score", rows, {"task": "rag", "options": {"n": 5, "temperature": 1.0}}),
+    "sampled probabilities": ("g-eval", rows, {"task": "rag", "options": {"n": 5}}),
+    "turns": ("llm-score", chats, {"task": "conversation-turn", "unit": "turn"}),
+    "a grown tree": ("hd-eval", rows, {"task": "rag"}),
+    "a written plan": ("fusion-eval", rows, {"task": "general", "tools": ["length"]}),
+    "chains": ("coascore", rows, {"task": "rag"}),
+}  # fmt: skip
+
+
+def answers_in_form(body: dict[str, Any], draw: int) -> str:
+    """Answer as the mock server does, and questions as questions."""
+    prompt = prompt_of(body)
+    if written := re.search(r"checklist to judge one aspect of the [^:]+: (\w+)\.", prompt):
+        # equal questions on two aspects would be asked once
+        asked = ("order", "truth", "style", "length", "tone")
+        return "\n".join(
+            f"{at}. {word}: Is the {word} of {written[1]} right?"
+            for at, word in enumerate(asked, 1)
+        )
+    if "Evaluation Form (letters ONLY)" in prompt:
+        return "A"
+    return reply_to(body, prompt, draw, "score")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+async def test_a_dry_run_counts_every_call_of_every_way_to_judge(variant, mock_server):
+    """Written questions, rubrics of rows, labels, images, samples, turns: no request is missing."""
+    method, examples, given = VARIANTS[variant]
+    given = {"task": "general", **given}
+    foretold = await dry_run(examples(), method, **given)
+    server = await mock_server(reply=answers_in_form)
+    async with textassay.connect("direct/any", api_base=server.url) as model:
+        await textassay.evaluate(examples(), method=method, model=model, **given)
+    if method in UPPER_BOUND:
+        assert server.counters.requests <= foretold.calls
+    else:
+        assert server.counters.requests == foretold.calls

@@ -11,6 +11,7 @@ from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
+from textassay.report.evidence import evidence_lines
 from textassay.report.page import figure
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
@@ -197,6 +198,60 @@ def test_evidence_of_any_form_is_shown(tmp_path, field):
     scores.write_text(scores.read_text("utf-8").replace('"more":1', field), "utf-8")
     write_report([folder], tmp_path / "page.html", human=data)
     assert "the text of it" in textassay("show", folder, "x0").out
+
+
+@pytest.mark.parametrize(
+    ("piece", "figure", "note"),
+    [
+        (
+            {"value": 1.0, "answer": "yes", "quote": "It rained.", "found_in": "passage 2"},
+            "yes",
+            "\u201cIt rained.\u201d in passage 2",
+        ),
+        (
+            {"quote": "noon", "found_in": "turn 2, call 1, result", "characters": [3, 7]},
+            "",
+            "\u201cnoon\u201d in turn 2, call 1, result, characters 3 to 7",
+        ),
+        ({"quote": "A cat", "found_in": "source"}, "", "\u201cA cat\u201d in the source"),
+        (
+            {"quote": "A cat", "found_in": None},
+            "",
+            "\u201cA cat\u201d, which stands in none of the texts",
+        ),
+        (
+            {"quote": "A cat", "found_in": "nowhere"},
+            "",
+            "\u201cA cat\u201d, which a search found nowhere",
+        ),
+        ({"quote": "", "found_in": "turn 4"}, "", "missing in turn 4, which was read whole"),
+        ({"quote": "", "found_in": None}, "", ""),
+        (
+            {"value": None, "outcome": "invalid", "problem": "NoAnswerFound: no yes or no"},
+            "invalid",
+            "NoAnswerFound: no yes or no",
+        ),
+        (
+            {
+                "met": True,
+                "points": 7.0,
+                "tags": ["a", "b"],
+                "reason": "it does",
+                "prerequisites not met": "0",
+            },
+            "",
+            "met: yes; 7 points; tags: a, b; because: it does; prerequisites not met: 0",
+        ),
+        ({"votes": {"spam": 2, "ham": 1}}, "", "votes: spam 2, ham 1"),
+        ({"abstained": 3}, "", ""),
+        ({"own_field": 0.5}, "", "own field 0.5"),
+    ],
+    ids=range(12),
+)
+def test_evidence_is_put_in_words(piece, figure, note):
+    """Nobody has to know how methods name their fields, or which text a key stands for."""
+    (line,) = evidence_lines(score("x0", evidence=({"text": "Is it so?", **piece},)))
+    assert (line.text, line.figure, line.note) == ("Is it so?", figure, note)
 
 
 def test_a_scale_without_a_finite_width_is_refused(tmp_path):

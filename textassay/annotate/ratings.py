@@ -293,9 +293,9 @@ class CollectedRatings(AsyncResource):
             )
         if row["study"] != self.study.digest:
             raise DataError(
-                f"{self.path} contains ratings of another study: the data, the task, the aspects "
-                "or the design differ; use the same ones, or choose another out: the commands that "
-                "take ratings take several files of them"
+                f"{self.path} contains ratings of another study: the data, the task, the aspects, "
+                "the guidelines or the design differ; use the same ones, or choose another out: "
+                "the commands that take ratings take several files of them"
             )
 
 
@@ -332,6 +332,8 @@ def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
             lines.append({**given, **meta, **_rated(ratings, answers)})
             if key in again:
                 lines[-1]["repeated"] = again[key]
+            if ratings.study.guidelines is not None:
+                lines[-1]["guidelines"] = ratings.study.guidelines.as_dict()
             if example.id in ratings.study.probabilities:
                 lines[-1][SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
     return lines

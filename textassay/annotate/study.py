@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 from textassay.agents.answer_form import is_whole, points_of
@@ -113,6 +114,43 @@ class Question:
         return self.labels[int(value or 0)][0] if self.kind == "labels" else value
 
 
+@dataclass(frozen=True, slots=True)
+class Guidelines:
+    """What raters are told beside the definitions of the task.
+
+    Attributes:
+        name: Name of their file, without its folder.
+        text: The text, shown as it is.
+    """
+
+    name: str
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Guidelines:
+        """Read a file of text or Markdown.
+
+        Raises:
+            DataError: It cannot be read, is not UTF-8, or says nothing.
+        """
+        try:
+            text = path.read_text(encoding="utf-8-sig").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"the guidelines {path} cannot be read: {error}") from error
+        if not text:
+            raise DataError(f"the guidelines {path} are empty")
+        return cls(path.name, text)
+
+    @property
+    def digest(self) -> str:
+        """Hex digits that change with the text."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()[:16]
+
+    def as_dict(self) -> dict[str, str]:
+        """Return what ratings keep of them: name and digest."""
+        return {"name": self.name, "digest": self.digest}
+
+
 class Study:
     """The items that are rated, and what a browser is given of each.
 
@@ -124,6 +162,7 @@ class Study:
         seed: Seed of every order.
         probabilities: Probability by id with which an example was sampled to be rated; given, only
             these examples are shown.
+        guidelines: What raters are told beside the task's definitions.
 
     Raises:
         ConfigurationError: A number is out of range, or some examples are comparisons and some not.
@@ -139,13 +178,14 @@ class Study:
         repeat_share: float = 0.07,
         seed: int = 0,
         probabilities: Mapping[str, float] | None = None,
+        guidelines: Guidelines | None = None,
     ) -> None:
         if per_item < 1:
             raise ConfigurationError(f"per_item must be at least 1, not {per_item}")
         if not 0 <= repeat_share <= 0.5:
             raise ConfigurationError(f"repeat_share must be from 0 to 0.5, not {repeat_share:g}")
         self.task, self.per_item, self.seed = task, per_item, seed
-        self.repeat_share = repeat_share
+        self.repeat_share, self.guidelines = repeat_share, guidelines
         self.probabilities = dict(probabilities or {})
         self.examples = _chosen(tuple(examples), self.probabilities)
         paired = {OTHER_OUTPUT in example.meta for example in self.examples}
@@ -169,13 +209,15 @@ class Study:
 
     @cached_property
     def digest(self) -> str:
-        """Hex digits that change with the examples, the task, the aspects or the design."""
+        """Hex digits that change with the examples, task, aspects, guidelines or design."""
         parts = [
             self.task.name,
             self.task.digest,
             repr(self.questions),
             f"{self.per_item} {self.repeat_share} {self.seed}",
             # ratings and other fields may change; what raters see may not
+            # ratings of one file are given under one text; journals without one stay valid
+            *([] if self.guidelines is None else [self.guidelines.digest]),
             *(
                 repr((e.id, e.output, e.source, e.context, *(image.key for image in e.images)))
                 for e in self.examples
@@ -186,8 +228,10 @@ class Study:
 
     def browser_view(self) -> dict[str, Any]:
         """Return the introduction and the questions that every rater sees before the first item."""
+        guidelines = self.guidelines
         return {
             "intro": self.task.intro,
+            "guidelines": guidelines and {**guidelines.as_dict(), "text": guidelines.text},
             "paired": self.paired,
             "questions": [
                 {

@@ -308,6 +308,8 @@ def next_rows(
         Objects with `id`, `score`, `stratum`, `sampling_probability` and `rated`; the probability
         is that of having been drawn by now, in this draw or an earlier one: what is rated so far
         was drawn with the probabilities of the columns, or all with the same if they have none.
+        Rated rows without a score have no `score` and `stratum`, and the probability of before:
+        other aspects may have scores of them.
 
     Raises:
         ConfigurationError: `count` is not between 1 and the number of unrated rows.
@@ -333,6 +335,8 @@ def next_rows(
     # total probability, not by that of the last draw
     probability = before + (1 - before) * later
     order = np.concatenate([np.flatnonzero(chosen), np.flatnonzero(rated)])
+    earlier, unscored = columns.probabilities, ~columns.scored & ~np.isnan(columns.ratings)
+    all_alike = float(rated.mean())
     return [
         {
             "id": scored.ids[row],
@@ -342,6 +346,15 @@ def next_rows(
             "rated": bool(rated[row]),
         }
         for row in order.tolist()
+    ] + [
+        {
+            "id": columns.ids[row],
+            "score": None,
+            "stratum": None,
+            PROBABILITY: all_alike if earlier is None else float(earlier[row]),
+            "rated": True,
+        }
+        for row in np.flatnonzero(unscored).tolist()
     ]
 
 

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from textassay.cli.console import own_messages
 from textassay.cli.exits import exits
 from textassay.cli.flags import expanded
+from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
 COMMANDS = (
@@ -97,6 +98,12 @@ class Commands(_PlainSwitches, TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         """Make the group; typer formats errors as it formats the help of the outermost group."""
         super().__init__(**{**attributes, "rich_markup_mode": None})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; suggest the one that is meant rather than all that look alike."""
+        if self.get_command(ctx, args[0]) is None and (near := nearest(args[0], self.commands)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help in panels."""

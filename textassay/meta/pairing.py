@@ -31,7 +31,10 @@ def pair_names(
         ConfigurationError: Nothing pairs.
     """
     if not human:
-        raise DataError("the data contain no human ratings; give them in the field 'human'")
+        raise DataError(
+            "the data contain no human ratings; give them in the field 'human', or on the command"
+            " line in a file of their own: --ratings FILE"
+        )
     mapped: dict[str, list[str]] = {}
     for score, target in _entries(aspect_map):
         if score not in scores and not _has_members(score, scores):

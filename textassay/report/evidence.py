@@ -27,9 +27,28 @@ TITLES: dict[Kind, str] = {
 _SHOWN = frozenset(
     {"text", "value", "outcome", "scale", "id", "definition", "explanation", "problem", "mapped"}
     | {"contribution", "probability", "answer", "p_yes", "mass", "ratings", "logprob", "tokens"}
-    | {"unlikeliest", "direction", "thought"}
+    | {"unlikeliest", "direction", "thought", "quote", "found_in", "characters"}
+    # the text of the piece says them
+    | {"abstained", "dropped", "flipped"}
 )
-"""Fields that are drawn in some form; any other is named beside its value."""
+"""Fields that are drawn in some form; any other is put in words, or named beside its value."""
+_WORDS = {
+    "criterion": "criterion {}",
+    "points": "{} points",
+    "met": "met: {}",
+    "tags": "tags: {}",
+    "prerequisites not met": "prerequisites not met: {}",
+    "reason": "because: {}",
+    "votes": "votes: {}",
+    "samples": "samples: {}",
+    "unusable": "unusable: {}",
+    "unreported": "{} is not among the likeliest tokens",
+    "truncated_tokens": "{} tokens of the source did not fit",
+    "sentence": "sentence: {}",
+    "reference": "reference: {}",
+    "logprob_alone": "log-probability by itself {}",
+}
+"""What is said of fields that methods write, with their value."""
 # a judged text can reverse what is shown after it (U+202E) or hide instructions: readers of a
 # report must see what the judge saw
 _UNSEEN = re.compile(
@@ -94,7 +113,7 @@ def obtained(score: Score) -> str:
         "logprob": "expected value of the label probabilities",
         "loglikelihood": "mean log-likelihood per token",
         "tool": "computed by a tool",
-        "fused": "fused from parts",
+        "fused": "combined from the parts below" if score.evidence else "combined from parts",
     }[score.how]
     more = []
     if score.samples is not None:
@@ -133,6 +152,8 @@ def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
     value, scale = _number(piece["value"]), _numbers(piece.get("scale"))
     if value is None:
         return Line("part", text, str(piece.get("outcome", "no score")), note=note)
+    if isinstance(answer := piece.get("answer"), str):
+        return Line("part", text, answer, note=note)
     if len(scale) != 2 or not scale[0] < scale[1]:
         return Line("part", text, f"{value:.3g}", note=note)
     share = min(max((value - scale[0]) / (scale[1] - scale[0]), 0.0), 1.0)
@@ -142,18 +163,40 @@ def _part(piece: Mapping[str, Any], text: str, note: str) -> Line:
 
 def _note(piece: Mapping[str, Any]) -> str:
     """Return what a piece says besides its text and its number."""
-    notes = [
-        f"{name} {piece[name]}"
-        for name in ("problem", "definition", "explanation")
-        if piece.get(name)
-    ]
+    notes = [_quotation(piece)] if piece.get("quote") or piece.get("found_in") else []
+    if problem := piece.get("problem"):
+        notes.append(str(problem))
+    if definition := piece.get("definition"):
+        notes.append(f"what is meant: {definition}")
+    if explanation := piece.get("explanation"):
+        notes.append(f"the judge says: {explanation}")
     if tokens := _tokens(piece.get("unlikeliest")):
         alternatives = ", ".join(f"{token!r} {logprob:.1f}" for token, logprob in tokens)
         notes.append(f"least likely tokens {alternatives}")
     if piece.get("tokens") is not None:
         notes.append(f"{piece['tokens']} tokens")
-    notes += [f"{name} {_plain(value)}" for name, value in piece.items() if name not in _SHOWN]
+    notes += [
+        _WORDS.get(name, f"{name.replace('_', ' ')} {{}}").format(_plain(value))
+        for name, value in piece.items()
+        if name not in _SHOWN and value is not None
+    ]
     return "; ".join(notes)
+
+
+def _quotation(piece: Mapping[str, Any]) -> str:
+    """Say what was quoted, and in which text, passage, turn or call it stands."""
+    quoted, where = f"\u201c{piece.get('quote', '')}\u201d", piece.get("found_in")
+    if where is None:
+        return f"{quoted}, which stands in none of the texts"
+    if where == "nowhere":  # what an agent looked for
+        return f"{quoted}, which a search found nowhere"
+    if where in ("output", "source", "context", "reference"):
+        where = f"the {where}"
+    if not piece.get("quote"):  # an agent's finding that something is missing
+        return f"missing in {where}, which was read whole"
+    span = piece.get("characters")
+    place = f", characters {span[0]} to {span[1]}" if isinstance(span, list) and span[1:] else ""
+    return f"{quoted} in {where}{place}"
 
 
 def _cut(value: Any, levels: int) -> Any:
@@ -166,6 +209,10 @@ def _cut(value: Any, levels: int) -> Any:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value))
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, Mapping):

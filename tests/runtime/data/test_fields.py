@@ -31,6 +31,20 @@ def test_aliases_of_the_source(alias: str) -> None:
     assert read([{"output": "x", alias: "s"}])[0].source == "s"
 
 
+def test_headings_of_spreadsheets_are_understood() -> None:
+    """Capitals and spaces do not matter, except in names of ratings and in what the map says."""
+    row = {"ID": "a", "Article": "s", "Summary": "o", "Doc ID": "g", "Model": "M", "Human": 4}
+    (example,) = read([row])
+    assert (example.id, example.source, example.output) == ("a", "s", "o")
+    assert (example.group, example.system, example.meta) == ("g", "M", {"Human": 4})
+    (example,) = read([row], Article="context", Summary="source", Model="output")
+    assert (example.context, example.source, example.output) == ("s", "o", "M")
+    assert complaint([{"Source": "a", "source": "b", "output": "c"}]) == (
+        "list, row 1, field 'source': means 'source', and so does 'Source'; "
+        "rename one, or choose one with the field map"
+    )
+
+
 @pytest.mark.parametrize(
     "alias", ["reference", "expected", "expected_output", "target", "ground_truth"]
 )

@@ -15,6 +15,7 @@ let outbox = [];
 let progress = { done: 0, repeated: 0, remaining: 0 };
 let sending = null;         // the promise of the answers that are being sent, if any are
 let retryIn = 1;
+let read = null;            // digest of the guidelines that this rater has read
 
 /* ---- what survives a reload ---- */
 
@@ -29,7 +30,7 @@ function load() {
 function keep() {
   const draft = shown && { key: shown.item.key, repeat: shown.item.repeat, ...collect(), seconds: elapsed() };
   try {
-    localStorage.setItem(store, JSON.stringify({ outbox, draft }));
+    localStorage.setItem(store, JSON.stringify({ outbox, draft, read }));
   } catch {
     status("This browser stores no data: stay on this page until everything is saved.", true);
   }
@@ -140,6 +141,7 @@ function panel(part, kind) {
 function build() {
   const form = $("form");
   const kinds = new Set(study.questions.map((question) => question.kind));
+  if (study.guidelines) kinds.add("guidelines");
   document.querySelectorAll("#help [data-for]").forEach((key) => {
     key.hidden = key.nextElementSibling.hidden = !kinds.has(key.dataset.for);
   });
@@ -169,6 +171,23 @@ function build() {
   details.append(summary, remark);
   form.append(details);
   form.addEventListener("submit", (event) => event.preventDefault());
+}
+
+/* Open until the rater folds them or has rated a text; a changed text is another one to read. */
+function tell(guidelines) {
+  if (!guidelines) return;
+  const details = $("guidelines");
+  details.hidden = false;
+  details.querySelector(".content").textContent = guidelines.text;
+  details.open = read !== guidelines.digest;
+  details.addEventListener("toggle", () => { if (!details.open) haveRead(); });
+}
+
+function haveRead() {
+  if (!study.guidelines || read === study.guidelines.digest) return;
+  read = study.guidelines.digest;
+  $("guidelines").open = false;
+  keep();
 }
 
 /* What the labels mean, a line each. */
@@ -306,6 +325,7 @@ async function next() {
   study.questions.forEach((question, number) =>
     $("form").children[number].classList.toggle("missing", !isIn(ratings, question)));
   if (missing >= 0) return mark(missing, true);
+  haveRead();
   const before = shown.answer;
   const changed = !before || JSON.stringify([before.ratings, before.comment]) !== JSON.stringify([ratings, comment]);
   const answer = { ratings, comment, revision: (before ? before.revision : 0) + 1, seconds: elapsed() };
@@ -440,6 +460,8 @@ function onKey(event) {
     return;
   } else if (event.key === "?") {
     $("help").showModal();
+  } else if (/^g$/i.test(event.key) && study.guidelines) {
+    $("guidelines").open = !$("guidelines").open;
   } else if (event.key === "ArrowLeft" && !event.target.matches("input[type=radio]:checked")) {
     event.preventDefault();
     back();
@@ -461,6 +483,8 @@ async function start() {
   build();
   const kept = load();
   outbox = kept.outbox || [];
+  read = kept.read || null;
+  tell(study.guidelines);
   await refill();
   const draft = kept.draft;
   const first = upcoming.shift();

@@ -14,7 +14,7 @@ from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
 from textassay.cli.console import messages, say
 from textassay.cli.exits import run_async
-from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given
+from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, UNIT, Data, Given, Group
 from textassay.display import to_terminal
 from textassay.listening import is_loopback, link, origin
 from textassay.runtime.errors import ConfigurationError
@@ -27,6 +27,19 @@ SHOWN_EVERY = 2.0
 """Seconds between two looks at the ratings."""
 LOGGED_EVERY = 10.0
 """Seconds between two lines about them where standard error is no terminal."""
+
+
+GUIDELINES = Group(
+    guidelines=Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Text or Markdown that raters read before they begin.",
+            rich_help_panel="Judging",
+        ),
+    ]
+)
+"""What raters are told beside the task."""
 
 
 @command(
@@ -44,7 +57,7 @@ def annotate(
         Path,
         typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
     ],
-    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT],
+    given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
@@ -97,6 +110,7 @@ def annotate(
         port=port,
         public=None if public_url is None else public_address(public_url),
         next_from=next_from,
+        guidelines=flags.get("guidelines"),
         seed=seed,
         new_links=new_links,
     )
@@ -119,6 +133,7 @@ class Annotation:
     public: str | None
     reading: Mapping[str, Any]
     next_from: Path | None
+    guidelines: Path | None
     seed: int
     new_links: bool
 
@@ -131,7 +146,7 @@ async def _serve(annotation: Annotation) -> int:
     """
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
-    from textassay.annotate.study import Study
+    from textassay.annotate.study import Guidelines, Study
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
@@ -149,6 +164,7 @@ async def _serve(annotation: Annotation) -> int:
         repeat_share=annotation.repeat,
         seed=annotation.seed,
         probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
+        guidelines=Guidelines.read(annotation.guidelines) if annotation.guidelines else None,
     )
     async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
         server = AnnotationServer(

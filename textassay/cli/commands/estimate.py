@@ -24,7 +24,7 @@ from textassay.cli.flags import (
     Seed,
     Weight,
 )
-from textassay.runtime.errors import ConfigurationError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 if TYPE_CHECKING:
     from textassay.calibration.calibration import Calibration
@@ -78,6 +78,11 @@ def estimate(
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
     people = read_people(scores, data, given, aspect_map or (), labels)
+    if by and not people.aspects:
+        raise DataError(
+            "the data contain no human ratings, so there is nothing to estimate from; which system"
+            " the judge scores higher: textassay compare RUN --systems A B"
+        )
     tables = read_columns(judged_in(scores, data, given), people, aspect_map or (), labels)
     estimates = []
     for columns in tables:

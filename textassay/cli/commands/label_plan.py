@@ -139,7 +139,8 @@ def _write(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
         + (f", and the probabilities of the {rated} that are rated" if rated else "")
     )
     say(
-        f"then: textassay annotate DATA --next-from {out} --out RATINGS, and textassay estimate"
-        f" SCORES DATA --ratings RATINGS --labels {out} (as a further label-plan)"
+        f"then: textassay annotate DATA --task TASK --next-from {out} --out RATINGS, and"
+        f" textassay estimate SCORES DATA --ratings RATINGS --labels {out} (as a further"
+        " label-plan)"
     )
     say(LOOKING)

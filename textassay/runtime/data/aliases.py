@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textassay.runtime.chat_formats import RETRIEVED
+from textassay.runtime.data.cells import KEYED
 from textassay.runtime.messages import Example
 
 NAMES = (*Example.model_fields, "tools", "tools_called")
@@ -160,3 +161,19 @@ MEANING = {
     },
 }
 """What an alias means, and the rank of its claim."""
+
+
+def meaning_of(name: str) -> tuple[str, int]:
+    """Return which field a column stands for, and the rank of its claim; `""` and 0 if none.
+
+    Our own names come first. Headings of spreadsheets such as `Source` and `Doc ID` mean what
+    `source` and `doc_id` do; only names of ratings, metrics and `meta` must be written as they are.
+    """
+    if name in NAMES:
+        return name, 1
+    if name in MEANING:
+        return MEANING[name]
+    plain = name.strip().casefold().replace(" ", "_")
+    if plain in NAMES and plain not in KEYED:
+        return plain, 1
+    return MEANING.get(plain, ("", 0))

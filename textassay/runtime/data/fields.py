@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
-from textassay.runtime.data.aliases import JOINED, MEANING, NAMES, NOT_SHOWN
+from textassay.runtime.data.aliases import JOINED, NAMES, NOT_SHOWN, meaning_of
 from textassay.runtime.data.cells import (
     KEYED,
     FieldError,
@@ -401,12 +401,10 @@ class FieldReader:
         if key in self.fields:
             ours = self.fields[key]
             return (f"meta.{key}" if ours == "meta" else ours), 0
-        if key in NAMES:
-            return key, 1
         field, dot, part = key.partition(".")
         if dot and part and field in KEYED and field != "meta":
             return key, 1
-        return MEANING.get(key, ("", 0))
+        return meaning_of(key)
 
 
 def _no_output(keys: Sequence[str]) -> FieldError:

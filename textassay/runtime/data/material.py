@@ -30,12 +30,11 @@ from textassay.runtime.conversation import (
 )
 from textassay.runtime.data.aliases import (
     LOOKS_LIKE,
-    MEANING,
     MEASURES,
-    NAMES,
     NO_MATERIAL,
     NOT_SHOWN,
     WHERE,
+    meaning_of,
 )
 from textassay.runtime.data.cells import FieldError, listed_objects
 from textassay.runtime.errors import parameter
@@ -62,8 +61,7 @@ def kind_of_name(name: str) -> str | None:
     """Return which material a column seems to hold by its name, such as `context`; or `None`."""
     if name in NOT_SHOWN:
         return None
-    if name in MEANING or name in NAMES:  # a second output or system is another matter
-        target = MEANING.get(name, (name, 0))[0]
+    if target := meaning_of(name)[0]:  # a second output or system is another matter
         kinds = {"source": "question", "tools_called": "calls", "passages": "context"}
         return kinds.get(target, target) if target in _TARGETS else None
     words = [word.lower() for word in _WORDS.findall(name)]
@@ -81,7 +79,7 @@ def kind_of_name(name: str) -> str | None:
 def _is_often_other(name: str) -> bool:
     """Return whether a name of material is as often one of labels, tags or numbers."""
     words = [word.lower() for word in _WORDS.findall(name)]
-    return name not in MEANING and name not in NAMES and _KIND_OF.keys().isdisjoint(words)
+    return not meaning_of(name)[0] and _KIND_OF.keys().isdisjoint(words)
 
 
 def kind_of_value(value: Any) -> str | None:
