@@ -16,7 +16,12 @@ import pytest
 
 import textassay
 from tests.waiting import HANGS_AFTER
-from textassay.runtime.backends.llamacpp.embedded import CHECKSUM, FILE, FOLDER, embedded_model
+from textassay.runtime.backends.llamacpp.model import (
+    EMBEDDED_CHECKSUM,
+    EMBEDDED_FILE,
+    EMBEDDED_FOLDER,
+    embedded_model,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings
 
@@ -41,8 +46,10 @@ def copy(tmp_path_factory) -> Path:
     shape = fixture.Shape(
         width=32, layers=1, heads=2, hidden=32, context=512, dtype="f32", chat_template=None
     )
-    content = fixture.write_model(folder / FILE, shape).path.read_bytes()
-    (folder / CHECKSUM).write_text(f"{hashlib.sha256(content).hexdigest()}  {FILE}\n")
+    content = fixture.write_model(folder / EMBEDDED_FILE, shape).path.read_bytes()
+    (folder / EMBEDDED_CHECKSUM).write_text(
+        f"{hashlib.sha256(content).hexdigest()}  {EMBEDDED_FILE}\n"
+    )
     return root
 
 
@@ -109,8 +116,8 @@ def test_a_file_that_is_missing_or_damaged(copy, tmp_path):
     folder = copy / "textassay" / "models"
     with pytest.raises(ConfigurationError, match=r"missing.*install textassay again.*API"):
         embedded_model(LocalSettings(), tmp_path)
-    shutil.copy(folder / FILE, tmp_path)
-    with pytest.raises(ConfigurationError, match=CHECKSUM):
+    shutil.copy(folder / EMBEDDED_FILE, tmp_path)
+    with pytest.raises(ConfigurationError, match=EMBEDDED_CHECKSUM):
         embedded_model(LocalSettings(), tmp_path)
 
 
@@ -119,17 +126,17 @@ def test_a_file_that_is_missing_or_damaged(copy, tmp_path):
 async def test_a_damaged_file_is_refused(copy, tmp_path, damage):
     shutil.copytree(copy / "textassay" / "models", tmp_path, dirs_exist_ok=True)
     if damage == "file":
-        content = bytearray((tmp_path / FILE).read_bytes())
+        content = bytearray((tmp_path / EMBEDDED_FILE).read_bytes())
         content[-100] ^= 1
-        (tmp_path / FILE).write_bytes(content)
+        (tmp_path / EMBEDDED_FILE).write_bytes(content)
     else:
-        (tmp_path / CHECKSUM).write_text("" if damage == "empty" else "0" * 64)
+        (tmp_path / EMBEDDED_CHECKSUM).write_text("" if damage == "empty" else "0" * 64)
     with pytest.raises(ConfigurationError, match=r"damaged.*install it again"):
         await embedded_model(LocalSettings(), tmp_path).open()
 
 
 def test_the_packaged_file_is_the_one_its_checksum_names():
-    expected = (FOLDER / CHECKSUM).read_text().split()[0]
-    assert hashlib.sha256((FOLDER / FILE).read_bytes()).hexdigest() == expected
-    assert (FOLDER / FILE).stat().st_size <= 12 * 2**20
-    assert (FOLDER / "README.md").is_file()
+    expected = (EMBEDDED_FOLDER / EMBEDDED_CHECKSUM).read_text().split()[0]
+    assert hashlib.sha256((EMBEDDED_FOLDER / EMBEDDED_FILE).read_bytes()).hexdigest() == expected
+    assert (EMBEDDED_FOLDER / EMBEDDED_FILE).stat().st_size <= 12 * 2**20
+    assert (EMBEDDED_FOLDER / "README.md").is_file()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.backends.local.tasks import fit_to_context
+from textassay.runtime.backends.local.model import fit_to_context
 from textassay.runtime.errors import ContextTooLong
 from textassay.runtime.model import ContinuationRequest
 

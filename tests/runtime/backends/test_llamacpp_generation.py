@@ -15,7 +15,7 @@ import pytest
 from tests.gguf_fixture import Shape, Written, next_logprobs, write_model
 from tests.waiting import eventually
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.weights import Weights
+from textassay.runtime.backends.llamacpp.library import Weights
 from textassay.runtime.errors import ConfigurationError, ModelClosed, RequestRefused
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Request
 

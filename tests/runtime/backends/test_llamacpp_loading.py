@@ -13,8 +13,13 @@ import pytest
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.backends.llamacpp.library import free_gpu_bytes, gpu_in_sight
-from textassay.runtime.backends.llamacpp.weights import Weights, check_memory, kv_bytes
+from textassay.runtime.backends.llamacpp.library import (
+    Weights,
+    check_memory,
+    free_gpu_bytes,
+    gpu_in_sight,
+    kv_bytes,
+)
 from textassay.runtime.connect import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings, Settings

@@ -20,7 +20,7 @@ from textassay.runtime.backends.llamacpp.engine import (
     reusable,
 )
 from textassay.runtime.backends.llamacpp.grammar import json_grammar
-from textassay.runtime.backends.local.generation import Sampler, nucleus
+from textassay.runtime.backends.local.scoring import Sampler, nucleus
 from textassay.runtime.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[3]

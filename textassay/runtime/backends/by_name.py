@@ -155,7 +155,7 @@ def open_backend(name: str, settings: Settings) -> Model:
         ConfigurationError: The name lacks something, such as its API base or key variable.
     """
     if name == EMBEDDED:
-        from textassay.runtime.backends.llamacpp.embedded import embedded_model
+        from textassay.runtime.backends.llamacpp.model import embedded_model
 
         return embedded_model(settings.local)
     prefix, _, rest = name.partition("/")

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from textassay.runtime.backends.transformers.engine import TransformersEngine
-from textassay.runtime.backends.transformers.loading import (
+from textassay.runtime.backends.transformers.engine import (
     ENCODER,
     NO_LIMIT,
     LoadedTransformer,
+    TransformersEngine,
     Vocabulary,
     device_named,
     quiet,
