@@ -9,7 +9,7 @@ from tests.tools import tiny
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.tools import BertScore, Embedding
-from textassay.tools.bertscore import TokenStates, greedy_match
+from textassay.tools.learned_metrics import TokenStates, greedy_match
 
 OUTPUT, REFERENCE = "the cat sat on a mat .", "a small cat was in the park and she sat ."
 ENGINES = ("transformers", "onnx")

@@ -12,8 +12,7 @@ from tests.tools import tiny
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
 from textassay.tools import NLI, Bleurt, UniEval
-from textassay.tools.engines.engine import longest_input
-from textassay.tools.engines.files import ModelFiles, locate
+from textassay.tools.engines.engine import ModelFiles, locate, longest_input
 
 EXAMPLE = Example(output="a cat", source="a dog", references=("a dog",))
 
@@ -44,7 +43,7 @@ def test_offline_the_hub_s_models_are_asked_of_the_cache_only(tmp_path):
     tiny.need("huggingface_hub")
     code = textwrap.dedent("""
         from textassay.runtime.errors import ConfigurationError
-        from textassay.tools.engines.files import locate
+        from textassay.tools.engines.engine import locate
         try:
             locate("organisation/model@abc123")
         except ConfigurationError as error:
@@ -74,7 +73,7 @@ def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
     for name in ("config.json", "model.safetensors"):
         (snapshot / name).write_text("{}")
     code = (
-        "from textassay.tools.engines.files import locate; "
+        "from textassay.tools.engines.engine import locate; "
         "print(locate('organisation/model@v1').label)"
     )
     ran = subprocess.run(

@@ -13,9 +13,8 @@ from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.tools import NLI, Rouge, build
-from textassay.tools.engines.extras import check_installed
 from textassay.tools.overlap import MAX_WORD_PAIRS, longest_common_subsequence
-from textassay.tools.tool import prepare_tools
+from textassay.tools.tool import check_installed, prepare_tools
 
 UNREACHABLE = """
 import asyncio, sys

@@ -20,9 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import Array, Engine, EngineName, Head
-from textassay.tools.engines.files import PACKAGED_VECTORS
-from textassay.tools.engines.static import StaticEngine
+from textassay.tools.engines.engine import (
+    PACKAGED_VECTORS,
+    Array,
+    Engine,
+    EngineName,
+    Head,
+    StaticEngine,
+)
 from textassay.tools.model_tool import Against, ComparingTool, unit, windowed
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement

@@ -32,8 +32,7 @@ from textassay.workers.protocol import (
     WorkerPool,
     pack_examples,
 )
-from textassay.workers.record import RunRecord
-from textassay.workers.sharing import MAX_LOSSES, ExampleQueue, Outstanding, SharedBudget
+from textassay.workers.record import MAX_LOSSES, ExampleQueue, Outstanding, RunRecord, SharedBudget
 
 UNIT = 200
 """Examples that a worker has in hand at most, unless it works on more than half of them at once."""

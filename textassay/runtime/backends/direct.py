@@ -16,6 +16,7 @@ import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
+from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
@@ -23,7 +24,6 @@ from textassay.runtime.backends.openai_probabilities import (
     read_choices,
     read_continuation,
 )
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
@@ -30,7 +31,6 @@ from textassay.runtime.backends.openai_probabilities import (
     read_continuation,
 )
 from textassay.runtime.backends.refusals import read_refusal
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,

@@ -15,14 +15,15 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.thoughts import (
+from textassay.runtime.backends.answers import (
     Answer,
     answer_tokens,
+    is_object,
     read_answer,
     read_parts,
+    read_usage,
     thought_beside,
 )
-from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
     ContentRefused,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     OTHER_FORMAT,
     as_sample,
@@ -18,8 +19,6 @@ from textassay.runtime.backends.openai_format import (
     prefix_fields,
     put_images,
 )
-from textassay.runtime.backends.thoughts import read_answer, read_parts
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,

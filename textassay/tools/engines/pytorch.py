@@ -28,9 +28,16 @@ from textassay.runtime.backends.transformers.engine import (
     unreadable,
 )
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
-from textassay.tools.engines.extras import need
-from textassay.tools.engines.files import ModelFiles
+from textassay.tools.engines.engine import (
+    Array,
+    Encoding,
+    Head,
+    ModelFiles,
+    Tokenizer,
+    longest_input,
+    pad,
+)
+from textassay.tools.tool import need
 
 # No defaults for these: a size that is guessed wrong would only show as a parameter of another
 # shape.
