@@ -453,11 +453,7 @@ class StressRun:
 
 
 def opened(data: Any, request: RunRequest) -> Examples:
-    """Open the originals.
-
-    Raises:
-        DataError: There are none.
-    """
+    """Open the originals."""
     if data is None:
         raise DataError("stress needs DATA, a file of examples")
     return open_examples(data, request)

@@ -64,7 +64,6 @@ class ParaphraseMethod(GraphMethod):
     """Paraphrases as a method of one aspect."""
 
     def __init__(self, models: Mapping[str, Model], task: Task) -> None:
-        """Take the models of `PARAPHRASE_ROLES`."""
         writer = models[WRITER]
         self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
         # a separate request without the writer's context: who wrote a paraphrase tends to find it
@@ -89,12 +88,7 @@ class ParaphraseMethod(GraphMethod):
 
 
 class Paraphrased:
-    """The copies whose paraphrase was verified, built again whenever they are iterated.
-
-    Args:
-        originals: The examples.
-        texts: Paraphrase by id; others have no copy.
-    """
+    """The copies whose paraphrase was verified, built again whenever they are iterated."""
 
     def __init__(self, originals: Iterable[Example], texts: Mapping[str, str]) -> None:
         self._originals, self._texts = originals, texts
@@ -162,11 +156,7 @@ def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Read `TEST=ASPECT` entries.
-
-    Raises:
-        ConfigurationError: An entry has another form, or its test is none that must be seen.
-    """
+    """Read `TEST=ASPECT` entries."""
     must_see: dict[str, set[str]] = {}
     known = [edit.test for edit in EDITS.values() if edit.must_see]
     for entry in entries:
@@ -180,11 +170,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
-    """Refuse aspects that are not judged.
-
-    Raises:
-        UnknownName: There is no such aspect.
-    """
+    """Refuse aspects that are not judged."""
     labels = [aspect.label for aspect in aspects]
     for name in sorted({name for names in must_see.values() for name in names}):
         if name not in labels:

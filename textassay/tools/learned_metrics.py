@@ -427,11 +427,7 @@ def describe_scale(model: str) -> str:
 
 
 def one_output(shape: tuple[int, ...], label: str) -> None:
-    """Refuse a model that is no regressor.
-
-    Raises:
-        ConfigurationError: It has more than one output.
-    """
+    """Refuse a model that is no regressor."""
     if int(np.prod(shape)) != 1:
         raise ConfigurationError(
             f"{label} is not a regressor: it has {int(np.prod(shape))} outputs, BLEURT has one"
@@ -621,11 +617,7 @@ class UniEval(ModelTool):
 
 
 def answer_token(engine: Engine, word: str, label: str) -> int:
-    """Return the first token of an answer.
-
-    Raises:
-        ConfigurationError: The vocabulary does not know the word.
-    """
+    """Return the first token of an answer."""
     ids = engine.tokenizer.encode_plain(word)
     if not ids or ids[0] == engine.tokenizer.unknown:
         raise ConfigurationError(

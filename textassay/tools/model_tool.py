@@ -46,11 +46,7 @@ class ModelTool(TextTool):
 
     @property
     def runner(self) -> Runner:
-        """What runs the model; shared with other tools that name the same model alike.
-
-        Raises:
-            ModelClosed: The tool was closed.
-        """
+        """What runs the model; shared with other tools that name the same model alike."""
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
         if self._runner is None:
@@ -71,11 +67,7 @@ class ModelTool(TextTool):
         return {"model": self._runner.label if self._runner else self.model, "layer": self.layer}
 
     async def ask(self, engine: Engine, encodings: Sequence[Encoding]) -> list[Array]:
-        """Run the model on inputs.
-
-        Raises:
-            ContextTooLong: An input does not fit into the model, and could not be cut to fit.
-        """
+        """Run the model on inputs."""
         longest = max(map(len, encodings), default=0)
         if engine.max_tokens is not None and longest > engine.max_tokens:
             raise ContextTooLong(
@@ -113,19 +105,6 @@ class ComparingTool(ModelTool):
         layer: int | None = None,
         batch_tokens: int,
     ) -> None:
-        """Keep what to compare with, and which model to use.
-
-        Args:
-            name: Name of the tool.
-            model: A folder, or a Hub id with a revision.
-            against: `references`, `source`, `context`, or `auto` for references if there are any
-                and else the source.
-            splitter: Finds sentences, if a text must be read in windows.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            layer: Layer whose states are read, if the tool reads states; the last if `None`.
-            batch_tokens: Most tokens in a batch, padding included.
-        """
         super().__init__(
             name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens
         )
@@ -162,11 +141,6 @@ def targets(
     """Return the texts to compare an output with, and their kind.
 
     The kind is `references`, `source` or `context`.
-
-    Args:
-        name: Name of the tool, for the reason if there is nothing to compare with.
-        example: The example.
-        against: What is wanted.
     """
     if against == "context":
         if example.context and example.context.strip():
@@ -199,19 +173,11 @@ class Windowed:
     encodings: tuple[Encoding, ...]
 
     def all_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the windows, special tokens included.
-
-        Args:
-            states: Arrays of shape `(tokens, width)`, one per window.
-        """
+        """Return one row per token of the windows, special tokens included."""
         return np.concatenate(states)
 
     def token_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the text, special tokens left out.
-
-        Args:
-            states: Arrays of shape `(tokens, width)`, one per window.
-        """
+        """Return one row per token of the text, special tokens left out."""
         kept = [s[np.array(e.special) == 0] for e, s in zip(self.encodings, states, strict=True)]
         return np.concatenate(kept)
 
@@ -219,15 +185,7 @@ class Windowed:
 def windowed(
     engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
 ) -> Windowed:
-    """Cut a text into inputs that the model takes; one if it fits.
-
-    Args:
-        engine: The model.
-        text: A text that is not blank.
-        splitter: Finds sentences.
-        longest: Most tokens of an input, special ones included, if the model is to be given fewer
-            than it takes.
-    """
+    """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
     if engine.max_tokens is None and longest is None:
         return Windowed((tokenizer.encode(text),))

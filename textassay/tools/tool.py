@@ -280,13 +280,7 @@ def sign(kind: str, settings: Mapping[str, object]) -> str:
 def on_scale(value: float, scale: Scale | None, *, tolerance: float = 1e-5) -> float:
     """Return `value`, moved onto the end of the scale that rounding alone put it beyond.
 
-    Args:
-        value: The value.
-        scale: Lowest and highest value.
-        tolerance: How far off, as a share of the scale's width, counts as rounding.
-
-    Raises:
-        ValueError: The value is further off: the tool's scale is wrong.
+    `tolerance` is a share of the scale's width; a value further off raises `ValueError`.
     """
     if scale is None:
         return value

@@ -48,18 +48,7 @@ MAX_PENDING_SECONDS = 60.0
 async def ray_workers(
     address: str | None, *, workers: int | None, local: bool, threads: int | None
 ) -> AsyncIterator[RayWorkers]:
-    """Connect to a cluster, and let go of it at the end of the block.
-
-    Args:
-        address: `HOST:PORT` of a Ray Client server; `None` for what Ray finds itself: the variable
-            `RAY_ADDRESS`, a cluster on this machine, or else a new one on this machine.
-        workers: Number of workers, placed by Ray; `None` for one on each node or GPU.
-        local: Whether each worker holds a local model.
-        threads: Cores of each worker of a local model; `None` for all of its node.
-
-    Raises:
-        ConfigurationError: Ray is not installed, or the cluster cannot be reached.
-    """
+    """Connect to a cluster, and let go of it at the end of the block."""
     ray = _ray(client=address is not None)
     # a program that has connected already keeps its connection
     own = not ray.is_initialized()
@@ -153,7 +142,6 @@ class RayWorker:
     """A worker in an actor."""
 
     def __init__(self, ray: Any, actor: Any, node: str | None, name: str) -> None:
-        """Store the actor, the id of the node that it was placed on, if any, and its name."""
         self._ray, self._actor, self.node, self._name = ray, actor, node, name
         self.is_alive = True
 
@@ -231,7 +219,6 @@ class RayWorkers:
     """Places workers on the nodes of a cluster, also on those that join later."""
 
     def __init__(self, ray: Any, *, workers: int | None, local: bool, threads: int | None) -> None:
-        """Store how workers are placed; see `ray_workers`."""
         self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
         # without restarts: a restarted actor would have lost its session
         self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -241,12 +228,7 @@ class RayWorkers:
         self._looked_at: float | None = None
 
     async def start_workers(self, most: int) -> Sequence[RayWorker]:
-        """Start workers if there is room, so that at most `most` live.
-
-        Raises:
-            ConfigurationError: For a minute, no node had room.
-            ClusterLost: The cluster does not answer.
-        """
+        """Start workers if there is room, so that at most `most` live."""
         self.workers_started = [worker for worker in self.workers_started if worker.is_alive]
         missing = min(most, self._workers or most) - len(self.workers_started)
         if missing <= 0:

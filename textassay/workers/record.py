@@ -82,14 +82,6 @@ class ExampleQueue:
         aspects: Iterable[str],
         completed: CompletedScores | None = None,
     ) -> None:
-        """Store what is to be judged.
-
-        Args:
-            examples: The examples, in order.
-            total: Their number.
-            aspects: Labels of the aspects.
-            completed: Scores of earlier sessions of the run.
-        """
         self.total = total
         self.settled_before = 0
         """Examples that were passed by, as all of their scores are there."""
@@ -154,17 +146,11 @@ class SharedBudget:
     """
 
     def __init__(self, max_cost: float | None) -> None:
-        """Set the limit; `None` for none."""
         self.max_cost = max_cost
         self._left = max_cost or 0.0
 
     def grant(self, needed: float, workers: int) -> float:
-        """Return what a worker may spend further; 0 if `needed` is more than what is left.
-
-        Args:
-            needed: What its next request may cost; 0 if it does not wait for money.
-            workers: The number of workers.
-        """
+        """Return what a worker may spend further; 0 if `needed` is more than what is left."""
         if self.max_cost is None or self.is_short_of(needed):
             return 0.0
         # a share rather than all: what is granted to one worker cannot be taken back for another
@@ -216,18 +202,6 @@ class RunRecord:
         workers_write: bool = False,
         most_sent: int = MAX_SENT,
     ) -> None:
-        """Store where the run is kept; nothing is made before `create`.
-
-        Args:
-            path: The run folder.
-            examples: What is judged, in order.
-            total: The number of examples.
-            settings: Tell where answers are kept.
-            stack: Closes what is opened here.
-            adjusting: What is done to each score, such as calibrating it.
-            workers_write: Whether workers keep answers themselves, in the folder `answers` here.
-            most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
-        """
         self._workers_write, self._most_sent = workers_write, most_sent
         self.folder: RunFolder | None = None
         self.total = total
@@ -258,32 +232,19 @@ class RunRecord:
         """Make the folder of a new run, which is removed again if no worker opens the run.
 
         Return what `resume` does: nothing.
-
-        Raises:
-            RunFolderError: It holds something else, or is in use.
         """
         self.folder = await in_thread(lambda: RunFolder.create(self._path), discard=RunFolder.close)
         self._stack.push_async_callback(self.folder.aclose)
         return {}, []
 
     async def resume(self) -> tuple[Mapping[str, Any], Rows]:
-        """Open the folder of a run that was begun; return its models and its answers.
-
-        Raises:
-            RunFolderError: It holds no run, or is in use.
-            DataError: A line of its scores is damaged.
-        """
+        """Open the folder of a run that was begun; return its models and its answers."""
         folder = await resume_folder(self._path, self._stack)
         self.folder, self._resumed = folder, True
         return folder.manifest["models"], await in_thread(lambda: self._earlier_answers(folder))
 
     async def bind(self, opened: Opened, *, where: str) -> None:
-        """Make the run folder as the first worker describes it; hold other workers to that.
-
-        Raises:
-            ConfigurationError: A worker would judge in another way than the first, or than the
-                run that is resumed.
-        """
+        """Make the run folder as the first worker describes it; hold other workers to that."""
         # workers open at the same time, and only the first of them makes the folder
         async with self._binding:
             await self._bind(opened, where)
@@ -323,9 +284,6 @@ class RunRecord:
         """Write a report's answers, then those of its scores that are expected.
 
         Return the scores as they were written.
-
-        Raises:
-            StorageError: The disk is full.
         """
         answers = report.answers
         # answers first: after a crash between the two, a resumed run finds what was paid for

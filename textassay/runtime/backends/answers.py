@@ -117,10 +117,6 @@ def read_usage(payload: Any, price: Price | None) -> Usage:
     """Return what an answer cost.
 
     If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
-
-    Args:
-        payload: The answer, in the format of any provider.
-        price: `None` if not known.
     """
     counts = _counts_in(payload)
     for form in _FORMATS:
@@ -225,12 +221,7 @@ _END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_t
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
-    """Return the thought in a text, `None` if there is none, and the answer without it.
-
-    Args:
-        text: What the model wrote.
-        prompt: What it was asked, whose tags the answer may quote.
-    """
+    """Return the thought in a text, `None` if there is none, and the answer without it."""
     # nearly every answer ends here, so this is no loop
     if not (
         "hink" in text
@@ -354,16 +345,7 @@ class Answer(NamedTuple):
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
 ) -> Answer | None:
-    """Return what an answer says without its thought, or `None` if it has no text.
-
-    Args:
-        text: The answer's text, which may hold a thought.
-        thought: The thought as it stands beside the text: `None` if there is none, empty if it is
-            not shown.
-        finish: Why the answer ended.
-        request: What was asked.
-        usage: What was counted: thoughts may be counted and not shown.
-    """
+    """Return what an answer says without its thought, or `None` if it has no text."""
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
     if inside:
@@ -383,11 +365,7 @@ def read_answer(
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
-    """Return where the tokens of an answer stand among those of thought and answer.
-
-    Raises:
-        CapabilityError: That cannot be told.
-    """
+    """Return where the tokens of an answer stand among those of thought and answer."""
     stripped = answer.strip()
     last = len(tokens) if stripped else 0
     while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
@@ -426,21 +404,16 @@ class SplitThoughts(Wrapper):
     """Takes thoughts off the answers of models that leave them in the text.
 
     Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
-    any thought, of a model that has shown one before, is taken for a thought.
+    any thought, of a model that has shown one before, is taken for a thought. With `keep=False` thoughts are
+    forgotten.
     """
 
     def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
-        """Wrap a model; with `keep=False` thoughts are forgotten."""
         super().__init__(wrapped)
         self._keep, self._shows_thoughts = keep, False
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer with the thought of every sample apart from its text.
-
-        Raises:
-            CapabilityError: Log-probabilities of the answer cannot be told from the thought's.
-            ModelError: The wrapped model could not be asked.
-        """
+        """Answer with the thought of every sample apart from its text."""
         response = await call(request)
         if not isinstance(response, Response):
             return response
@@ -477,14 +450,7 @@ def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
 
 
 def read_parts(content: Any) -> tuple[str | None, str | None]:
-    """Return the text and the thought in an answer's content, each `None` if there is none.
-
-    Args:
-        content: A text, or parts of any API, which are told apart by their types.
-
-    Raises:
-        TypeError: It is neither.
-    """
+    """Return the text and the thought in an answer's content, each `None` if there is none."""
     if content is None or type(content) is str:
         return content, None
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Sequence):

@@ -426,11 +426,7 @@ async def _effort(model: AdaptingModel, form: Form) -> Finding:
 
 
 async def _at_effort(model: AdaptingModel, form: Form, level: Effort) -> Response | None:
-    """Return the answer; `None` if its thought was cut off.
-
-    Raises:
-        RequestRefused: The level is not taken.
-    """
+    """Return the answer; `None` if its thought was cut off."""
     # without the user's own level, which would replace this one
     sampling = model.adaptation.sampling.model_copy(
         update={"effort": None, "thinking_tokens": None}
@@ -479,10 +475,6 @@ async def examine(model: Model) -> list[Finding]:
     """Probe all abilities, one after the other, with about a dozen short requests.
 
     A model whose requests are adapted is also probed for thoughts, parameters, effort and caching.
-
-    Raises:
-        FatalModelError: Nothing can be asked of this model at all.
-        NothingListening: Nothing answers at its address.
     """
     findings: list[Finding] = []
     refused: FatalModelError | None = None
@@ -516,14 +508,7 @@ async def _examine_thinking(model: AdaptingModel, form: Form) -> list[Finding]:
 
 
 async def examine_batches(model: Model) -> list[Finding]:
-    """Probe what batches may lack: chats, and then all else side by side, as a batch takes long.
-
-    Args:
-        model: One that answers `generate` through a batch API.
-
-    Raises:
-        FatalModelError: No batch can be submitted at all.
-    """
+    """Probe what batches may lack: chats, and then all else side by side, as a batch takes long."""
     first, *others = IN_BATCHES
     chat = await _probed(first, PROBES[first](model, as_chat))
     form = as_chat if chat.verdict == "yes" else as_prompt

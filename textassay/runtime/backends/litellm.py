@@ -82,23 +82,10 @@ class LiteLLMErrors:
     """The errors of one model."""
 
     def __init__(self, name: str, api_base: str | None, secrets: Sequence[str]) -> None:
-        """Store what messages name, and what they must not show.
-
-        Args:
-            name: Name of the model.
-            api_base: Address of the server, if one was given.
-            secrets: Keys, and values of headers that came from the environment.
-        """
         self._name, self._api_base, self._secrets = name, api_base, tuple(secrets)
 
     def translate(self, error: Exception, body: Json, exceptions: Any) -> TextassayError:
-        """Return our error for one of litellm's.
-
-        Args:
-            error: What was raised.
-            body: The request.
-            exceptions: litellm's module of exceptions.
-        """
+        """Return our error for one of litellm's."""
         own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
         if own is not None:  # raised by our own client, inside litellm
             own.args = (self.scrub(quoted(own)),)

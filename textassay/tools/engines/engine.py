@@ -244,7 +244,6 @@ class Tokenizer:
     """A fast tokenizer without truncation or padding; safe to use from several threads."""
 
     def __init__(self, backend: Any) -> None:
-        """Take a `tokenizers.Tokenizer` and switch off its truncation and padding."""
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = True  # a "[SEP]" inside an evaluated text is text

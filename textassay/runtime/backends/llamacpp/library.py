@@ -186,12 +186,8 @@ class Weights:
     ) -> None:
         """Load the file; of a split model, `path` is its first part.
 
-        Args:
-            path: The GGUF file.
-            gpu_layers: Layers to put on the GPU, -1 for all.
-            check_tensors: Whether to look for NaN and infinity in the whole file first.
-            repack: Whether weights may be repacked for this CPU: up to a third faster for some
-                quantizations, but rows then round differently by their place in a batch.
+        With `repack` weights are repacked for this CPU: up to a third faster for some
+        quantizations, but rows then round differently by their place in a batch.
         """
         if not path.is_file():
             raise ModelNotFound(

@@ -552,7 +552,6 @@ class _Writer:
     def __init__(
         self, engine: TransformersEngine, prompts: Sequence[Ids], owners: Sequence[int]
     ) -> None:
-        """Take the prompts, and which prompt each answer belongs to."""
         self._engine, self._prompts, self._owners = engine, prompts, list(owners)
         self._torch = engine.loaded.torch
 
