@@ -208,10 +208,8 @@ class Embedding(ComparingTool):
         parts = await asyncio.to_thread(
             lambda: [windowed(engine, text, self.splitter, longest=longest) for text in texts]
         )
-        answers = iter(
-            await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
-        )
-        states = [[next(answers) for _ in part.encodings] for part in parts]
+        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part]))
+        states = [[next(answers) for _ in part] for part in parts]
         return [pool(one, pooling) if any(map(len, one)) else None for one in states]
 
     def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:

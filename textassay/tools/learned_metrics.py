@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from textassay.tools.model_tool import (
     Against,
     ComparingTool,
     ModelTool,
-    Windowed,
     p_yes,
     unit,
     windowed,
@@ -175,9 +174,10 @@ class TokenStates(NamedTuple):
     """Those and the special tokens', which tokens of another text may match."""
 
     @classmethod
-    def of(cls, text: Windowed, states: list[Array]) -> TokenStates:
+    def of(cls, windows: Sequence[Encoding], states: list[Array]) -> TokenStates:
         """Return the embeddings of a text that was read in windows."""
-        return cls(text.token_states(states), text.all_states(states))
+        own = [s[np.array(e.special) == 0] for e, s in zip(windows, states, strict=True)]
+        return cls(np.concatenate(own), np.concatenate(states))
 
 
 class BertScore(ComparingTool):
@@ -251,10 +251,8 @@ class BertScore(ComparingTool):
         parts = await asyncio.to_thread(
             lambda: [windowed(engine, text, self.splitter) for text in (output, *texts)]
         )
-        answers = iter(
-            await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
-        )
-        embedded = [TokenStates.of(part, [next(answers) for _ in part.encodings]) for part in parts]
+        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part]))
+        embedded = [TokenStates.of(part, [next(answers) for _ in part]) for part in parts]
         if not all(len(one.own) for one in embedded):
             return Abstention(
                 type="NoTokens",
@@ -270,7 +268,7 @@ class BertScore(ComparingTool):
             value={"f": best.f1, "p": best.precision, "r": best.recall}[self.measure_],
             explanation=(
                 f"precision {best.precision:.4g}, recall {best.recall:.4g}, "
-                f"{sum(len(p.encodings) for p in parts)} windows"
+                f"{sum(len(p) for p in parts)} windows"
             ),
             signature_parts={"against": against},
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -166,29 +165,13 @@ def targets(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
-    """A text as the inputs it was cut into."""
-
-    encodings: tuple[Encoding, ...]
-
-    def all_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the windows, special tokens included."""
-        return np.concatenate(states)
-
-    def token_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the text, special tokens left out."""
-        kept = [s[np.array(e.special) == 0] for e, s in zip(self.encodings, states, strict=True)]
-        return np.concatenate(kept)
-
-
 def windowed(
     engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
-) -> Windowed:
+) -> tuple[Encoding, ...]:
     """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
     if engine.max_tokens is None and longest is None:
-        return Windowed((tokenizer.encode(text),))
+        return (tokenizer.encode(text),)
     room = min(n for n in (engine.max_tokens, longest) if n is not None) - tokenizer.special_tokens(
         pair=False
     )
@@ -197,7 +180,7 @@ def windowed(
         if tokenizer.count(text) <= room
         else pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
     )
-    return Windowed(tuple(tokenizer.encode(part) for part in texts))
+    return tuple(tokenizer.encode(part) for part in texts)
 
 
 def unit(vectors: Array) -> Array:

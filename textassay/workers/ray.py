@@ -142,13 +142,8 @@ class RayWorker:
     """A worker in an actor."""
 
     def __init__(self, ray: Any, actor: Any, node: str | None, name: str) -> None:
-        self._ray, self._actor, self.node, self._name = ray, actor, node, name
+        self._ray, self._actor, self.node, self.name = ray, actor, node, name
         self.is_alive = True
-
-    @property
-    def name(self) -> str:
-        """What messages call it: by its node, or by its number where Ray chose the node."""
-        return self._name
 
     async def open(self, job: Job) -> Opened | Failed:
         """See `WorkerSession.open`."""
@@ -180,14 +175,14 @@ class RayWorker:
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
-            raise RuntimeError(f"{self._name} failed: {error}") from None
+            raise RuntimeError(f"{self.name} failed: {error}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
-                    f"{self._name} could not be started; textassay must be installed on every "
+                    f"{self.name} could not be started; textassay must be installed on every "
                     f"node, in the same version: {_last_line(error)}"
                 ) from None
-            raise WorkerLost(f"{self._name} is lost ({type(error).__name__})") from error
+            raise WorkerLost(f"{self.name} is lost ({type(error).__name__})") from error
 
 
 class Actor:

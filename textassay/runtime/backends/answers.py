@@ -404,8 +404,8 @@ class SplitThoughts(Wrapper):
     """Takes thoughts off the answers of models that leave them in the text.
 
     Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
-    any thought, of a model that has shown one before, is taken for a thought. With `keep=False` thoughts are
-    forgotten.
+    any thought, of a model that has shown one before, is taken for a thought. With `keep=False`
+    thoughts are forgotten.
     """
 
     def __init__(self, wrapped: Model, *, keep: bool = True) -> None:

@@ -76,12 +76,12 @@ class ScriptedModel:
                 async.
             price: US dollars per million prompt and completion tokens; free if not given.
         """
-        self._name = name
+        self.name = name
         self._function = replies if callable(replies) else None
         # A copy: the caller may go on to change the list.
         self._left = None if callable(replies) else iter(list(replies))
         self._choices, self._continuation = choices, continuation
-        self._capabilities = capabilities or Capabilities(
+        self.capabilities = capabilities or Capabilities(
             n=True,
             logprobs=True,
             json_schema=True,
@@ -96,19 +96,9 @@ class ScriptedModel:
         """Every request that was asked, in order."""
 
     @property
-    def name(self) -> str:
-        """The name given."""
-        return self._name
-
-    @property
     def identity(self) -> Mapping[str, Any]:
         """The name; two scripts that differ should be named differently."""
-        return {"backend": "scripted", "model": self._name}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the script covers, or what was given."""
-        return self._capabilities
+        return {"backend": "scripted", "model": self.name}
 
     async def generate(self, request: Request) -> Response:
         """Return what the script says; raise what it says to raise.
@@ -129,7 +119,7 @@ class ScriptedModel:
                 return reply
             samples.append(reply if isinstance(reply, Sample) else Sample(text=reply))
         return Response(
-            samples=tuple(samples), usage=self._usage(request, samples), model=self._name
+            samples=tuple(samples), usage=self._usage(request, samples), model=self.name
         )
 
     async def _drawn(self, request: Request) -> list[ScriptedReply]:
@@ -153,7 +143,7 @@ class ScriptedModel:
         for reply in self._left:
             return reply
         raise ConfigurationError(
-            f"scripted model {self._name!r} has no reply left for request {len(self.requests)}; "
+            f"scripted model {self.name!r} has no reply left for request {len(self.requests)}; "
             "give it more replies, or a function"
         )
 
@@ -165,15 +155,13 @@ class ScriptedModel:
         """
         self._note(request)
         if self._choices is None:
-            raise CapabilityError(
-                f"scripted model {self._name!r} was given no function for choices"
-            )
+            raise CapabilityError(f"scripted model {self.name!r} was given no function for choices")
         answer = await _awaited(self._choices(request))
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, ChoicesResponse):
             return answer
-        return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self._name)
+        return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self.name)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return what the function for continuations says.
@@ -184,7 +172,7 @@ class ScriptedModel:
         self._note(request)
         if self._continuation is None:
             raise CapabilityError(
-                f"scripted model {self._name!r} was given no function for continuations"
+                f"scripted model {self.name!r} was given no function for continuations"
             )
         answer = await _awaited(self._continuation(request))
         if isinstance(answer, BaseException):
@@ -192,7 +180,7 @@ class ScriptedModel:
         if isinstance(answer, ContinuationResponse):
             return answer
         return ContinuationResponse(
-            tokens=tuple(answer), usage=self._usage(request, ()), model=self._name
+            tokens=tuple(answer), usage=self._usage(request, ()), model=self.name
         )
 
     async def aclose(self) -> None:
@@ -201,7 +189,7 @@ class ScriptedModel:
 
     def _note(self, request: AnyRequest) -> None:
         if self._closed:
-            raise ModelClosed(f"scripted model {self._name!r} was used after it was closed")
+            raise ModelClosed(f"scripted model {self.name!r} was used after it was closed")
         self.requests.append(request)
 
     def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:

@@ -331,7 +331,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         wants_gpu = bool(layers) or (layers is None and gpu_in_sight())
         if wants_gpu and not offloads():
             warnings.warn(
-                f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
+                f"{self.name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
                 " on the CPU; docs/local-models.md has the line that builds it for CUDA or Metal,"
                 " n_gpu_layers=0 silences this",
                 stacklevel=4,

@@ -320,15 +320,10 @@ class LocalModel(InProcessModel, Generic[E]):
     """A model on one thread of its own; the first use, or `open`, loads it."""
 
     def __init__(self, name: str, queue: WorkQueue[E, AnyRequest, AnyResponse]) -> None:
-        self._name, self._queue = name, queue
+        self.name, self._queue = name, queue
         self._engine: E | None = None
         # For a model that nobody closed. At exit the queue joins its thread by itself.
         weakref.finalize(self, queue.stop).atexit = False
-
-    @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
 
     @property
     def evaluated_tokens(self) -> int:
@@ -357,8 +352,7 @@ class LocalModel(InProcessModel, Generic[E]):
         """Return what is loaded, or raise `ConfigurationError`."""
         if self._engine is None:
             raise ConfigurationError(
-                f"model {self._name!r} is not open: its files decide what it is (await"
-                " model.open())"
+                f"model {self.name!r} is not open: its files decide what it is (await model.open())"
             )
         return self._engine
 
@@ -399,7 +393,7 @@ class LocalModel(InProcessModel, Generic[E]):
 
     async def _ask(self, request: AnyRequest) -> AnyResponse:
         if request.images:
-            raise CapabilityError(f"{self._name!r} runs in this process and takes no images")
+            raise CapabilityError(f"{self.name!r} runs in this process and takes no images")
         if self._engine is None:
             await self.open()
         [answer] = await self._queue.ask([request])

@@ -230,6 +230,6 @@ class TransformersModel(LocalModel[LoadedModel]):
         """
         if request.json_schema is not None:
             raise CapabilityError(
-                f"model {self._name!r} cannot follow a JSON schema; use llamacpp/ or a server"
+                f"model {self.name!r} cannot follow a JSON schema; use llamacpp/ or a server"
             )
         return await super().generate(request)
