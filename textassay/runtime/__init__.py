@@ -68,7 +68,7 @@ _HOME = {
     "ConnectedModel": "connected",
     "ContinuationRequest": "model",
     "ContinuationResponse": "model",
-    "DryRunModel": "backends.dry_run",
+    "DryRunModel": "backends.scripted",
     "Example": "messages",
     "Examples": "data.dataset",
     "Failure": "messages",
