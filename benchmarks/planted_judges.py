@@ -24,8 +24,7 @@ from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressResult, StressRun
 from textassay.stress.edit import Variants
 from textassay.stress.families import LABEL_ORDER, LETTERS, SCALE_ORDER
-from textassay.stress.paraphrase import TEST as PARAPHRASE
-from textassay.stress.suite import EDITS, expected
+from textassay.stress.suite import EDITS, PARAPHRASE, expected
 from textassay.stress.table import JoinedSessions, SessionScores
 from textassay.stress.verdicts import StressRow, verdicts
 

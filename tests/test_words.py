@@ -40,7 +40,7 @@ KEPT = {
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
     "textassay/runtime/backends/doctor.py": {"colours"},
     "textassay/runtime/backends/llamacpp/model.py": {"quantisation"},
-    "textassay/runtime/backends/llamacpp/weights.py": {"quantisation"},
+    "textassay/runtime/backends/llamacpp/library.py": {"quantisation"},
     # Data of an example: what a customer wrote.
     "docs/tasks.md": {"artefact"},
 }

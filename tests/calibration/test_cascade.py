@@ -14,8 +14,7 @@ from textassay.calibration.maps import Scales
 from textassay.evaluation.spec import changed
 from textassay.learning import split_rows
 from textassay.learning.cascade import Cascade, Rule, load, save
-from textassay.runtime.backends.dry_run import DryRunModel
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample

@@ -6,8 +6,7 @@ import math
 import pytest
 
 from textassay.methods import build
-from textassay.runtime.backends.dry_run import DryRunModel
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure
 from textassay.runtime.model import Capabilities

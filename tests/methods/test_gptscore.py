@@ -11,8 +11,7 @@ from textassay.methods import build
 from textassay.methods.gptscore import default_directions, read_protocols
 from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS, TASKS
-from textassay.runtime.backends.dry_run import DryRunModel
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Aspect, Example, Failure
 from textassay.runtime.model import Capabilities, ContinuationResponse

@@ -1,12 +1,17 @@
-"""A set of tools as one scorer, and tools made of functions."""
+"""A set of tools as one scorer, tools made of functions, and the guide's example of one."""
+
+from __future__ import annotations
 
 import asyncio
+import inspect
+from pathlib import Path
 
 import pytest
 
+from examples import own_tool
 from textassay.runtime.errors import ConfigurationError, ModelClosed, TimedOut
 from textassay.runtime.messages import Example
-from textassay.tools import Abstention, Length, Measurement, Rouge, Tool, ToolScorer, tool
+from textassay.tools import KINDS, Abstention, Length, Measurement, Rouge, Tool, ToolScorer, tool
 
 
 @tool(description="Share of vowels.", scale=(0, 1))
@@ -132,3 +137,27 @@ def test_function_tools_are_tools():
     assert isinstance(Length(), Tool)
     assert vowels.renamed("other").name == "other"
     assert ModelClosed("x").stops_run
+
+
+GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tools.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs_and_prints_what_it_should(capsys):
+    """Faithful, invented, and without a source."""
+    asyncio.run(own_tool.main())
+    lines = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+    assert [rest for _, tool, rest in lines if tool == "numbers_kept"] == [
+        "1.00",
+        "0.50",
+        "abstained: MissingSource",
+    ]
+    assert len(lines) == 9
+
+
+def test_the_guide_shows_the_example_and_every_kind():
+    """Line by line."""
+    for line in inspect.getsource(own_tool.numbers_kept.function).splitlines():
+        if '"""' not in line:
+            assert line in GUIDE
+    for kind in KINDS:
+        assert f"`{kind}`" in GUIDE

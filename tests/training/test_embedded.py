@@ -12,7 +12,7 @@ pytest.importorskip("llama_cpp", reason="needs the extra llamacpp")
 from textassay import connect  # noqa: E402  # only where both are there
 from textassay.demo import data_file  # noqa: E402
 from textassay.prompts import simplify  # noqa: E402
-from textassay.runtime.backends.llamacpp.embedded import FILE, FOLDER  # noqa: E402
+from textassay.runtime.backends.llamacpp.model import EMBEDDED_FILE, EMBEDDED_FOLDER  # noqa: E402
 from textassay.runtime.data.dataset import Examples  # noqa: E402
 from textassay.runtime.model import ContinuationRequest, scoring  # noqa: E402
 from training.parity import log_probabilities, read_back, read_tokenizer, weights_of  # noqa: E402
@@ -43,7 +43,7 @@ def test_log_probabilities_are_those_of_the_training_framework() -> None:
         )
         for one in texts
     ]
-    file = FOLDER / FILE
+    file = EMBEDDED_FOLDER / EMBEDDED_FILE
     network, tokenizer = read_back(file), read_tokenizer(file)
     ours = [
         log_probabilities(network, [0, *tokenizer.encode(given).ids], tokenizer.encode(scored).ids)

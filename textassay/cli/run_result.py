@@ -16,7 +16,7 @@ from textassay.cli.exits import UNSCORED
 from textassay.display import plain_table, printable, to_terminal
 from textassay.evaluation.progress import known_cost
 from textassay.evaluation.run import Run
-from textassay.runtime.backends.dry_run import ASSUMED_THOUGHT_TOKENS
+from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.messages import Usage
 from textassay.runtime.storage.run_files import read_manifest, read_summary, token_details
 from textassay.table import Column, Table

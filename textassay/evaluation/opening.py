@@ -24,7 +24,7 @@ from textassay.runtime.storage.group_commit import in_thread
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.dry_run import BatchRounds
+    from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.book import BatchBook
 
 

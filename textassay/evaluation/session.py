@@ -61,7 +61,7 @@ from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.dry_run import BatchRounds
+    from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.book import BatchBook
 
 MAX_WAITING = 50_000
@@ -434,14 +434,19 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    from textassay.tools.scorer import dry_run_tool
+    from textassay.tools.lm_prob import LMProb
+    from textassay.tools.tool import DryRunTool
 
-    return tuple(map(dry_run_tool, tools))
+    # the model that a tool was given is itself a stand-in, which counts what it is asked
+    return tuple(
+        tool if isinstance(tool, LMProb) and tool.connected is not None else DryRunTool(tool)
+        for tool in tools
+    )
 
 
 def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRounds | None:
     if not dry or not batched:
         return None
-    from textassay.runtime.backends.dry_run import BatchRounds
+    from textassay.runtime.backends.scripted import BatchRounds
 
     return BatchRounds()

@@ -39,7 +39,7 @@ from textassay.runtime.messages import (
     Score,
 )
 from textassay.tools import Tool, ToolScorer
-from textassay.tools.scorer import DryRunTool
+from textassay.tools.tool import DryRunTool
 from textassay.version import __version__
 
 Fusion = Literal["llm", "avg", "llmsel", "corrw"]

@@ -17,7 +17,7 @@ from textassay.learning.cascade import Cascade
 from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
-from textassay.runtime.backends.dry_run import DryRunModel
+from textassay.runtime.backends.scripted import DryRunModel
 from textassay.runtime.errors import ConfigurationError, parameter
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug

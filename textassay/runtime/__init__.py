@@ -13,10 +13,9 @@ from textassay.lazy import lazy
 
 if TYPE_CHECKING:
     from textassay.runtime import errors
-    from textassay.runtime.backends.dry_run import DryRunModel
     from textassay.runtime.backends.llamacpp.model import LlamaCppModel
     from textassay.runtime.backends.replay import RecordedModel
-    from textassay.runtime.backends.scripted import ScriptedModel
+    from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.request_chain import chained
     from textassay.runtime.calls.single_flight import once
@@ -69,7 +68,7 @@ _HOME = {
     "ConnectedModel": "connected",
     "ContinuationRequest": "model",
     "ContinuationResponse": "model",
-    "DryRunModel": "backends.dry_run",
+    "DryRunModel": "backends.scripted",
     "Example": "messages",
     "Examples": "data.dataset",
     "Failure": "messages",

@@ -18,9 +18,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from textassay.observing import WATCH
+from textassay.runtime.backends.answers import SplitThoughts
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.backends.thoughts import SplitThoughts
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.calls.adapting import AdaptingModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
@@ -43,7 +43,7 @@ from textassay.runtime.settings import EndpointSettings, Settings
 from textassay.runtime.storage.answers import AnswerStore, open_answers
 
 if TYPE_CHECKING:
-    from textassay.runtime.backends.dry_run import BatchRounds
+    from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.book import BatchBook
     from textassay.runtime.batches.dialect import Dialect
     from textassay.runtime.batches.model import BatchedModel, BatchQueue
@@ -268,7 +268,7 @@ class ConnectedModel(AsyncResource, Wrapper):
 
     def walked_in_batches(self, rounds: BatchRounds | None) -> Model:
         """Return what stands in for the model in a dry run, if it is asked through batches."""
-        from textassay.runtime.backends.dry_run import DryRunModel, RoundsModel
+        from textassay.runtime.backends.scripted import DryRunModel, RoundsModel
         from textassay.runtime.batches.model import BatchAbilities
 
         assert self._dialect is not None
@@ -512,7 +512,7 @@ def with_store(
 
 def _walked(model: Model, rounds: BatchRounds | None) -> Model:
     """Return what stands in for a model in a dry run."""
-    from textassay.runtime.backends.dry_run import DryRunModel
+    from textassay.runtime.backends.scripted import DryRunModel
 
     if not isinstance(model, ConnectedModel):
         return DryRunModel(model, price=None)

@@ -146,18 +146,7 @@ def variant_id(example_id: str, test: str, *, control: bool = False) -> str:
 
 
 class Variants:
-    """The originals and their edited copies, built again whenever they are iterated.
-
-    Args:
-        examples: The originals; iterated several times.
-        edits: The tests.
-        seed: Seed of the edits; an edit depends on it, on the test and on the example alone.
-        top: The highest rating, as a judge would write it.
-        limit: Maximum number of originals, from the first.
-
-    Raises:
-        DataError: When iterated: an original's id ends like that of a copy.
-    """
+    """The originals and their edited copies, built again whenever they are iterated."""
 
     def __init__(
         self,

@@ -31,7 +31,6 @@ from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress import paraphrase
 from textassay.stress.edit import Edit, Variants
 from textassay.stress.families import (
     LABEL_ORDER,
@@ -44,11 +43,20 @@ from textassay.stress.families import (
 )
 from textassay.stress.suite import (
     EDITS,
+    PARAPHRASE,
+    PARAPHRASE_ROLES,
+    PARAPHRASED,
     REPEAT,
+    SAME_MEANING,
+    VERIFIER,
+    WRITER,
+    Paraphrased,
+    ParaphraseMethod,
     check_must_see,
     chosen_tests,
     expected,
     read_must_see,
+    verified_texts,
 )
 from textassay.stress.table import JoinedSessions, SessionScores
 from textassay.stress.verdicts import StressResult, verdicts
@@ -84,11 +92,11 @@ class StressPlan:
     def __post_init__(self) -> None:
         chosen_tests(self.tests)
         read_must_see(self.must_see)
-        named = paraphrase.TEST in (self.tests or ())
-        if named and paraphrase.WRITER not in self.request.models:
+        named = PARAPHRASE in (self.tests or ())
+        if named and WRITER not in self.request.models:
             raise ConfigurationError(
-                f"the test {paraphrase.TEST!r} needs a model that writes paraphrases: "
-                f"{_role(paraphrase.WRITER)}, and {_role(paraphrase.VERIFIER)} if another one is "
+                f"the test {PARAPHRASE!r} needs a model that writes paraphrases: "
+                f"{_role(WRITER)}, and {_role(VERIFIER)} if another one is "
                 "to verify them"
             )
         if self.margin is not None and self.margin < 0:
@@ -101,7 +109,7 @@ class StressPlan:
         """What the manifest keeps, so that `resume` makes the same tests."""
         beside = {
             role: self.request.models[role]
-            for role in paraphrase.ROLES
+            for role in PARAPHRASE_ROLES
             if role in self.request.models
         }
         return {
@@ -264,7 +272,7 @@ class StressRun:
                         pending = self._further(session.method)
                     self.began = self.began or not dry
                     answers[stage.name] = await self._finished(stage, session, dry=dry)
-                    if stage.name == paraphrase.TEST:
+                    if stage.name == PARAPHRASE:
                         pending += self._copies(dry=dry)
         return answers
 
@@ -272,8 +280,8 @@ class StressRun:
         async with self._watching(stage.name, session):
             if not dry:
                 scores = await finish(session)
-                if stage.name == paraphrase.TEST:
-                    self._texts = paraphrase.verified_texts(scores)
+                if stage.name == PARAPHRASE:
+                    self._texts = verified_texts(scores)
                 return SessionScores.of(scores)
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
@@ -291,8 +299,8 @@ class StressRun:
             out /= stage.name
         # only the roles that a session uses: its manifest must not change with a model that it
         # never asks
-        own = paraphrase.ROLES if stage.making is not None else ()
-        models = {r: m for r, m in models.items() if (r in paraphrase.ROLES) == bool(own)}
+        own = PARAPHRASE_ROLES if stage.making is not None else ()
+        models = {r: m for r, m in models.items() if (r in PARAPHRASE_ROLES) == bool(own)}
         request = plan.request.model_copy(
             update={
                 "models": {r: name for r, name in plan.request.models.items() if r in models},
@@ -348,7 +356,7 @@ class StressRun:
         self._aspects = method.aspects
         stages = [Stage(REPEAT, observe=Redrawn), *self._orders(method)]
         if self._paraphrases:
-            stages.append(Stage(paraphrase.TEST, making=self._paraphraser))
+            stages.append(Stage(PARAPHRASE, making=self._paraphraser))
         return stages
 
     def _orders(self, method: Method) -> list[Stage]:
@@ -384,11 +392,11 @@ class StressRun:
     @property
     def _paraphrases(self) -> bool:
         roles = {**self._plan.request.models, **self._models}
-        return paraphrase.TEST in self._tests and paraphrase.WRITER in roles
+        return PARAPHRASE in self._tests and WRITER in roles
 
     def _paraphraser(self, models: Mapping[str, Model]) -> Method:
-        task = tasks.load(self._plan.request.task, [paraphrase.ASPECT])
-        return paraphrase.ParaphraseMethod(models, task)
+        task = tasks.load(self._plan.request.task, [SAME_MEANING])
+        return ParaphraseMethod(models, task)
 
     def _copies(self, *, dry: bool) -> list[Stage]:
         """Return the session that judges the paraphrases; none if no paraphrase was verified."""
@@ -396,17 +404,17 @@ class StressRun:
             self._texts = {one.id: f"{one.output} And so on." for one in self._originals()}
         if not self._texts:
             return []
-        return [Stage(paraphrase.COPIES, examples=self._paraphrased)]
+        return [Stage(PARAPHRASED, examples=self._paraphrased)]
 
-    def _paraphrased(self) -> paraphrase.Paraphrased:
-        return paraphrase.Paraphrased(self._originals(), self._texts)
+    def _paraphrased(self) -> Paraphrased:
+        return Paraphrased(self._originals(), self._texts)
 
     def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
         for test, turned in self._turned.items():
             if not any(model.changed for model in turned) and test not in before:
                 answered.pop(test, None)  # the prompts show nothing that could be turned around
-        copies = answered.pop(paraphrase.COPIES, None)
+        copies = answered.pop(PARAPHRASED, None)
         if copies is not None:
             answered[""].add_copies(copies)
         sources = {one.id: one.group for one in self._originals()}
@@ -424,7 +432,7 @@ class StressRun:
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # these need a method or a model that was not asked for
-        left = {SWAP} if self._paraphrases else {SWAP, paraphrase.TEST}
+        left = {SWAP} if self._paraphrases else {SWAP, PARAPHRASE}
         untested = [test for test in self._tests if test not in tested | left]
         return StressResult(
             [row for row in rows if row.test in self._tests],
@@ -445,11 +453,7 @@ class StressRun:
 
 
 def opened(data: Any, request: RunRequest) -> Examples:
-    """Open the originals.
-
-    Raises:
-        DataError: There are none.
-    """
+    """Open the originals."""
     if data is None:
         raise DataError("stress needs DATA, a file of examples")
     return open_examples(data, request)

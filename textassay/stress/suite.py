@@ -1,13 +1,26 @@
-"""All stress tests by name and family, those that a request means, and what each expects."""
+"""All stress tests by name and family, those that a request means, and what each expects.
+
+Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
+verification is dropped and counted: a change of meaning would be held against the judge. The work
+is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
+scores are 1 for what is kept, with the paraphrase as explanation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
+from textassay.agents.ask import Ask
+from textassay.agents.paraphraser import Paraphraser
+from textassay.agents.task import Task
+from textassay.evaluation.graph_method import GraphMethod
+from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
-from textassay.runtime.messages import Aspect
-from textassay.stress import paraphrase
-from textassay.stress.edit import Edit, Expects, read_role
+from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.messages import Aspect, Assignment, Example, Score
+from textassay.runtime.model import Model
+from textassay.stress.edit import Edit, Expects, Surroundings, read_role, variant_id
 from textassay.stress.families import (
     AUTHORITY,
     FORMATTING,
@@ -19,6 +32,79 @@ from textassay.stress.families import (
     POSITION_TESTS,
 )
 
+PARAPHRASE = "paraphrase"
+PARAPHRASED = "paraphrased"
+"""Part of a stress run that holds the scores of the paraphrases."""
+WRITER, VERIFIER = "paraphraser", "verifier"
+"""Roles of the models that write and verify; without the second the first does both."""
+PARAPHRASE_ROLES = (WRITER, VERIFIER)
+PARAPHRASE_TOKENS = 1024
+SAME_MEANING = Aspect(
+    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
+)
+
+
+def _made_by_a_model(example: Example, around: Surroundings) -> Example | None:
+    return None  # the copies are judged in a session of their own, once they are verified
+
+
+# wording is what fluency and concision are about, so their scores may change
+PARAPHRASES = (
+    Edit(
+        PARAPHRASE,
+        PARAPHRASE,
+        _made_by_a_model,
+        "the same in other words",
+        ignored_by=frozenset({"facts", "content", "order"}),
+    ),
+)
+
+
+class ParaphraseMethod(GraphMethod):
+    """Paraphrases as a method of one aspect."""
+
+    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
+        writer = models[WRITER]
+        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
+        # a separate request without the writer's context: who wrote a paraphrase tends to find it
+        # faithful
+        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
+        agent = Paraphraser(self._write, self._check, self.signature)
+        super().__init__(
+            Graph(
+                PARAPHRASE,
+                input=Assignment,
+                nodes=[Node("scores", agent, **PER_ASPECT)],
+                output="scores",
+            ),
+            task,
+        )
+
+    @cached_property
+    def signature(self) -> str:
+        """Models, words and version."""
+        own = self._write.signature(PARAPHRASE, self._write.digest())
+        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
+
+
+class Paraphrased:
+    """The copies whose paraphrase was verified, built again whenever they are iterated."""
+
+    def __init__(self, originals: Iterable[Example], texts: Mapping[str, str]) -> None:
+        self._originals, self._texts = originals, texts
+
+    def __iter__(self) -> Iterator[Example]:
+        for example in self._originals:
+            if text := self._texts.get(example.id):
+                id_ = variant_id(example.id, PARAPHRASE)
+                yield example.model_copy(update={"id": id_, "output": text})
+
+
+def verified_texts(scores: Iterable[Score]) -> dict[str, str]:
+    """Return the verified paraphrases by id of the original."""
+    return {score.id: score.explanation or "" for score in scores if score.value is not None}
+
+
 EDITS: Mapping[str, Edit] = {
     edit.test: edit
     for family in (
@@ -28,7 +114,7 @@ EDITS: Mapping[str, Edit] = {
         MASTER_KEYS,
         AUTHORITY,
         MUST_SEE,
-        paraphrase.EDITS,
+        PARAPHRASES,
     )
     for edit in family
 }
@@ -70,11 +156,7 @@ def chosen_tests(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Read `TEST=ASPECT` entries.
-
-    Raises:
-        ConfigurationError: An entry has another form, or its test is none that must be seen.
-    """
+    """Read `TEST=ASPECT` entries."""
     must_see: dict[str, set[str]] = {}
     known = [edit.test for edit in EDITS.values() if edit.must_see]
     for entry in entries:
@@ -88,11 +170,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
 
 
 def check_must_see(must_see: MustSee, aspects: Sequence[Aspect]) -> None:
-    """Refuse aspects that are not judged.
-
-    Raises:
-        UnknownName: There is no such aspect.
-    """
+    """Refuse aspects that are not judged."""
     labels = [aspect.label for aspect in aspects]
     for name in sorted({name for names in must_see.values() for name in names}):
         if name not in labels:

@@ -13,10 +13,8 @@ from textassay.lazy import lazy
 from textassay.tools.tool import FunctionTool, tool
 
 if TYPE_CHECKING:
-    from textassay.tools.bartscore import BartScore
-    from textassay.tools.bertscore import BertScore
-    from textassay.tools.bleurt import Bleurt
     from textassay.tools.embedding import Embedding
+    from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, UniEval
     from textassay.tools.lm_prob import LMProb
     from textassay.tools.nli import NLI, MiniCheck
     from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
         from_table,
         parse,
     )
-    from textassay.tools.scorer import ToolScorer
     from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
     from textassay.tools.text import RuleSplitter, SentenceSplitter
     from textassay.tools.tool import (
@@ -41,17 +38,17 @@ if TYPE_CHECKING:
         Preparable,
         TextTool,
         Tool,
+        ToolScorer,
         premise,
         prepare_tools,
     )
-    from textassay.tools.unieval import UniEval
 
 _HOME = {
     "Abstention": "tool",
-    "BartScore": "bartscore",
-    "BertScore": "bertscore",
+    "BartScore": "learned_metrics",
+    "BertScore": "learned_metrics",
     "Bleu": "overlap",
-    "Bleurt": "bleurt",
+    "Bleurt": "learned_metrics",
     "Chrf": "overlap",
     "Computed": "tool",
     "Coverage": "surface",
@@ -75,9 +72,9 @@ _HOME = {
     "TextTool": "tool",
     "Tool": "tool",
     "ToolDescription": "registry",
-    "ToolScorer": "scorer",
+    "ToolScorer": "tool",
     "ToolSpec": "registry",
-    "UniEval": "unieval",
+    "UniEval": "learned_metrics",
     "as_text": "registry",
     "build": "registry",
     "describe_all": "registry",

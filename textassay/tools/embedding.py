@@ -20,9 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import Array, Engine, EngineName, Head
-from textassay.tools.engines.files import PACKAGED_VECTORS
-from textassay.tools.engines.static import StaticEngine
+from textassay.tools.engines.engine import (
+    PACKAGED_VECTORS,
+    Array,
+    Engine,
+    EngineName,
+    Head,
+    StaticEngine,
+)
 from textassay.tools.model_tool import Against, ComparingTool, unit, windowed
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
 from textassay.tools.tool import Abstention, Measurement
@@ -203,10 +208,8 @@ class Embedding(ComparingTool):
         parts = await asyncio.to_thread(
             lambda: [windowed(engine, text, self.splitter, longest=longest) for text in texts]
         )
-        answers = iter(
-            await self.ask(engine, [encoding for part in parts for encoding in part.encodings])
-        )
-        states = [[next(answers) for _ in part.encodings] for part in parts]
+        answers = iter(await self.ask(engine, [encoding for part in parts for encoding in part]))
+        states = [[next(answers) for _ in part] for part in parts]
         return [pool(one, pooling) if any(map(len, one)) else None for one in states]
 
     def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:
@@ -222,12 +225,7 @@ def static_vector(engine: StaticEngine, text: str) -> Array | None:
 
 
 def sentence_value(cosines: NDArray[np.float32], measure: SentenceMeasure) -> float:
-    """Return one value for the cosines of two texts' sentences.
-
-    Args:
-        cosines: Shape `(sentences of the output, sentences of the other text)`.
-        measure: Which; see `SentenceMeasure`.
-    """
+    """Return one value for cosines, shape `(sentences of the output, sentences of the other)`."""
     forth = cosines.max(axis=1).astype(np.float64)
     if measure == "min":
         return float(forth.min())
@@ -241,14 +239,7 @@ def sentence_value(cosines: NDArray[np.float32], measure: SentenceMeasure) -> fl
 
 
 def max_seq_length(folder: Path) -> int | None:
-    """Return the longest input, special tokens included, that a sentence encoder was trained for.
-
-    Args:
-        folder: The model's folder, where `sentence_bert_config.json` may say so.
-
-    Raises:
-        ConfigurationError: The file is not JSON, or the length is not a positive number.
-    """
+    """Return the longest input that a sentence encoder was trained for, special tokens included."""
     path = folder / "sentence_bert_config.json"
     if not path.is_file():
         return None
@@ -282,27 +273,16 @@ def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
 
 
 def pool(states: list[Array], pooling: Pooling) -> Array:
-    """Return one vector of length 1 for a text that was read in windows.
+    """Return one vector of length 1 for windows of states, each of shape `(tokens, width)`.
 
-    Args:
-        states: Arrays of shape `(tokens, width)`, one per window, special tokens included.
-        pooling: `mean` over the tokens of all windows, or the mean of the windows' first tokens.
+    It is the mean over the tokens of all windows, or of the windows' first tokens (`cls`).
     """
     rows = np.concatenate(states) if pooling == "mean" else np.stack([s[0] for s in states])
     return unit(rows.mean(axis=0))
 
 
 def read_pooling(folder: Path, label: str, requested: Literal["auto", "mean", "cls"]) -> Pooling:
-    """Return how a sentence encoder pools, from the files of sentence-transformers beside it.
-
-    Args:
-        folder: The model's folder.
-        label: What to call the model in an error.
-        requested: What the user asked for; `auto` asks the folder.
-
-    Raises:
-        ConfigurationError: It has layers after pooling, or pools in a way that is not known here.
-    """
+    """Return how a sentence encoder pools, from the files of sentence-transformers beside it."""
     modules = folder / "modules.json"
     if modules.is_file():
         kinds = [

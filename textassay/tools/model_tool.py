@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -46,11 +45,7 @@ class ModelTool(TextTool):
 
     @property
     def runner(self) -> Runner:
-        """What runs the model; shared with other tools that name the same model alike.
-
-        Raises:
-            ModelClosed: The tool was closed.
-        """
+        """What runs the model; shared with other tools that name the same model alike."""
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
         if self._runner is None:
@@ -71,11 +66,7 @@ class ModelTool(TextTool):
         return {"model": self._runner.label if self._runner else self.model, "layer": self.layer}
 
     async def ask(self, engine: Engine, encodings: Sequence[Encoding]) -> list[Array]:
-        """Run the model on inputs.
-
-        Raises:
-            ContextTooLong: An input does not fit into the model, and could not be cut to fit.
-        """
+        """Run the model on inputs."""
         longest = max(map(len, encodings), default=0)
         if engine.max_tokens is not None and longest > engine.max_tokens:
             raise ContextTooLong(
@@ -113,19 +104,6 @@ class ComparingTool(ModelTool):
         layer: int | None = None,
         batch_tokens: int,
     ) -> None:
-        """Keep what to compare with, and which model to use.
-
-        Args:
-            name: Name of the tool.
-            model: A folder, or a Hub id with a revision.
-            against: `references`, `source`, `context`, or `auto` for references if there are any
-                and else the source.
-            splitter: Finds sentences, if a text must be read in windows.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            layer: Layer whose states are read, if the tool reads states; the last if `None`.
-            batch_tokens: Most tokens in a batch, padding included.
-        """
         super().__init__(
             name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens
         )
@@ -162,11 +140,6 @@ def targets(
     """Return the texts to compare an output with, and their kind.
 
     The kind is `references`, `source` or `context`.
-
-    Args:
-        name: Name of the tool, for the reason if there is nothing to compare with.
-        example: The example.
-        against: What is wanted.
     """
     if against == "context":
         if example.context and example.context.strip():
@@ -192,45 +165,13 @@ def targets(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
-    """A text as the inputs it was cut into."""
-
-    encodings: tuple[Encoding, ...]
-
-    def all_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the windows, special tokens included.
-
-        Args:
-            states: Arrays of shape `(tokens, width)`, one per window.
-        """
-        return np.concatenate(states)
-
-    def token_states(self, states: list[Array]) -> Array:
-        """Return one row per token of the text, special tokens left out.
-
-        Args:
-            states: Arrays of shape `(tokens, width)`, one per window.
-        """
-        kept = [s[np.array(e.special) == 0] for e, s in zip(self.encodings, states, strict=True)]
-        return np.concatenate(kept)
-
-
 def windowed(
     engine: Engine, text: str, splitter: SentenceSplitter, *, longest: int | None = None
-) -> Windowed:
-    """Cut a text into inputs that the model takes; one if it fits.
-
-    Args:
-        engine: The model.
-        text: A text that is not blank.
-        splitter: Finds sentences.
-        longest: Most tokens of an input, special ones included, if the model is to be given fewer
-            than it takes.
-    """
+) -> tuple[Encoding, ...]:
+    """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
     if engine.max_tokens is None and longest is None:
-        return Windowed((tokenizer.encode(text),))
+        return (tokenizer.encode(text),)
     room = min(n for n in (engine.max_tokens, longest) if n is not None) - tokenizer.special_tokens(
         pair=False
     )
@@ -239,7 +180,7 @@ def windowed(
         if tokenizer.count(text) <= room
         else pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
     )
-    return Windowed(tuple(tokenizer.encode(part) for part in texts))
+    return tuple(tokenizer.encode(part) for part in texts)
 
 
 def unit(vectors: Array) -> Array:

@@ -190,13 +190,6 @@ def entailment_index(config: Mapping[str, Any], label: str) -> int:
     """Return the index of a classifier's entailment output.
 
     Models differ, so it is read from `id2label`.
-
-    Args:
-        config: The model's `config.json`.
-        label: What to call the model in an error.
-
-    Raises:
-        ConfigurationError: No label is called "entailment".
     """
     known = labels(config)
     indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]

@@ -18,9 +18,15 @@ from typing import Any, ClassVar, Literal
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools.engines.extras import check_installed, need
 from textassay.tools.text import DEFAULT_SPLITTER
-from textassay.tools.tool import Abstention, Computed, Measurement, references
+from textassay.tools.tool import (
+    Abstention,
+    Computed,
+    Measurement,
+    check_installed,
+    need,
+    references,
+)
 
 RougeVariant = Literal["rouge1", "rouge2", "rougeL", "rougeLsum"]
 _ROUGE_WORDS = {

@@ -22,17 +22,14 @@ from pydantic import Field, PydanticSchemaGenerationError, TypeAdapter, Validati
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Scale
 from textassay.runtime.model import Model
-from textassay.tools.bartscore import BartScore
-from textassay.tools.bertscore import BertScore
-from textassay.tools.bleurt import Bleurt
 from textassay.tools.embedding import Embedding
-from textassay.tools.engines.files import has_packaged_vectors
+from textassay.tools.engines.engine import has_packaged_vectors
+from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, UniEval
 from textassay.tools.lm_prob import LMProb
 from textassay.tools.nli import NLI, MiniCheck
 from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
 from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
 from textassay.tools.tool import FunctionTool, Need, Tool
-from textassay.tools.unieval import UniEval
 
 Factory = Callable[..., Tool]
 """Makes a tool; takes `name` and the kind's options as keywords."""

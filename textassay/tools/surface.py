@@ -254,12 +254,7 @@ class Coverage(Computed):
 
 
 def extractive_fragments(source: Sequence[str], output: Sequence[str]) -> list[int]:
-    """Return the lengths of the longest runs of `output` found in `source`, greedily from the left.
-
-    Args:
-        source: Words of the source.
-        output: Words of the output.
-    """
+    """Return the lengths of the longest runs of `output` in `source`, greedily from the left."""
     # Only places that begin with the same word can start a run, so no others are compared.
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(source):

@@ -183,11 +183,7 @@ DEFAULT_SPLITTER = RuleSplitter()
 
 
 class NltkSplitter:
-    """Splits as `nltk.sent_tokenize` does.
-
-    Raises:
-        ConfigurationError: NLTK or its data `punkt_tab` is missing.
-    """
+    """Splits as `nltk.sent_tokenize` does."""
 
     def __init__(self) -> None:
         """Load the model, so that missing data is an error before any model is called."""
@@ -235,13 +231,7 @@ def ngrams(tokens: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
 
 
 def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
-    """Cut sentences that are too long between words, or inside a word that is too long itself.
-
-    Args:
-        sentences: Texts in order.
-        count: Tokens of a text.
-        limit: Most tokens of a piece, at least 1.
-    """
+    """Cut sentences that are too long between words, or inside a word that is too long itself."""
     pieces: list[str] = []
     for sentence in sentences:
         pieces += [sentence] if count(sentence) <= limit else _cut(sentence, count, limit)
@@ -251,13 +241,9 @@ def split_long(sentences: Sequence[str], count: Count, limit: int) -> list[str]:
 def pack_sentences(
     sentences: Sequence[str], count: Count, limit: int, *, overlap: int = 0
 ) -> list[str]:
-    """Return windows of whole sentences, as long as fit.
+    """Return windows of whole sentences with at most `limit` tokens; longer sentences are cut.
 
-    Args:
-        sentences: Texts in order.
-        count: Tokens of a text.
-        limit: Most tokens of a window; longer sentences are cut.
-        overlap: Sentences that a window repeats from the one before, as far as they fit.
+    `overlap` sentences of the window before are repeated, as far as they fit.
     """
     pieces = split_long(sentences, count, limit)
     windows: list[str] = []

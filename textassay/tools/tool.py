@@ -9,13 +9,17 @@ and no agent.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
+from textassay.runtime.resource import AsyncResource
 from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]
@@ -276,13 +280,7 @@ def sign(kind: str, settings: Mapping[str, object]) -> str:
 def on_scale(value: float, scale: Scale | None, *, tolerance: float = 1e-5) -> float:
     """Return `value`, moved onto the end of the scale that rounding alone put it beyond.
 
-    Args:
-        value: The value.
-        scale: Lowest and highest value.
-        tolerance: How far off, as a share of the scale's width, counts as rounding.
-
-    Raises:
-        ValueError: The value is further off: the tool's scale is wrong.
+    `tolerance` is a share of the scale's width; a value further off raises `ValueError`.
     """
     if scale is None:
         return value
@@ -393,3 +391,117 @@ def tool(
         )
 
     return wrap
+
+
+def need(module: str, *, extra: str, what: str) -> Any:
+    """Import a module that an extra of this package brings, and return it.
+
+    `what` needs it, for the message of the `ConfigurationError` where it is missing.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{what} needs {module.partition('.')[0]}: pip install 'textassay[{extra}]' ({error})"
+        ) from error
+
+
+def check_installed(modules: Sequence[str], *, extra: str, what: str) -> None:
+    """Look whether top-level modules of an extra are installed, without importing them."""
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise ConfigurationError(
+            f"{what} needs {' and '.join(missing)}: pip install 'textassay[{extra}]'"
+        )
+
+
+class ToolScorer(AsyncResource):
+    """Runs a set of tools side by side; `async with` closes them."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        """Keep the tools.
+
+        Args:
+            tools: At least one, with different names.
+
+        Raises:
+            ConfigurationError: There is none, or two share a name.
+        """
+        if not tools:
+            raise ConfigurationError("no tools to score with; name at least one")
+        self.tools = tuple(tools)
+        self.names = tuple(tool.name for tool in tools)
+        if len(set(self.names)) < len(self.names):
+            raise ConfigurationError(f"two tools share a name: {', '.join(self.names)}")
+
+    @property
+    def signature(self) -> str:
+        """The tools' signatures, one a line."""
+        return "\n".join(tool.signature for tool in self.tools)
+
+    async def score(self, example: Example) -> list[Score]:
+        """Score with every tool; the scores are in the order of the tools.
+
+        A tool that fails on this example gives a score with the outcome `error`, and the others
+        continue.
+
+        Raises:
+            TextassayError: A failure that would hit every example, such as a missing extra.
+        """
+        # No task group for one tool, the common case in a graph.
+        if len(self.tools) == 1:
+            return [await self._one(self.tools[0], example)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(tool, example)) for tool in self.tools]
+        except* TextassayError as several:
+            raise several.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _one(self, tool: Tool, example: Example) -> Score:
+        try:
+            return await tool.score(example)
+        except Exception as error:  # the one place where a tool's failure becomes a value
+            if isinstance(error, TextassayError) and error.stops_run:
+                raise
+            return Score(
+                id=example.id,
+                aspect=tool.name,
+                outcome="error",
+                scale=tool.scale,
+                how="tool",
+                error=ScoreError(type=type(error).__name__, message=str(error) or repr(error)),
+                signature=tool.signature,
+            )
+
+    async def aclose(self) -> None:
+        """Close every tool."""
+        for tool in self.tools:
+            await tool.aclose()
+
+
+class DryRunTool:
+    """Gives the middle of another tool's scale, without loading or asking anything."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.name, self.description, self.signature = tool.name, tool.description, tool.signature
+        self.scale, self.higher_is_better, self.needs = (
+            tool.scale,
+            tool.higher_is_better,
+            tool.needs,
+        )
+
+    async def score(self, example: Example) -> Score:
+        """Return the middle of the scale, or 1/2 if it has no ends."""
+        middle = 0.5 if self.scale is None else (self.scale[0] + self.scale[1]) / 2
+        return Score(
+            id=example.id,
+            aspect=self.name,
+            value=middle,
+            scale=self.scale,
+            how="tool",
+            signature=self.signature,
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

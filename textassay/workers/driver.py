@@ -32,8 +32,7 @@ from textassay.workers.protocol import (
     WorkerPool,
     pack_examples,
 )
-from textassay.workers.record import RunRecord
-from textassay.workers.sharing import MAX_LOSSES, ExampleQueue, Outstanding, SharedBudget
+from textassay.workers.record import MAX_LOSSES, ExampleQueue, Outstanding, RunRecord, SharedBudget
 
 UNIT = 200
 """Examples that a worker has in hand at most, unless it works on more than half of them at once."""
@@ -92,18 +91,6 @@ class Driver:
         unit: int = UNIT,
         start_seconds: float = START_SECONDS,
     ) -> None:
-        """Store what to do; `run` does it.
-
-        Args:
-            pool: The cluster.
-            job: What workers do.
-            record: Where scores and answers go.
-            most_workers: Most workers at once.
-            notify: Called with a line about workers that are lost.
-            begun: Called with what the first worker has opened.
-            unit: Examples that a worker has in hand at most.
-            start_seconds: Time between two looks for room for further workers.
-        """
         self._start_seconds, self._on_begin = start_seconds, begun
         self._pool, self._job, self._record, self._notify = pool, job, record, notify
         self._most, self._unit = max(1, most_workers), unit
@@ -152,12 +139,7 @@ class Driver:
         return self._gone_spent + sum(w.report.spent for w in self._workers if w.report)
 
     async def run(self) -> None:
-        """Judge all examples; when this returns or raises, no worker is left.
-
-        Raises:
-            ConfigurationError: The workers refuse what is asked for.
-            TextassayError: What stopped the run; all that was reported is journaled.
-        """
+        """Judge all examples; when this returns or raises, no worker is left."""
         self._began = time.monotonic()
         tasks: dict[asyncio.Task[None], AssignedWorker] = {}
         starting = asyncio.create_task(self._keep_starting(tasks))
@@ -211,12 +193,7 @@ class Driver:
     async def _until_ended(
         self, tasks: Mapping[asyncio.Task[None], AssignedWorker], seconds: float | None
     ) -> None:
-        """Let workers finish what they have in work; those that are still opening are not needed.
-
-        Args:
-            tasks: What serves each worker.
-            seconds: Time that they have before they are stopped; `None` for no limit.
-        """
+        """Let workers finish what they have in work; those still opening are not needed."""
         for task, worker in tasks.items():
             if worker.opened is None:
                 task.cancel()

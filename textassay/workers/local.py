@@ -50,7 +50,6 @@ class LocalWorkers:
     """Processes of this machine."""
 
     def __init__(self, count: int) -> None:
-        """Take the number of processes that live at once."""
         self._count = count
         self._started: list[LocalWorker] = []
 
@@ -74,7 +73,6 @@ class LocalWorker:
     """A worker in a process of this machine."""
 
     def __init__(self, number: int) -> None:
-        """Take the number of the process among those of the run."""
         self._number = number
         self._process: asyncio.subprocess.Process | None = None
         self._is_killed = False

@@ -48,18 +48,7 @@ MAX_PENDING_SECONDS = 60.0
 async def ray_workers(
     address: str | None, *, workers: int | None, local: bool, threads: int | None
 ) -> AsyncIterator[RayWorkers]:
-    """Connect to a cluster, and let go of it at the end of the block.
-
-    Args:
-        address: `HOST:PORT` of a Ray Client server; `None` for what Ray finds itself: the variable
-            `RAY_ADDRESS`, a cluster on this machine, or else a new one on this machine.
-        workers: Number of workers, placed by Ray; `None` for one on each node or GPU.
-        local: Whether each worker holds a local model.
-        threads: Cores of each worker of a local model; `None` for all of its node.
-
-    Raises:
-        ConfigurationError: Ray is not installed, or the cluster cannot be reached.
-    """
+    """Connect to a cluster, and let go of it at the end of the block."""
     ray = _ray(client=address is not None)
     # a program that has connected already keeps its connection
     own = not ray.is_initialized()
@@ -153,14 +142,8 @@ class RayWorker:
     """A worker in an actor."""
 
     def __init__(self, ray: Any, actor: Any, node: str | None, name: str) -> None:
-        """Store the actor, the id of the node that it was placed on, if any, and its name."""
-        self._ray, self._actor, self.node, self._name = ray, actor, node, name
+        self._ray, self._actor, self.node, self.name = ray, actor, node, name
         self.is_alive = True
-
-    @property
-    def name(self) -> str:
-        """What messages call it: by its node, or by its number where Ray chose the node."""
-        return self._name
 
     async def open(self, job: Job) -> Opened | Failed:
         """See `WorkerSession.open`."""
@@ -192,14 +175,14 @@ class RayWorker:
             return await asyncio.shield(answer)
         except errors.RayTaskError as error:
             # what a worker expects it returns; this is a fault of a program, or of an installation
-            raise RuntimeError(f"{self._name} failed: {error}") from None
+            raise RuntimeError(f"{self.name} failed: {error}") from None
         except errors.RayError as error:
             if getattr(error, "_actor_init_failed", False):
                 raise ConfigurationError(
-                    f"{self._name} could not be started; textassay must be installed on every "
+                    f"{self.name} could not be started; textassay must be installed on every "
                     f"node, in the same version: {_last_line(error)}"
                 ) from None
-            raise WorkerLost(f"{self._name} is lost ({type(error).__name__})") from error
+            raise WorkerLost(f"{self.name} is lost ({type(error).__name__})") from error
 
 
 class Actor:
@@ -231,7 +214,6 @@ class RayWorkers:
     """Places workers on the nodes of a cluster, also on those that join later."""
 
     def __init__(self, ray: Any, *, workers: int | None, local: bool, threads: int | None) -> None:
-        """Store how workers are placed; see `ray_workers`."""
         self._ray, self._workers, self._local, self._threads = ray, workers, local, threads
         # without restarts: a restarted actor would have lost its session
         self._actor = ray.remote(max_restarts=0, max_task_retries=0)(Actor)
@@ -241,12 +223,7 @@ class RayWorkers:
         self._looked_at: float | None = None
 
     async def start_workers(self, most: int) -> Sequence[RayWorker]:
-        """Start workers if there is room, so that at most `most` live.
-
-        Raises:
-            ConfigurationError: For a minute, no node had room.
-            ClusterLost: The cluster does not answer.
-        """
+        """Start workers if there is room, so that at most `most` live."""
         self.workers_started = [worker for worker in self.workers_started if worker.is_alive]
         missing = min(most, self._workers or most) - len(self.workers_started)
         if missing <= 0:

@@ -1,18 +1,26 @@
-"""The run folder of a run that workers judge: what they report is kept here."""
+"""What a run with workers keeps: its folder, the examples that are left, and the cost limit.
+
+The examples of lost workers return to those that are left. Knows nothing of how workers are
+reached.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+from textassay.evaluation.data import FedExample
+from textassay.evaluation.engine import CompletedScores
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
 from textassay.evaluation.spec import changed
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.calls.budget import ROUNDING
+from textassay.runtime.errors import BudgetReached, ConfigurationError, parameter
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
@@ -22,7 +30,155 @@ from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.workers.protocol import Opened, Report, Rows
-from textassay.workers.sharing import ExampleQueue
+
+MAX_LOSSES = 3
+"""Workers that may be lost with the same example before the run stops."""
+
+
+class Outstanding:
+    """What one worker has in hand: examples, each with the aspects that lack a score."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[FedExample, set[str]]] = {}
+        self.scores = 0
+        """Scores that are still to come."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, handed: FedExample, aspects: Iterable[str]) -> None:
+        """Add an example whose scores on `aspects` are to come."""
+        missing = set(aspects)
+        self._open[handed.example.id] = (handed, missing)
+        self.scores += len(missing)
+
+    def expects(self, example_id: str, aspect: str) -> bool:
+        """Return whether a score is still to come."""
+        return example_id in self._open and aspect in self._open[example_id][1]
+
+    def scored(self, example_id: str, aspect: str) -> bool:
+        """Take note of a score that is kept; return whether the example has all of its own."""
+        _, aspects = self._open[example_id]
+        aspects.remove(aspect)
+        self.scores -= 1
+        if not aspects:
+            del self._open[example_id]
+        return not aspects
+
+    def emptied(self) -> list[tuple[FedExample, set[str]]]:
+        """Return the examples that lack a score, and forget them."""
+        left, self._open = list(self._open.values()), {}
+        self.scores = 0
+        return left
+
+
+class ExampleQueue:
+    """Hands out the examples of a run, each to one worker at a time."""
+
+    def __init__(
+        self,
+        examples: Iterable[Example],
+        total: int,
+        aspects: Iterable[str],
+        completed: CompletedScores | None = None,
+    ) -> None:
+        self.total = total
+        self.settled_before = 0
+        """Examples that were passed by, as all of their scores are there."""
+        self._aspects, self._completed = tuple(aspects), completed
+        self._unread = total
+        self._rest = self._open_ones(examples)
+        self._returned: deque[FedExample] = deque()
+        self._losses: Counter[str] = Counter()
+
+    @property
+    def left(self) -> int:
+        """Examples that are not handed out, at most: some may turn out to be completed."""
+        return self._unread + len(self._returned)
+
+    def take(self, count: int, load: Outstanding) -> list[FedExample]:
+        """Return up to `count` examples, and add them to a load."""
+        taken: list[FedExample] = []
+        while len(taken) < count:
+            # those of lost workers first: left for the end, they would keep one worker busy alone
+            handed = self._returned.popleft() if self._returned else next(self._rest, None)
+            if handed is None:
+                break
+            load.add(handed, (a for a in self._aspects if a not in handed.completed))
+            taken.append(handed)
+        return taken
+
+    def give_back(self, load: Outstanding) -> int:
+        """Take back what a lost worker had in hand; return the most losses of one example."""
+        most = 0
+        for handed, aspects in load.emptied():
+            # counted per example, so that one that kills its worker cannot kill all of them
+            self._losses[handed.example.id] += 1
+            most = max(most, self._losses[handed.example.id])
+            # aspects whose scores arrived before the worker was lost are not asked again
+            completed = tuple(a for a in self._aspects if a not in aspects)
+            self._returned.append(FedExample(handed.example, completed))
+        return most
+
+    def _open_ones(self, examples: Iterable[Example]) -> Iterator[FedExample]:
+        for example in examples:
+            self._unread -= 1
+            done: tuple[str, ...] = ()
+            if self._completed is not None:
+                done = tuple(a for a in self._aspects if self._completed.has(example.id, a))
+            if len(done) == len(self._aspects):
+                self.settled_before += 1
+            else:
+                yield FedExample(example, done)
+        self._unread = 0
+
+
+SHARES = 4
+"""A grant is at most one of so many parts of what one worker could get of the rest. Grants become
+smaller toward the end, where what is granted to one worker is missing to another."""
+
+
+class SharedBudget:
+    """US dollars that all workers of a run may spend together.
+
+    What a worker was granted counts as spent if the worker is lost: nobody knows what it had in
+    flight.
+    """
+
+    def __init__(self, max_cost: float | None) -> None:
+        self.max_cost = max_cost
+        self._left = max_cost or 0.0
+
+    def grant(self, needed: float, workers: int) -> float:
+        """Return what a worker may spend further; 0 if `needed` is more than what is left."""
+        if self.max_cost is None or self.is_short_of(needed):
+            return 0.0
+        # a share rather than all: what is granted to one worker cannot be taken back for another
+        granted = max(needed, self._left / (SHARES * max(1, workers)))
+        self._left -= granted
+        return granted
+
+    def give_back(self, unspent: float) -> None:
+        """Take back what a worker was granted and did not spend."""
+        if self.max_cost is not None:
+            self._left += unspent
+
+    def matters(self, amount: float) -> bool:
+        """Return whether an amount is more than the rounding of sums."""
+        return amount > ROUNDING * (self.max_cost or 0.0)
+
+    def is_short_of(self, needed: float) -> bool:
+        """Return whether a worker wants more than what is left."""
+        return self.max_cost is not None and self.matters(needed - self._left)
+
+    def reached(self, spent: float, needed: float) -> BudgetReached:
+        """Return the error that says what was spent by all workers together."""
+        return BudgetReached(
+            f"the cost limit of ${self.max_cost:g} is reached: ${spent:.4f} is spent by all workers"
+            f" and the next request may cost ${needed:.4f}; resume with a higher"
+            f" {parameter('max_cost')}"
+        )
+
 
 MAX_SENT = 256 * 2**20
 """Bytes of answers of a resumed run that are sent to each worker; more stay unused."""
@@ -46,18 +202,6 @@ class RunRecord:
         workers_write: bool = False,
         most_sent: int = MAX_SENT,
     ) -> None:
-        """Store where the run is kept; nothing is made before `create`.
-
-        Args:
-            path: The run folder.
-            examples: What is judged, in order.
-            total: The number of examples.
-            settings: Tell where answers are kept.
-            stack: Closes what is opened here.
-            adjusting: What is done to each score, such as calibrating it.
-            workers_write: Whether workers keep answers themselves, in the folder `answers` here.
-            most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
-        """
         self._workers_write, self._most_sent = workers_write, most_sent
         self.folder: RunFolder | None = None
         self.total = total
@@ -88,32 +232,19 @@ class RunRecord:
         """Make the folder of a new run, which is removed again if no worker opens the run.
 
         Return what `resume` does: nothing.
-
-        Raises:
-            RunFolderError: It holds something else, or is in use.
         """
         self.folder = await in_thread(lambda: RunFolder.create(self._path), discard=RunFolder.close)
         self._stack.push_async_callback(self.folder.aclose)
         return {}, []
 
     async def resume(self) -> tuple[Mapping[str, Any], Rows]:
-        """Open the folder of a run that was begun; return its models and its answers.
-
-        Raises:
-            RunFolderError: It holds no run, or is in use.
-            DataError: A line of its scores is damaged.
-        """
+        """Open the folder of a run that was begun; return its models and its answers."""
         folder = await resume_folder(self._path, self._stack)
         self.folder, self._resumed = folder, True
         return folder.manifest["models"], await in_thread(lambda: self._earlier_answers(folder))
 
     async def bind(self, opened: Opened, *, where: str) -> None:
-        """Make the run folder as the first worker describes it; hold other workers to that.
-
-        Raises:
-            ConfigurationError: A worker would judge in another way than the first, or than the
-                run that is resumed.
-        """
+        """Make the run folder as the first worker describes it; hold other workers to that."""
         # workers open at the same time, and only the first of them makes the folder
         async with self._binding:
             await self._bind(opened, where)
@@ -153,9 +284,6 @@ class RunRecord:
         """Write a report's answers, then those of its scores that are expected.
 
         Return the scores as they were written.
-
-        Raises:
-            StorageError: The disk is full.
         """
         answers = report.answers
         # answers first: after a crash between the two, a resumed run finds what was paid for

@@ -133,28 +133,7 @@ async def run_with_workers(
     start_seconds: float = START_SECONDS,
     most_sent: int = MAX_SENT,
 ) -> Run:
-    """Judge every example with workers and return the run.
-
-    Args:
-        examples: A path, an iterable of examples or dicts, or a table.
-        spec: What to do.
-        settings: How models are asked; their limits hold for all workers together.
-        out: The run folder, on this machine.
-        workers: Where, and how many.
-        resume: Whether to continue the run in `out`.
-        adjusting: What is done to each score before it is kept.
-        followed: Follows the run.
-        notify: Called with a line on what the user should know, such as a worker that is lost.
-        begun: Called with what the first worker has opened.
-        pool: Workers in place of those that `workers` starts.
-        unit: Examples that a worker has in hand at most.
-        start_seconds: Time between two looks for room for further workers.
-        most_sent: Bytes of a resumed run's answers that are sent to each worker at most.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was asked.
-        TextassayError: What stopped the run, which can be resumed.
-    """
+    """Judge every example with workers and return the run."""
     _check(workers, spec, settings)
     # workers on a cluster start in a folder of their own
     spec = with_absolute_paths(spec)
@@ -220,11 +199,7 @@ def _check(workers: Processes | Cluster, spec: RunRequest, settings: Settings) -
 def most_workers(
     workers: Processes | Cluster, spec: RunRequest, settings: Settings, total: int
 ) -> int:
-    """Return how many workers may be of use at once.
-
-    Raises:
-        ConfigurationError: More are asked for than there are concurrent calls to divide.
-    """
+    """Return how many workers may be of use at once."""
     # limits in Redis are not divided
     limits = [] if settings.limits is not None else list(_concurrencies(spec, settings))
     count = workers.count

@@ -50,7 +50,6 @@ class Recording:
     """An answer store that also collects what is put into it, to be sent elsewhere."""
 
     def __init__(self, wrapped: AnswerStore) -> None:
-        """Wrap a store, which stays the caller's to close."""
         self._wrapped = wrapped
         self._rows: Rows = []
 
@@ -255,9 +254,6 @@ def scratch_folder() -> Iterator[Path]:
 
     A worker that is killed, or whose node dies, cannot remove its folder. So each holds a lock
     next to its folder, which the operating system releases, and removes folders whose lock is free.
-
-    Yields:
-        The folder, which only this user can read.
     """
     parent = Path(tempfile.gettempdir())
     for left in parent.glob(f"{PREFIX}*.lock"):

@@ -12,10 +12,9 @@ from tests.pictures import png, png_uri
 from textassay.runtime import errors
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.direct import DirectModel
-from textassay.runtime.backends.dry_run import DryRunModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.openai_probabilities import choices_as_request
-from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.health import probe_like
 from textassay.runtime.calls.prefixes import prefix_of

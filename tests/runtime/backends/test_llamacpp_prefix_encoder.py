@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
-from textassay.runtime.backends.llamacpp.embedded import FOLDER
-from textassay.runtime.backends.llamacpp.model import Loader
+from textassay.runtime.backends.llamacpp.model import EMBEDDED_FOLDER, Loader
 from textassay.runtime.backends.local import tokens
-from textassay.runtime.backends.local.tasks import Rules
+from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
@@ -93,7 +92,7 @@ class Counting:
 def loaded(request, tmp_path_factory):
     """A file of each kind of vocabulary."""
     if request.param == "embedded":
-        path = next(FOLDER.glob("*.gguf"))
+        path = next(EMBEDDED_FOLDER.glob("*.gguf"))
     else:
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path

@@ -13,6 +13,15 @@ from hypothesis import strategies as st
 from tests.loopback import listening
 from textassay.runtime import errors
 from textassay.runtime.backends import openai_format
+from textassay.runtime.backends.answers import (
+    MAX_THOUGHT,
+    NOT_ALIGNED,
+    SplitThoughts,
+    answer_tokens,
+    bounded,
+    read_usage,
+    split_thought,
+)
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.backends.openai_probabilities import (
@@ -21,15 +30,6 @@ from textassay.runtime.backends.openai_probabilities import (
     read_choices,
 )
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.backends.thoughts import (
-    MAX_THOUGHT,
-    NOT_ALIGNED,
-    SplitThoughts,
-    answer_tokens,
-    bounded,
-    split_thought,
-)
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.model import (
     ChatMessage,

@@ -30,11 +30,7 @@ def backend_points() -> dict[str, EntryPoint]:
 
 
 def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
-    """Return the model that another package makes of a name.
-
-    Raises:
-        ConfigurationError: It cannot be loaded, fails, or gives something that is no model.
-    """
+    """Return the model that another package makes of a name."""
     package = point.dist.name if point.dist else "another package"
     try:
         model = point.load()(name, settings)
@@ -49,11 +45,7 @@ def open_plugin(point: EntryPoint, name: str, settings: Settings) -> Model:
 
 
 def checked_model(model: object, what: str) -> Model:
-    """Return `model` if it has all of the `Model` protocol.
-
-    Raises:
-        ConfigurationError: It has not; names what is missing.
-    """
+    """Return `model` if it has all of the `Model` protocol."""
     needed = ("name", "identity", "capabilities", "generate", "aclose")
     # A protocol with properties cannot say what is missing, so each part is looked for by name.
     missing = [part for part in needed if not hasattr(model, part)]
@@ -149,13 +141,9 @@ part behind the slash, and the settings."""
 
 
 def open_backend(name: str, settings: Settings) -> Model:
-    """Return the bare backend for a model's name; unknown prefixes are left to litellm.
-
-    Raises:
-        ConfigurationError: The name lacks something, such as its API base or key variable.
-    """
+    """Return the bare backend for a model's name; unknown prefixes are left to litellm."""
     if name == EMBEDDED:
-        from textassay.runtime.backends.llamacpp.embedded import embedded_model
+        from textassay.runtime.backends.llamacpp.model import embedded_model
 
         return embedded_model(settings.local)
     prefix, _, rest = name.partition("/")
@@ -204,11 +192,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
 
 
 def api_key_of(settings: Settings) -> str | None:
-    """Return the API key from the variable that the settings name; `None` if they name none.
-
-    Raises:
-        ConfigurationError: The variable is not set.
-    """
+    """Return the API key from the variable that the settings name; `None` if they name none."""
     if settings.api_key_env is None:
         return None
     key = os.environ.get(settings.api_key_env)

@@ -7,7 +7,6 @@ Errors are translated by `http_errors.py`, bodies by `openai_format.py` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import aiohttp
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format, responses_format
+from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
@@ -23,7 +23,6 @@ from textassay.runtime.backends.openai_probabilities import (
     read_choices,
     read_continuation,
 )
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -99,12 +98,12 @@ class DirectModel:
         if api_key is not None and not api_key.isprintable():
             raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
-        self._name = name
+        self.name = name
         self._model = model or name.removeprefix("responses/" if responses else "direct/")
         self._uses_responses = responses
         address = read_address(api_base)
         self._base = address.url
-        self._identity = {
+        self.identity = {
             "backend": "openai-compatible",
             "model": self._model,
             "api_base": self._base,
@@ -113,7 +112,7 @@ class DirectModel:
         self._secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
-        self._capabilities = capabilities
+        self.capabilities = capabilities
         headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
         bearer = endpoint.key_header is None
         if api_key:
@@ -128,21 +127,6 @@ class DirectModel:
             headers=with_login(headers, address, endpoint, key=bearer and bool(api_key)),
             connections=connections,
         )
-
-    @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Model and address, and the API if it is not that of chats."""
-        return self._identity
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The capabilities given, if any; what else the server can do shows when it is asked."""
-        return self._capabilities
 
     async def generate(self, request: Request) -> Response:
         """Return sampled answers.

@@ -91,37 +91,29 @@ def as_prompt(text: str | None = None, **fields: object) -> Request:
     return Request.model_validate({"prompt": _PROMPT if text is None else text, **fields})
 
 
-Probe = Callable[[Model, Form], Awaitable[Finding]]
+Observed = tuple[ProbeResult, str]
+"""Verdict and detail of a finding."""
+Probe = Callable[[Model, Form], Awaitable[Observed]]
 
 
-async def _answers_chat(model: Model, form: Form) -> Finding:
+async def _answers_chat(model: Model, form: Form) -> Observed:
     response = await model.generate(Request(messages=_CHAT, max_tokens=8))
-    return Finding(
-        ability="chat",
-        verdict="yes",
-        detail=f"answers messages ({len(response.samples[0].text)} characters)",
-    )
+    return "yes", f"answers messages ({len(response.samples[0].text)} characters)"
 
 
-async def _answers_prompt(model: Model, form: Form) -> Finding:
+async def _answers_prompt(model: Model, form: Form) -> Observed:
     response = await model.generate(Request(prompt=_PROMPT, max_tokens=4))
-    return Finding(
-        ability="prompt",
-        verdict="yes",
-        detail=f"continues a plain prompt ({len(response.samples[0].text)} characters)",
-    )
+    return "yes", f"continues a plain prompt ({len(response.samples[0].text)} characters)"
 
 
-async def _several(model: Model, form: Form) -> Finding:
+async def _several(model: Model, form: Form) -> Observed:
     request = form(n=2, temperature=1.0, max_tokens=4)
     count = len((await model.generate(request)).samples)
     verdict: ProbeResult = "yes" if count == 2 else "no"
-    return Finding(
-        ability="n", verdict=verdict, detail=f"{count} of 2 samples came back from one request"
-    )
+    return verdict, f"{count} of 2 samples came back from one request"
 
 
-async def _varies(model: Model, form: Form) -> Finding:
+async def _varies(model: Model, form: Form) -> Observed:
     """Three samples at temperature 1: a server that ignores the temperature gives one text."""
     request = form(temperature=1.0, max_tokens=24)
     texts: list[str] = []
@@ -129,16 +121,14 @@ async def _varies(model: Model, form: Form) -> Finding:
         response = await model.generate(request.model_copy(update={"draw": draw}))
         texts.append(response.samples[0].text)
     if len(set(texts)) > 1:
-        detail = f"{len(set(texts))} different texts in 3 samples at temperature 1"
-        return Finding(ability="temperature", verdict="yes", detail=detail)
-    detail = (
+        return "yes", f"{len(set(texts))} different texts in 3 samples at temperature 1"
+    return "unknown", (
         "3 samples at temperature 1 are equal: samples may add nothing to one answer, "
         "as when the server ignores the temperature"
     )
-    return Finding(ability="temperature", verdict="unknown", detail=detail)
 
 
-async def _seeded(model: Model, form: Form) -> Finding:
+async def _seeded(model: Model, form: Form) -> Observed:
     async def text(seed: int | None) -> str:
         request = form(temperature=1.0, max_tokens=24, seed=seed)
         return (await model.generate(request)).samples[0].text
@@ -146,53 +136,36 @@ async def _seeded(model: Model, form: Form) -> Finding:
     # Several other seeds: two of them may give the same short answer by chance.
     first, again, other, third = await text(7), await text(7), await text(8), await text(9)
     if first != again:
-        return Finding(ability="seed", verdict="no", detail="equal seeds gave different answers")
+        return "no", "equal seeds gave different answers"
     if first == other == third:
-        return Finding(
-            ability="seed", verdict="unknown", detail="different seeds gave equal answers too"
-        )
-    return Finding(
-        ability="seed", verdict="yes", detail="equal seeds gave equal answers, others differed"
-    )
+        return "unknown", "different seeds gave equal answers too"
+    return "yes", "equal seeds gave equal answers, others differed"
 
 
-async def _tells_logprobs(model: Model, form: Form) -> Finding:
+async def _tells_logprobs(model: Model, form: Form) -> Observed:
     sampled = await _sampled_logprobs(model, form(max_tokens=2, logprobs=5))
     if not sampled:
-        return Finding(
-            ability="logprobs", verdict="no", detail="no log-probabilities came with the answer"
-        )
+        return "no", "no log-probabilities came with the answer"
     if not is_distribution(sampled):
-        return Finding(
-            ability="logprobs",
-            verdict="no",
-            detail="only the sampled token came back, without alternatives: no distribution",
-        )
+        return "no", "only the sampled token came back, without alternatives: no distribution"
     first = sampled[0]
     chances = [math.exp(logprob) for _, logprob in first.top]
     # Above 1 in sum: some servers return logits or scaled scores under this name.
     if math.fsum(chances) > 1.01 or first.logprob > 0.01:
-        return Finding(
-            ability="logprobs",
-            verdict="wrong",
-            detail=f"alternatives add up to {math.fsum(chances):.3f}",
-        )
-    detail = (
+        return "wrong", f"alternatives add up to {math.fsum(chances):.3f}"
+    return "yes", (
         f"{len(first.top)} of 5 alternatives per token, with {math.fsum(chances):.3f} of the"
         " probability"
     )
-    return Finding(ability="logprobs", verdict="yes", detail=detail)
 
 
-async def _json(model: Model, form: Form) -> Finding:
+async def _json(model: Model, form: Form) -> Observed:
     response = await model.generate(form(max_tokens=64, json_schema=_SCHEMA))
     text = response.samples[0].text
     try:
         answer = json.loads(text)
     except json.JSONDecodeError:
-        return Finding(
-            ability="json_schema", verdict="wrong", detail=f"the answer is not JSON: {text[:40]!r}"
-        )
+        return "wrong", f"the answer is not JSON: {text[:40]!r}"
     # Valid JSON is not enough: many servers accept a schema and only ask the model for JSON.
     kept = isinstance(answer, dict) and list(answer) == ["rating"] and answer["rating"] in (1, 2, 3)
     detail = (
@@ -202,12 +175,11 @@ async def _json(model: Model, form: Form) -> Finding:
     )
     adaptation = adaptation_of(model)
     if adaptation is not None and "json_schema" in adaptation.learned.unsent:
-        detail = f"schemas are refused; asked for in words, {detail}"
-        return Finding(ability="json_schema", verdict="no", detail=detail)
-    return Finding(ability="json_schema", verdict="yes" if kept else "wrong", detail=detail)
+        return "no", f"schemas are refused; asked for in words, {detail}"
+    return ("yes" if kept else "wrong"), detail
 
 
-async def _choices(model: Model, form: Form) -> Finding:
+async def _choices(model: Model, form: Form) -> Observed:
     scorer = scoring(model, "choices")
     forms = {"yes": ("yes", "Yes"), "no": ("no", "No")}
     chat = form().messages
@@ -219,21 +191,15 @@ async def _choices(model: Model, form: Form) -> Finding:
     answer = await scorer.choices(request)
     known = [label for label, logprob in answer.logprobs.items() if logprob is not None]
     if not known:
-        return Finding(
-            ability="choices", verdict="no", detail="neither yes nor no is among what is reported"
-        )
+        return "no", "neither yes nor no is among what is reported"
     total = math.fsum(
         math.exp(logprob) for logprob in answer.logprobs.values() if logprob is not None
     )
     verdict: ProbeResult = "yes" if total <= 1.001 else "wrong"
-    return Finding(
-        ability="choices",
-        verdict=verdict,
-        detail=f"{' and '.join(known)} have {total:.3g} of the probability",
-    )
+    return verdict, f"{' and '.join(known)} have {total:.3g} of the probability"
 
 
-async def _continues(model: Model, form: Form) -> Finding:
+async def _continues(model: Model, form: Form) -> Observed:
     """Teacher forcing: two greedy tokens must get the log-probabilities they were sampled with."""
     scorer = scoring(model, "continuation")
     sampled = await _sampled_logprobs(model, Request(prompt=_PROMPT, max_tokens=2, logprobs=0))
@@ -249,21 +215,19 @@ async def _continues(model: Model, form: Form) -> Finding:
     return await _greedy_is_likeliest(model)
 
 
-def _aligned(sampled: Sequence[TokenLogprob], given: Sequence[TokenLogprob]) -> Finding:
+def _aligned(sampled: Sequence[TokenLogprob], given: Sequence[TokenLogprob]) -> Observed:
     off = max(abs(one.logprob - other.logprob) for one, other in zip(sampled, given, strict=True))
     if off <= TOLERANCE:
-        detail = (
+        return "yes", (
             f"two given tokens have the log-probabilities they were sampled with (within {off:.2g})"
         )
-        return Finding(ability="continuation", verdict="yes", detail=detail)
-    detail = (
+    return "wrong", (
         f"given text is off by {off:.2f} from what the same tokens were sampled with: positions do"
         " not line up"
     )
-    return Finding(ability="continuation", verdict="wrong", detail=detail)
 
 
-async def _greedy_is_likeliest(model: Model) -> Finding:
+async def _greedy_is_likeliest(model: Model) -> Observed:
     """Check that the greedily sampled token is likelier than other words.
 
     For models that return no log-probabilities to compare with.
@@ -272,7 +236,7 @@ async def _greedy_is_likeliest(model: Model) -> Finding:
     greedy = (await model.generate(Request(prompt=_PROMPT, max_tokens=1))).samples[0].text
     if not greedy or "\ufffd" in greedy:
         detail = "log-probabilities come back, but there is no greedy token to compare them with"
-        return Finding(ability="continuation", verdict="unknown", detail=detail)
+        return "unknown", detail
     words = [
         greedy,
         *(word for word in (" zebra", " seven", " of", "!", " quickly") if word != greedy),
@@ -284,42 +248,29 @@ async def _greedy_is_likeliest(model: Model) -> Finding:
         for word in words
     ]
     if max(firsts[1:]) > firsts[0] + TOLERANCE:
-        detail = (
+        return "wrong", (
             f"another word gets a higher log-probability than the greedy {greedy!r}: positions do"
             " not line up"
         )
-        return Finding(ability="continuation", verdict="wrong", detail=detail)
-    detail = f"the greedy {greedy!r} is likelier than {len(words) - 1} other words"
-    return Finding(ability="continuation", verdict="yes", detail=detail)
+    return "yes", f"the greedy {greedy!r} is likelier than {len(words) - 1} other words"
 
 
-async def _context(model: Model, form: Form) -> Finding:
+async def _context(model: Model, form: Form) -> Observed:
     stated = model.capabilities.context_length
     if stated is None:
-        return Finding(
-            ability="context_length", verdict="unknown", detail="the model does not state one"
-        )
+        return "unknown", "the model does not state one"
     if stated > MAX_PROBE:
-        return Finding(
-            ability="context_length",
-            verdict="unknown",
-            detail=f"{stated} tokens stated, too long to probe",
-        )
+        return "unknown", f"{stated} tokens stated, too long to probe"
     # Common words are one token each, so this is just longer than the stated length.
     longer = form(" one two three four" * (stated // 4 + 2), max_tokens=1)
     try:
         response = await model.generate(longer)
     except RequestRefused:
-        return Finding(
-            ability="context_length",
-            verdict="yes",
-            detail=f"{stated} tokens stated, and more are refused",
-        )
-    detail = (
+        return "yes", f"{stated} tokens stated, and more are refused"
+    return "wrong", (
         f"{stated} tokens stated, but a longer prompt was answered ({response.usage.prompt_tokens}"
         " tokens counted)"
     )
-    return Finding(ability="context_length", verdict="wrong", detail=detail)
 
 
 async def _sampled_logprobs(model: Model, request: Request) -> tuple[TokenLogprob, ...]:
@@ -343,7 +294,7 @@ IN_BATCHES = ("chat", "n", "logprobs", "json_schema")
 """Abilities that a provider's batches may lack although its single calls have them."""
 
 
-ThinkingProbe = Callable[[AdaptingModel, Form], Awaitable[Finding]]
+ThinkingProbe = Callable[[AdaptingModel, Form], Awaitable[Observed]]
 
 _PUZZLE = (
     "A bat and a ball cost 1.10 together. The bat costs 1.00 more than the ball. What does the ball"
@@ -358,7 +309,7 @@ _LONG = "The committee met again, read the letters, and wrote down what had been
 """Longer than the shortest prompt that providers keep, which is 1,024 to 4,096 tokens."""
 
 
-async def _thinks(model: AdaptingModel, form: Form) -> Finding:
+async def _thinks(model: AdaptingModel, form: Form) -> Observed:
     response = await model.generate(form(_PUZZLE, max_tokens=_FEW))
     usage, sample = response.usage, response.samples[0]
     # some APIs show no thought and count none apart, but bill it
@@ -371,11 +322,11 @@ async def _thinks(model: AdaptingModel, form: Form) -> Finding:
     elif hidden > _FEW:
         detail = f"about {hidden:,} tokens before a short answer, which are not shown"
     else:
-        return Finding(ability="thinks", verdict="no", detail="no thought before a short answer")
-    return Finding(ability="thinks", verdict="yes", detail=detail)
+        return "no", "no thought before a short answer"
+    return "yes", detail
 
 
-async def _parameters(model: AdaptingModel, form: Form) -> Finding:
+async def _parameters(model: AdaptingModel, form: Form) -> Observed:
     """Send what methods and settings send; what is refused is left out of the next attempt."""
     request = form(
         "Is water wet?", max_tokens=_FEW, temperature=0.5, top_p=0.9, seed=7, stop=("###",)
@@ -390,14 +341,13 @@ async def _parameters(model: AdaptingModel, form: Form) -> Finding:
     refused += [f"takes {name} up to {limit}" for name, limit in learned.most.items()]
     refused += [f"takes {name} from {limit}" for name, limit in learned.least.items()]
     detail = "; ".join(refused) or "refuses no temperature, top_p, seed, stop or system message"
-    return Finding(ability="parameters", verdict="no" if refused else "yes", detail=detail)
+    return ("no" if refused else "yes"), detail
 
 
-async def _effort(model: AdaptingModel, form: Form) -> Finding:
+async def _effort(model: AdaptingModel, form: Form) -> Observed:
     """Ask at both ends of the scale, with few tokens: a long thought is cut off."""
     if "api_base" not in model.identity:
-        detail = "models of this process take no effort"
-        return Finding(ability="effort", verdict="no", detail=detail)
+        return "no", "models of this process take no effort"
     named: tuple[str, ...] = ()
     taken: list[str] = []
     switches_off = ""
@@ -415,22 +365,18 @@ async def _effort(model: AdaptingModel, form: Form) -> Finding:
                 else "none gives no thought"
             )
     if not (named or taken):
-        return Finding(ability="effort", verdict="no", detail="every level is refused")
+        return "no", "every level is refused"
     if named:
         levels = f"takes {', '.join(level for level in EFFORTS if level in (*named, *taken))}"
     else:
         levels = f"takes {taken[0]}"
         if len(taken) == len(ENDS):
             levels = "refuses neither none nor max, and may ignore both"
-    return Finding(ability="effort", verdict="yes", detail=levels + switches_off)
+    return "yes", levels + switches_off
 
 
 async def _at_effort(model: AdaptingModel, form: Form, level: Effort) -> Response | None:
-    """Return the answer; `None` if its thought was cut off.
-
-    Raises:
-        RequestRefused: The level is not taken.
-    """
+    """Return the answer; `None` if its thought was cut off."""
     # without the user's own level, which would replace this one
     sampling = model.adaptation.sampling.model_copy(
         update={"effort": None, "thinking_tokens": None}
@@ -452,7 +398,7 @@ async def _at_effort(model: AdaptingModel, form: Form, level: Effort) -> Respons
             sent = sent.model_copy(update={"thinking_fields": sent.thinking_fields[1:]})
 
 
-async def _caching(model: AdaptingModel, form: Form) -> Finding:
+async def _caching(model: AdaptingModel, form: Form) -> Observed:
     request = form(_LONG, max_tokens=_FEW)
     if request.messages:  # some providers keep only what is marked
         request = request.model_copy(update={"shared_prefix": len(_LONG)})
@@ -460,10 +406,8 @@ async def _caching(model: AdaptingModel, form: Form) -> Finding:
     usage = (await model.generate(request)).usage
     cached, prompt = usage.cached_prompt_tokens, usage.prompt_tokens
     if not cached:
-        detail = "an equal long prompt a moment later was not reported as cached"
-        return Finding(ability="caching", verdict="no", detail=detail)
-    detail = f"{cached:,} of {prompt:,} tokens of an equal prompt a moment later were cached"
-    return Finding(ability="caching", verdict="yes", detail=detail)
+        return "no", "an equal long prompt a moment later was not reported as cached"
+    return "yes", f"{cached:,} of {prompt:,} tokens of an equal prompt a moment later were cached"
 
 
 THINKING_PROBES: dict[str, ThinkingProbe] = {
@@ -479,10 +423,6 @@ async def examine(model: Model) -> list[Finding]:
     """Probe all abilities, one after the other, with about a dozen short requests.
 
     A model whose requests are adapted is also probed for thoughts, parameters, effort and caching.
-
-    Raises:
-        FatalModelError: Nothing can be asked of this model at all.
-        NothingListening: Nothing answers at its address.
     """
     findings: list[Finding] = []
     refused: FatalModelError | None = None
@@ -516,14 +456,7 @@ async def _examine_thinking(model: AdaptingModel, form: Form) -> list[Finding]:
 
 
 async def examine_batches(model: Model) -> list[Finding]:
-    """Probe what batches may lack: chats, and then all else side by side, as a batch takes long.
-
-    Args:
-        model: One that answers `generate` through a batch API.
-
-    Raises:
-        FatalModelError: No batch can be submitted at all.
-    """
+    """Probe what batches may lack: chats, and then all else side by side, as a batch takes long."""
     first, *others = IN_BATCHES
     chat = await _probed(first, PROBES[first](model, as_chat))
     form = as_chat if chat.verdict == "yes" else as_prompt
@@ -542,17 +475,14 @@ def plain_text(heading: str, findings: Sequence[Finding]) -> str:
     return "\n".join([heading, *(f"  {line}" for line in lines)])
 
 
-async def _probed(ability: str, probe: Awaitable[Finding]) -> Finding:
+async def _probed(ability: str, probe: Awaitable[Observed]) -> Finding:
     try:
-        return await probe
+        verdict, detail = await probe
     # These would meet every probe alike: one clear error says more than ten findings.
     except (FatalModelError, NothingListening):
         raise
     except (CapabilityError, ConfigurationError, RequestRefused) as error:
-        return Finding(ability=ability, verdict="no", detail=quoted(error))
+        verdict, detail = "no", quoted(error)
     except ModelError as error:
-        return Finding(
-            ability=ability,
-            verdict="unknown",
-            detail=f"the probe failed: {type(error).__name__}: {quoted(error)}",
-        )
+        verdict, detail = "unknown", f"the probe failed: {type(error).__name__}: {quoted(error)}"
+    return Finding(ability=ability, verdict=verdict, detail=detail)

@@ -41,11 +41,7 @@ class Endpoint:
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Return the endpoint that settings describe.
-
-    Raises:
-        ConfigurationError: A variable is not set, or a certificate cannot be read.
-    """
+    """Return the endpoint that settings describe."""
     secrets: list[str] = []
     query = {
         name: expand(value, f"query {name!r}", secrets) for name, value in settings.query.items()
@@ -142,17 +138,7 @@ def read_address(api_base: str) -> ServerAddress:
 def with_login(
     headers: Mapping[str, str], address: ServerAddress, endpoint: Endpoint, *, key: bool
 ) -> dict[str, str]:
-    """Return headers with those of the login in an address, if it has one.
-
-    Args:
-        headers: What is sent with every request.
-        address: The server's address.
-        endpoint: How it is reached.
-        key: Whether there is an API key without a header of its own.
-
-    Raises:
-        ConfigurationError: Something else goes into the same header.
-    """
+    """Return headers with those of the login in an address, if it has one."""
     if not address.login:
         return dict(headers)
     if key:

@@ -58,16 +58,6 @@ class HttpClient:
         headers: Mapping[str, str],
         connections: int = 0,
     ) -> None:
-        """Store how to ask; nothing is connected yet.
-
-        Args:
-            address: The server's address without a login, for messages and for the proxy that it
-                needs.
-            endpoint: How the server is reached.
-            name: The model's name, for messages.
-            headers: Headers of every request; those of the endpoint are added.
-            connections: Most connections at once; 0 for no limit.
-        """
         self._address, self._endpoint, self._name = address, endpoint, name
         self._headers = {**headers, **endpoint.headers}
         self._connections = connections
@@ -80,13 +70,7 @@ class HttpClient:
     def send(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str] | None = None
     ) -> Coroutine[Any, Any, HTTPAnswer]:
-        """Send one request and return the answer, whatever its status.
-
-        Raises:
-            AnswerTooLong: The answer is longer than `max_bytes`, as sent or unpacked.
-            ModelClosed: The client is closed.
-            ConfigurationError: It was opened in another event loop.
-        """
+        """Send one request and return the answer, whatever its status, unless it is too long."""
         session = self.session()
         # Hooks of an application that watches aiohttp are called by the session alone.
         is_special = self._proxy is not None or session.trace_configs
@@ -176,11 +160,7 @@ class HttpClient:
         return HTTPAnswer(message.code, message.headers, raw)
 
     async def read(self, headers: Mapping[str, str], content: aiohttp.StreamReader) -> bytes:
-        """Return a body.
-
-        Raises:
-            AnswerTooLong: It is longer than `max_bytes`, as sent or unpacked.
-        """
+        """Return a body."""
         length, longest = headers.get(hdrs.CONTENT_LENGTH), self._endpoint.max_bytes
         if length is not None and int(length) > longest:
             raise self._too_long()

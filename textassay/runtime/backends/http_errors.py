@@ -83,13 +83,7 @@ _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
 def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
-    """Return a server's message as one line of at most `limit` characters, without the key.
-
-    Args:
-        body: Body or message.
-        secret: The API key; it and what begins like it are replaced, in whatever case.
-        limit: Characters to keep.
-    """
+    """Return a server's message as one line of at most `limit` characters, without the key."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
@@ -122,13 +116,7 @@ def public_address(url: str) -> str:
 def retry_after(
     headers: Mapping[str, str], text: str = "", *, now: Callable[[], float] = time.time
 ) -> float | None:
-    """Return the seconds that the server asks to wait, or `None` if it does not say.
-
-    Args:
-        headers: Response headers; keys are looked up in lower case.
-        text: The error message, read if no header says it (`try again in 1.2s`).
-        now: Clock in seconds since the epoch, for dates.
-    """
+    """Return the seconds that the server asks to wait, or `None` if it does not say."""
     # Azure sends both; this one is not rounded up to whole seconds.
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -168,13 +156,6 @@ def from_status(
     """Return the error that an unsuccessful answer stands for.
 
     An error that would stop the run says whether the text of the request may have provoked it.
-
-    Args:
-        status: HTTP status.
-        headers: Response headers; keys are looked up in lower case.
-        body: The answer's body.
-        where: What was asked, as the message should name it: an address or a model.
-        secret: The API key, which must not appear in the message.
     """
     error = _of_status(status, headers, body, where=where, secret=secret)
     if isinstance(error, FatalModelError):
@@ -237,13 +218,7 @@ def _of_status(
 
 
 def request_refused(message: str, status: int, body: bytes | str) -> RequestRefused:
-    """Return a refusal that says what the server objects to, if its answer names a parameter.
-
-    Args:
-        message: The error's message.
-        status: HTTP status.
-        body: The answer's body, or what was said instead of one.
-    """
+    """Return a refusal that says what the server objects to, if its answer names a parameter."""
     error = RequestRefused(message)
     error.refusal = read_refusal(status, body)
     return error
@@ -293,13 +268,7 @@ def from_error_payload(
 
 
 def from_exception(error: BaseException, *, where: str, secret: Secret = None) -> ModelError:
-    """Return our error for a low-level network exception, whichever library raised it.
-
-    Args:
-        error: The exception; the causes behind it are looked at as well.
-        where: The address or model that was asked.
-        secret: The API key, which must not appear in the message.
-    """
+    """Return our error for a low-level network exception, whichever library raised it."""
     # Libraries wrap each other's exceptions, and which is outermost changes between versions: all
     # of them are looked at, the most telling kind first.
     behind = list(causes(error))

@@ -30,24 +30,11 @@ class ClientTransport(httpx.AsyncBaseTransport):
     """
 
     def __init__(self, client: HttpClient, *, where: str, left_out: Collection[str] = ()) -> None:
-        """Use a client, which stays the caller's to close.
-
-        Args:
-            client: Sends the requests, with headers of its own.
-            where: The model, as messages name it.
-            left_out: Headers of the library that are not sent, in lower case.
-        """
         self._client, self._where = client, where
         self._left_out = frozenset(("host", *_OF_THE_WIRE, *left_out))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request.
-
-        Raises:
-            ModelNotFound: The server redirects.
-            ModelError: The answer is too long, or an error despite its status.
-            ReadTimeout: The time limit of the request is over.
-        """
+        """Send one request."""
         body = await request.aread()
         headers = {
             name: value for name, value in request.headers.items() if name not in self._left_out
@@ -72,11 +59,7 @@ class ClientTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=kept, content=content, request=request)
 
     def _refuse_errors(self, status: int, content: bytes) -> None:
-        """Raise the error in a success, of which libraries keep the outermost message only.
-
-        Raises:
-            ModelError: The body is an error, whatever its status says.
-        """
+        """Raise the error in a success, of which libraries keep the outermost message only."""
         if status >= 300 or b'"error"' not in content:
             return
         try:
@@ -100,14 +83,7 @@ class PlainClient(httpx.AsyncClient):
         self._plain = transport
 
     async def send(self, request: httpx.Request, **_: Any) -> httpx.Response:
-        """Send one request.
-
-        Raises:
-            RuntimeError: The client is closed.
-            ModelNotFound: The server redirects.
-            MalformedResponse: The answer is too long.
-            ReadTimeout: The time limit of the request is over.
-        """
+        """Send one request."""
         if self.is_closed:
             raise RuntimeError("the client is closed")
         return await self._plain.handle_async_request(request)

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import orjson
 
 from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
 from textassay.runtime.backends.openai_probabilities import (
@@ -30,7 +31,6 @@ from textassay.runtime.backends.openai_probabilities import (
     read_continuation,
 )
 from textassay.runtime.backends.refusals import read_refusal
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     AuthenticationFailed,
     CapabilityError,
@@ -82,23 +82,10 @@ class LiteLLMErrors:
     """The errors of one model."""
 
     def __init__(self, name: str, api_base: str | None, secrets: Sequence[str]) -> None:
-        """Store what messages name, and what they must not show.
-
-        Args:
-            name: Name of the model.
-            api_base: Address of the server, if one was given.
-            secrets: Keys, and values of headers that came from the environment.
-        """
-        self._name, self._api_base, self._secrets = name, api_base, tuple(secrets)
+        self.name, self._api_base, self._secrets = name, api_base, tuple(secrets)
 
     def translate(self, error: Exception, body: Json, exceptions: Any) -> TextassayError:
-        """Return our error for one of litellm's.
-
-        Args:
-            error: What was raised.
-            body: The request.
-            exceptions: litellm's module of exceptions.
-        """
+        """Return our error for one of litellm's."""
         own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
         if own is not None:  # raised by our own client, inside litellm
             own.args = (self.scrub(quoted(own)),)
@@ -112,26 +99,26 @@ class LiteLLMErrors:
         text = self.scrub(words)
         if type(error).__name__ == "ImageFetchError":
             return CapabilityError(
-                f"{self._name} takes no addresses of images, and nothing is downloaded for it; give"
+                f"{self.name} takes no addresses of images, and nothing is downloaded for it; give"
                 " the files of the images instead"
             )
         if isinstance(error, exceptions.UnsupportedParamsError):
             return self._unsupported(text, body)
         if isinstance(error, exceptions.Timeout):
-            return TimedOut(f"no answer from {self._name}: {http_errors.quote(text)}")
+            return TimedOut(f"no answer from {self.name}: {http_errors.quote(text)}")
         headers = getattr(error, "litellm_response_headers", None)
         status = getattr(error, "status_code", None)
         # litellm gives errors of its own a status as well; only an answer has headers.
         if headers is None and (status is None or status >= 500):
             return self._without_answer(error, text, status)
         if not isinstance(status, int) or status < 300:
-            return MalformedResponse(f"{self._name}: {http_errors.quote(text)}")
+            return MalformedResponse(f"{self.name}: {http_errors.quote(text)}")
         known = {str(key).lower(): str(value) for key, value in dict(headers or {}).items()}
         error_body = _body(error)
         read = words if error_body is None else orjson.dumps({"error": error_body}, default=str)
         # not scrubbed yet: a short password may be part of the words that tell errors apart
         typed = http_errors.from_status(
-            status, known, read[:MAX_MESSAGE_LENGTH], where=self._name, secret=self._known_secrets()
+            status, known, read[:MAX_MESSAGE_LENGTH], where=self.name, secret=self._known_secrets()
         )
         if type(typed) is RequestRefused and typed.refusal is None:
             if isinstance(error, exceptions.ContextWindowExceededError):
@@ -147,12 +134,12 @@ class LiteLLMErrors:
         """
         if _NO_KEY.search(text):
             return AuthenticationFailed(
-                f"{self._name}: no key: {http_errors.quote(text)}; or use "
+                f"{self.name}: no key: {http_errors.quote(text)}; or use "
                 f"{parameter('api_key_env', 'NAME')}"
             )
         if not http_errors.is_transport(error):
             # litellm maps levels of effort by its own tables, and raises what it cannot map
-            refused = http_errors.request_refused(f"{self._name}: {text}", 400, text)
+            refused = http_errors.request_refused(f"{self.name}: {text}", 400, text)
             if refused.refusal is not None:
                 return refused
         # an untrusted certificate is a ValueError, too
@@ -161,18 +148,18 @@ class LiteLLMErrors:
             unreadable and not http_errors.is_transport(error)
         ) or "Empty or invalid response" in text:
             return MalformedResponse(
-                f"{self._name} answered no valid JSON: {http_errors.quote(text)}"
+                f"{self.name} answered no valid JSON: {http_errors.quote(text)}"
             )
         if http_errors.is_transport(error):
             return http_errors.from_exception(
-                error, where=self._api_base or self._name, secret=self._secrets
+                error, where=self._api_base or self.name, secret=self._secrets
             )
         if "connection" in text.lower():
-            return ConnectionFailed(f"{self._name}: {http_errors.quote(text)}")
+            return ConnectionFailed(f"{self.name}: {http_errors.quote(text)}")
         if status is not None:
-            return http_errors.from_status(status, {}, text, where=self._name, secret=self._secrets)
+            return http_errors.from_status(status, {}, text, where=self.name, secret=self._secrets)
         return RequestRefused(
-            f"{self._name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
+            f"{self.name} could not be asked: {type(error).__name__}: {http_errors.quote(text)}"
         )
 
     def _unsupported(self, text: str, body: Json) -> TextassayError:
@@ -188,7 +175,7 @@ class LiteLLMErrors:
         names = names or ([refusal.parameter] if refusal else [])
         advice = next((_ASK_INSTEAD[name] for name in names if name in _ASK_INSTEAD), None)
         what = ", ".join(names) or http_errors.quote(text)
-        message = f"{self._name} does not take {what}" + (f"; ask for {advice}" if advice else "")
+        message = f"{self.name} does not take {what}" + (f"; ask for {advice}" if advice else "")
         if refusal is None:
             return CapabilityError(message)
         refused = RequestRefused(message)
@@ -300,7 +287,7 @@ class LiteLLMModel:
             ConfigurationError: The address has a login, whose header is taken.
         """
         endpoint = endpoint or Endpoint()
-        self._name = name
+        self.name = name
         address = read_address(api_base or "")
         self._api_base = address.url or None
         self._key = api_key
@@ -322,14 +309,9 @@ class LiteLLMModel:
         self._closed = False
 
     @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
-
-    @property
     def identity(self) -> Mapping[str, Any]:
         """Name and, if one was given, address."""
-        return {"backend": "litellm", "model": self._name, "api_base": self._api_base}
+        return {"backend": "litellm", "model": self.name, "api_base": self._api_base}
 
     @functools.cached_property
     def price(self) -> Price | None:
@@ -385,11 +367,11 @@ class LiteLLMModel:
         litellm = load_litellm()
         try:
             model, provider, key, address = litellm.get_llm_provider(
-                self._name, api_base=self._api_base
+                self.name, api_base=self._api_base
             )
         except litellm.exceptions.BadRequestError:
             raise ConfigurationError(
-                f"litellm knows no provider for the model {self._name!r}; names look like"
+                f"litellm knows no provider for the model {self.name!r}; names look like"
                 f" openai/gpt-4.1-mini, and direct/NAME with {parameter('api_base')} asks any "
                 "OpenAI-compatible server"
             ) from None
@@ -471,7 +453,7 @@ class LiteLLMModel:
         """
         if request.prompt is None:
             raise CapabilityError(
-                f"{self._name} can score the likelihood of a text only after a plain prompt, not a "
+                f"{self.name} can score the likelihood of a text only after a plain prompt, not a "
                 "chat"
             )
         body: Json = {
@@ -512,13 +494,13 @@ class LiteLLMModel:
             extra: Further fields of the provider's.
         """
         if self._closed:
-            raise ModelClosed(f"model {self._name!r} was used after it was closed")
+            raise ModelClosed(f"model {self.name!r} was used after it was closed")
         litellm = (
             load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
         )
         _open_models.add(id(self))
         fixed: Json = {
-            "model": self._name,
+            "model": self.name,
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": False,
@@ -565,7 +547,7 @@ class LiteLLMModel:
         provider = self._model_and_provider[1]
         if plain and not self._takes_prompts:
             raise CapabilityError(
-                f"{self._name} takes chats only; direct/NAME with {parameter('api_base')} takes "
+                f"{self.name} takes chats only; direct/NAME with {parameter('api_base')} takes "
                 "plain prompts"
             )
         if plain or provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider):
@@ -617,11 +599,11 @@ class LiteLLMModel:
 
         # a key that has a header of its own is sent nowhere else, nor is one beside a login
         left_out = ("authorization",) if self._authorizes else ()
-        return ClientTransport(self._http, where=self._name, left_out=left_out)
+        return ClientTransport(self._http, where=self.name, left_out=left_out)
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
-        error.args = (f"{self._name}: {self._errors.scrub(quoted(error))}",)
+        error.args = (f"{self.name}: {self._errors.scrub(quoted(error))}",)
         if isinstance(error, ModelError) and error.usage and not self._price:
             error.usage = _with_cost(error.usage, cost)
         raise error from None

@@ -15,14 +15,15 @@ import orjson
 from pydantic import ValidationError
 
 from textassay.runtime.backends import http_errors
-from textassay.runtime.backends.thoughts import (
+from textassay.runtime.backends.answers import (
     Answer,
     answer_tokens,
+    is_object,
     read_answer,
     read_parts,
+    read_usage,
     thought_beside,
 )
-from textassay.runtime.backends.usage import is_object, read_usage
 from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
     ContentRefused,
@@ -97,16 +98,7 @@ def whole_characters(raw: bytes) -> bytes:
 
 
 def parse_json(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
-    """Return the JSON value of an answer.
-
-    Args:
-        raw: The answer's body.
-        where: What was asked, as the message should name it.
-        secret: What must not appear in the message.
-
-    Raises:
-        MalformedResponse: It is not JSON.
-    """
+    """Return the JSON value of an answer."""
     try:
         return orjson.loads(whole_characters(raw))
     except orjson.JSONDecodeError as error:
@@ -206,15 +198,7 @@ def put_images(
     image_part: Callable[[Image], Json],
     field: str = "content",
 ) -> None:
-    """Put images before the text of the user's first message, each after its number.
-
-    Args:
-        messages: The messages of a body, which are changed.
-        images: The images, loaded.
-        text_part: Returns a text as a part of a message.
-        image_part: Returns an image as a part of a message.
-        field: Where a message has its text or its parts.
-    """
+    """Put images before the text of the user's first message, each after its number."""
     holder = next((message for message in messages if message["role"] == "user"), messages[-1])
     texts = holder[field] if isinstance(holder[field], list) else [text_part(holder[field])]
     shown = [part for one in images for part in (text_part(f"{one.label}:"), image_part(one))]
@@ -230,14 +214,7 @@ def _image_part(image: Image) -> Json:
 
 
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
-    """Return the samples of an answer to a chat or completion request, with what they cost.
-
-    Raises:
-        MalformedResponse: There are no choices, or none of them has a text. Carries the usage, as
-            `ContentRefused` does.
-        ContentRefused: The provider's filter left no text.
-        NoLogprobs: Log-probabilities were asked for and there are none, or no distribution.
-    """
+    """Return the samples of an answer to a chat or completion request, with what they cost."""
     usage = read_usage(payload, price)
     try:
         return _read_response(payload, request, usage)
@@ -307,18 +284,7 @@ def _native(message: Mapping[str, Any]) -> Json:
 def as_sample(
     answer: Answer, text: str | None, given: Any, request: Request, usage: Usage
 ) -> Sample:
-    """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted.
-
-    Args:
-        answer: The answer.
-        text: The text that it was read from, which may begin with a thought.
-        given: The `logprobs` field of a choice.
-        request: What was asked.
-        usage: What was counted.
-
-    Raises:
-        CapabilityError: There are none, or they cannot be told from a thought's.
-    """
+    """Return an answer as a sample, with the log-probabilities of its tokens if they are wanted."""
     if request.logprobs is None or answer.from_thought:
         return answer.sample()
     is_chat = bool(request.messages)
@@ -351,19 +317,7 @@ def _without_text(choices: Sequence[Mapping[str, Any]]) -> MalformedResponse | C
 def read_logprobs(
     given: Any, chat: bool, text: str = "?", *, follow_thought: bool = False
 ) -> tuple[TokenLogprob, ...]:
-    """Return the tokens of one choice with their log-probabilities.
-
-    Args:
-        given: The `logprobs` field of a choice.
-        chat: Whether the request was a chat; a completion may still be answered in the format of
-            chats.
-        text: The choice's text; without text there need not be tokens.
-        follow_thought: Whether tokens of a thought may stand before those of the text.
-
-    Raises:
-        NoLogprobs: There are none.
-        CapabilityError: Those of the text cannot be told from a thought's.
-    """
+    """Return the tokens of one choice with their log-probabilities."""
     tokens = None
     if isinstance(given, Mapping):
         # llama-server answers completions in the shape of chats, so the field tells, not the path
@@ -404,11 +358,7 @@ def _likeliest(alternatives: Iterable[tuple[str, float]]) -> tuple[tuple[str, fl
 
 
 def checked_logprob(value: Any) -> float:
-    """Return a reported log-probability, checked, and at most 0.
-
-    Raises:
-        ValueError: It is above 0, or no number.
-    """
+    """Return a reported log-probability, checked, and at most 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= ROUNDED_ZERO:
         raise ValueError(f"{str(value)[:40]!a} is not a valid log-probability")
     return min(0.0, float(value))

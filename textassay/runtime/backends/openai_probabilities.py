@@ -51,12 +51,6 @@ def read_choices(response: Response, request: ChoicesRequest) -> ChoicesResponse
     """Return the probabilities of choices from the alternatives of the answer's first token.
 
     A surface form is found as it is or after one space, as tokenizers write words.
-
-    Raises:
-        ConfigurationError: Two labels share a surface form.
-        CapabilityError: The alternatives are missing or cut to one, or the model needs several
-            tokens for a choice.
-        RequestRefused: The answer was cut while the model thought.
     """
     labels = _labels_by_form(request.choices)
     sample = response.samples[0]
@@ -150,13 +144,7 @@ def _log_sum(logprobs: Sequence[float]) -> float:
 
 
 def read_continuation(payload: Any, prompt: str, continuation: str) -> tuple[TokenLogprob, ...]:
-    """Return the tokens of `continuation` from a completion that echoed prompt and continuation.
-
-    Raises:
-        CapabilityError: The server did not echo, or gave no log-probabilities or places of tokens.
-        RequestRefused: The tokens of this text do not lie as they must.
-        MalformedResponse: The answer has another shape, or a log-probability above 0.
-    """
+    """Return the tokens of `continuation` from a completion that echoed prompt and continuation."""
     full = prompt + continuation
     try:
         choice = payload["choices"][0]

@@ -100,11 +100,7 @@ class ErrorBody(NamedTuple):
 
 
 def read_error(body: bytes | str) -> ErrorBody:
-    """Return what an error body says: the innermost message, and the codes of all layers.
-
-    Args:
-        body: The body of an answer, or the message of an exception.
-    """
+    """Return what an error body says: the innermost message, and the codes of all layers."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     found = _of_text(text, MAX_DEPTH)
     return ErrorBody(
@@ -342,12 +338,7 @@ class _Fault(NamedTuple):
 
 
 def read_refusal(status: int, body: bytes | str) -> Refusal | None:
-    """Return which parameter a server refuses, or `None` if its error is about something else.
-
-    Args:
-        status: HTTP status.
-        body: The answer's body, or the message of an exception.
-    """
+    """Return which parameter a server refuses, or `None` if its error is about something else."""
     if status not in (*REPAIRABLE, 404):
         return None
     error = read_error(body)

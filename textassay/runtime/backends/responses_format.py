@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from textassay.runtime.backends import http_errors
+from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import (
     OTHER_FORMAT,
     as_sample,
@@ -18,8 +19,6 @@ from textassay.runtime.backends.openai_format import (
     prefix_fields,
     put_images,
 )
-from textassay.runtime.backends.thoughts import read_answer, read_parts
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.errors import (
     CapabilityError,
     ContentRefused,
@@ -82,12 +81,7 @@ def _image_part(image: Image) -> Json:
 
 
 def check(request: Request) -> None:
-    """Refuse what the API does not take.
-
-    Raises:
-        CapabilityError: The request is a plain prompt, or the server takes no such effort.
-        RequestRefused: It has a parameter that the API lacks.
-    """
+    """Refuse what the API does not take."""
     if request.prompt is not None:
         raise CapabilityError(
             f"the Responses API takes chats only; direct/NAME with {parameter('api_base')} takes "
@@ -111,13 +105,7 @@ def check(request: Request) -> None:
 
 
 def read_response(payload: Any, request: Request, price: Price | None) -> Response:
-    """Return the one sample of an answer, with what it cost.
-
-    Raises:
-        MalformedResponse: There is no text. Carries the usage, as `ContentRefused` does.
-        ContentRefused: The model or the provider's filter declined to answer.
-        CapabilityError: Log-probabilities were asked for and there are none.
-    """
+    """Return the one sample of an answer, with what it cost."""
     usage = read_usage(payload, price)
     try:
         return _read_response(payload, request, usage)

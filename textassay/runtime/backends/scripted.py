@@ -1,30 +1,39 @@
-"""A model that answers from a script: a list of replies, or a function.
+"""Models that ask nobody: one that answers from a script, and the stand-in of a dry run.
 
-For tests, examples and dry runs.
-
-A real backend like the others: it honors `n`, counts tokens (by estimate), keeps what it was
-asked, can be closed. Knows nothing of networks.
+`ScriptedModel`, for tests and examples, is a real backend like the others: it honors `n`, counts
+tokens (by estimate), keeps what it was asked, can be closed. `DryRunModel` counts what another
+model would be asked. Knows nothing of networks.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import math
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from textassay.runtime.calls.token_estimates import estimate_tokens, prompt_tokens
+from textassay.runtime.calls.usage import Ledger, current_ledger
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
+    A,
     AnyRequest,
     Capabilities,
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
+    Model,
+    Q,
     Request,
     Response,
     Sample,
+    TokenLogprob,
+    Wrapper,
 )
 
 ScriptedReply = str | Sample | Response | BaseException
@@ -67,12 +76,12 @@ class ScriptedModel:
                 async.
             price: US dollars per million prompt and completion tokens; free if not given.
         """
-        self._name = name
+        self.name = name
         self._function = replies if callable(replies) else None
         # A copy: the caller may go on to change the list.
         self._left = None if callable(replies) else iter(list(replies))
         self._choices, self._continuation = choices, continuation
-        self._capabilities = capabilities or Capabilities(
+        self.capabilities = capabilities or Capabilities(
             n=True,
             logprobs=True,
             json_schema=True,
@@ -87,19 +96,9 @@ class ScriptedModel:
         """Every request that was asked, in order."""
 
     @property
-    def name(self) -> str:
-        """The name given."""
-        return self._name
-
-    @property
     def identity(self) -> Mapping[str, Any]:
         """The name; two scripts that differ should be named differently."""
-        return {"backend": "scripted", "model": self._name}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What the script covers, or what was given."""
-        return self._capabilities
+        return {"backend": "scripted", "model": self.name}
 
     async def generate(self, request: Request) -> Response:
         """Return what the script says; raise what it says to raise.
@@ -120,7 +119,7 @@ class ScriptedModel:
                 return reply
             samples.append(reply if isinstance(reply, Sample) else Sample(text=reply))
         return Response(
-            samples=tuple(samples), usage=self._usage(request, samples), model=self._name
+            samples=tuple(samples), usage=self._usage(request, samples), model=self.name
         )
 
     async def _drawn(self, request: Request) -> list[ScriptedReply]:
@@ -144,7 +143,7 @@ class ScriptedModel:
         for reply in self._left:
             return reply
         raise ConfigurationError(
-            f"scripted model {self._name!r} has no reply left for request {len(self.requests)}; "
+            f"scripted model {self.name!r} has no reply left for request {len(self.requests)}; "
             "give it more replies, or a function"
         )
 
@@ -156,15 +155,13 @@ class ScriptedModel:
         """
         self._note(request)
         if self._choices is None:
-            raise CapabilityError(
-                f"scripted model {self._name!r} was given no function for choices"
-            )
+            raise CapabilityError(f"scripted model {self.name!r} was given no function for choices")
         answer = await _awaited(self._choices(request))
         if isinstance(answer, BaseException):
             raise answer
         if isinstance(answer, ChoicesResponse):
             return answer
-        return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self._name)
+        return ChoicesResponse(logprobs=answer, usage=self._usage(request, ()), model=self.name)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
         """Return what the function for continuations says.
@@ -175,7 +172,7 @@ class ScriptedModel:
         self._note(request)
         if self._continuation is None:
             raise CapabilityError(
-                f"scripted model {self._name!r} was given no function for continuations"
+                f"scripted model {self.name!r} was given no function for continuations"
             )
         answer = await _awaited(self._continuation(request))
         if isinstance(answer, BaseException):
@@ -183,7 +180,7 @@ class ScriptedModel:
         if isinstance(answer, ContinuationResponse):
             return answer
         return ContinuationResponse(
-            tokens=tuple(answer), usage=self._usage(request, ()), model=self._name
+            tokens=tuple(answer), usage=self._usage(request, ()), model=self.name
         )
 
     async def aclose(self) -> None:
@@ -192,7 +189,7 @@ class ScriptedModel:
 
     def _note(self, request: AnyRequest) -> None:
         if self._closed:
-            raise ModelClosed(f"scripted model {self._name!r} was used after it was closed")
+            raise ModelClosed(f"scripted model {self.name!r} was used after it was closed")
         self.requests.append(request)
 
     def _usage(self, request: AnyRequest, samples: Iterable[Sample]) -> Usage:
@@ -208,3 +205,154 @@ class ScriptedModel:
 
 async def _awaited(value: T | Awaitable[T]) -> T:
     return await value if inspect.isawaitable(value) else value
+
+
+ASSUMED_ANSWER_TOKENS = 256
+ASSUMED_THOUGHT_TOKENS = 600
+"""Tokens of a thought, which cannot be known before: about the middle of published counts for short
+judgments at medium effort."""
+QUIET = 0.05
+"""Seconds without a further request after which a round of batches is complete."""
+TURNS = 20
+"""Turns of the event loop that a round is kept open after that: a busy process is not quiet."""
+
+
+class DryRunModel:
+    """Answers every request with its `dry_run_answer` and counts what would have been asked.
+
+    Prompt tokens are estimates; completion tokens are the upper bound `n * max_tokens` (256 a
+    sample if a request sets none), and `ASSUMED_THOUGHT_TOKENS` more for each answer of a model
+    that is known, or taken by its name, to think: those are its `reasoning_tokens`. Its
+    identity is the real model's, so that answers which are in the cache already are not counted.
+    """
+
+    def __init__(self, real: Model, *, price: Price | None = None) -> None:
+        """Stand in for `real`, which is never asked."""
+        self._real, self._price = real, price
+
+    @property
+    def name(self) -> str:
+        """The real model's name."""
+        return self._real.name
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The real model's identity."""
+        return self._real.identity
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The real model's capabilities."""
+        return self._real.capabilities
+
+    def _usage(self, prompt_tokens: int, answer_tokens: int, thought_tokens: int = 0) -> Usage:
+        cost = None
+        completion_tokens = answer_tokens + thought_tokens
+        if self._price is not None:
+            cost = cost_at(self._price, prompt_tokens, completion_tokens)
+        return Usage(
+            calls=1,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            reasoning_tokens=thought_tokens,
+            cost=cost,
+        )
+
+    async def generate(self, request: Request) -> Response:
+        """Return `dry_run_answer` `n` times."""
+        # Tokens that spell the answer, so that readers of log-probabilities run as they would.
+        words = re.findall(r"\w+|\W", request.dry_run_answer)
+        tokens = tuple(TokenLogprob(token=word, logprob=0.0, top=((word, 0.0),)) for word in words)
+        sample = Sample(
+            text=request.dry_run_answer, logprobs=None if request.logprobs is None else tokens
+        )
+        answer = (request.max_tokens or ASSUMED_ANSWER_TOKENS) - request.thought_allowance
+        thought = request.n * _assumed_thought(request)
+        usage = self._usage(prompt_tokens(request), request.n * answer, thought)
+        return Response(samples=(sample,) * request.n, usage=usage)
+
+    async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
+        """Return equal probabilities."""
+        even = -math.log(len(request.choices))
+        usage = self._usage(prompt_tokens(request), 1, _assumed_thought(request))
+        return ChoicesResponse(logprobs=dict.fromkeys(request.choices, even), usage=usage)
+
+    async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
+        """Return a log-probability of -1 for every word."""
+        words = re.findall(r"\w+|\W", request.continuation)
+        # servers that refuse to answer with no token at all are asked for one
+        usage = self._usage(estimate_tokens(request.text + request.continuation), 1)
+        return ContinuationResponse(
+            tokens=tuple(TokenLogprob(token=w, logprob=-1.0) for w in words), usage=usage
+        )
+
+    async def aclose(self) -> None:
+        """Close the real model."""
+        await self._real.aclose()
+
+
+def _assumed_thought(request: Request | ChoicesRequest) -> int:
+    # a model that is asked in batches gets tokens for a thought whether or not it is known to think
+    return ASSUMED_THOUGHT_TOKENS if request.thought_allowance and not request.probing else 0
+
+
+class BatchRounds:
+    """Holds requests back until no more come, as batches do, and counts how often.
+
+    A round is what can be asked before any of its answers is needed. Rounds are counted for each
+    piece of work by itself, which its ledger tells apart, and the largest number is what the run
+    takes: pieces that begin later add no round.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Rounds of the piece of work that took the most so far."""
+        self._by_work: WeakKeyDictionary[Ledger, int] = WeakKeyDictionary()
+        self._outside = Ledger()  # stands for whatever is asked outside of any piece of work
+        self._waiting: list[tuple[Ledger, asyncio.Future[None]]] = []
+        self._last = 0.0
+        self._is_timed = False
+
+    async def next(self) -> None:
+        """Return when the round with the caller's request is complete."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append((current_ledger() or self._outside, future))
+        self._last = loop.time()
+        if not self._is_timed:
+            self._is_timed = True
+            loop.call_later(QUIET, self._check, TURNS)
+        await future
+
+    def _check(self, turns: int) -> None:
+        """Complete the round unless a request came since the last check."""
+        loop = asyncio.get_running_loop()
+        left = self._last + QUIET - loop.time()
+        if left > 0:
+            loop.call_later(left, self._check, TURNS)
+        elif turns:
+            loop.call_soon(self._check, turns - 1)
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        waiting, self._waiting, self._is_timed = self._waiting, [], False
+        for work in {id(work): work for work, _ in waiting}.values():
+            self._by_work[work] = self._by_work.get(work, 0) + 1
+            self.count = max(self.count, self._by_work[work])
+        for _, future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class RoundsModel(Wrapper):
+    """Answers when the round of the request is complete; models that wait together share one."""
+
+    def __init__(self, wrapped: Model, rounds: BatchRounds) -> None:
+        super().__init__(wrapped)
+        self._rounds = rounds
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Wait, then answer."""
+        await self._rounds.next()
+        return await call(request)

@@ -14,9 +14,8 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
-from textassay.runtime.backends.thoughts import read_answer, read_parts
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.dialect import (
     CLOCK_SECONDS,
     GIVEN_TEXT,

@@ -13,9 +13,8 @@ from typing import Any
 
 import orjson
 
+from textassay.runtime.backends.answers import Answer, read_answer, read_parts, read_usage
 from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
-from textassay.runtime.backends.thoughts import Answer, read_answer, read_parts
-from textassay.runtime.backends.usage import read_usage
 from textassay.runtime.batches.dialect import (
     GIVEN_TEXT,
     HALF_PRICE,

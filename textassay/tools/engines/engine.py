@@ -1,18 +1,210 @@
-"""What an engine is: texts to tokens, batches of tokens to arrays.
+"""Models of the tools: their files, what an engine is, and the engines that need no PyTorch.
 
-Knows no metric and imports no framework.
+A model lies in a folder or in a pinned revision on the Hugging Face Hub. An engine turns texts into
+tokens and batches of tokens into arrays, and knows no metric. `OnnxEngine` runs exported graphs,
+`StaticEngine` looks a vector up for each token; frameworks are imported when one is opened.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.tools.engines.files import ModelFiles
+from textassay.runtime.backends.local.files import download, file_digest
+from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.tools.tool import need
+
+PACKAGED_VECTORS = "wordllama"
+"""Package whose vectors the extra `static` brings."""
+
+# organization/name@revision
+_HUB_ID = re.compile(r"(?P<id>[\w.\-]+/[\w.\-]+)(?:@(?P<revision>[\w.\-/]+))?")
+_TEXT_FILES = ("*.json", "*.txt", "*.model")
+_ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A folder with a model's configuration, tokenizer and weights."""
+
+    folder: Path
+    label: str
+    """What signatures call it: the Hub id with its commit, or the folder's name."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer_config: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Path | None = None
+    """The table of a static model, or `None` if the folder holds a network."""
+    tokenizer_file: Path | None = None
+    """The tokenizer of a static model."""
+
+    @property
+    def onnx(self) -> Path | None:
+        """The ONNX graph, or `None`."""
+        places = (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
+        return next((place for place in places if place.is_file()), None)
+
+    @property
+    def weights(self) -> tuple[Path, ...]:
+        """Weights that transformers reads, safetensors if there are any."""
+        return tuple(sorted(self.folder.glob("*.safetensors"))) or tuple(
+            sorted(self.folder.glob("pytorch_model*.bin"))
+        )
+
+    def digest(self) -> str:
+        """Return 12 hex digits that stand for configuration, tokenizer and weights.
+
+        Reads all of them.
+        """
+        total = hashlib.sha256()
+        texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
+        parts = (self.vectors, self.tokenizer_file, self.onnx)
+        named = [path for path in parts if path is not None and path not in self.weights]
+        for path in dict.fromkeys((*texts, *self.weights, *named)):
+            total.update(f"{path.name}\0{file_digest(path)}\0".encode())
+        return total.hexdigest()[:12]
+
+
+def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> ModelFiles:
+    """Return the files of a model, fetched from the Hub unless they are here or `cached_only`.
+
+    `model` is a folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
+    that package; `engine` says which weights to fetch, by default those for transformers.
+    """
+    folder = Path(model).expanduser()
+    if folder.exists():
+        return read_folder(folder, folder.resolve().name)
+    if model == PACKAGED_VECTORS:
+        return _packaged()
+    match = _HUB_ID.fullmatch(model)
+    if match is None:
+        raise ConfigurationError(
+            f"no model at {model!r}: it is neither a folder nor a Hub id such as"
+            " organization/name@revision"
+        )
+    fetched = _fetch(match["id"], match["revision"], engine, cached_only=cached_only)
+    # the cache names the folder of a snapshot after its commit
+    return read_folder(fetched, f"{match['id']}@{fetched.name[:12]}")
+
+
+def on_hub(model: str) -> bool:
+    """Return whether a model's name is a Hub id rather than a folder."""
+    return not Path(model).expanduser().exists() and _HUB_ID.fullmatch(model) is not None
+
+
+def read_folder(folder: Path, label: str) -> ModelFiles:
+    """Return the files in a folder, or raise `ConfigurationError` if it is not one of a model."""
+    nested = folder / "0_StaticEmbedding"  # where sentence-transformers puts a table
+    if (nested / "model.safetensors").is_file():
+        return ModelFiles(
+            folder,
+            label,
+            _json(folder / "config_sentence_transformers.json"),
+            vectors=nested / "model.safetensors",
+            tokenizer_file=nested / "tokenizer.json",
+        )
+    if not folder.is_dir() or not (folder / "config.json").is_file():
+        raise ConfigurationError(
+            f"{str(folder)!r} is not a model: expected a folder with config.json, weights and"
+            " tokenizer, as `save_pretrained` or `hf download` leave it"
+        )
+    config = _json(folder / "config.json")
+    static = _is_static(folder, config)
+    return ModelFiles(
+        folder,
+        label,
+        config,
+        _json(folder / "tokenizer_config.json"),
+        vectors=folder / "model.safetensors" if static else None,
+        tokenizer_file=folder / "tokenizer.json" if static else None,
+    )
+
+
+def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds a table of vectors, as model2vec writes it."""
+    if config.get("model_type") == "model2vec":
+        return True
+    modules = folder / "modules.json"
+    return modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
+
+
+def has_packaged_vectors() -> bool:
+    """Return whether the vectors of the extra `static` are there; reads none of them."""
+    try:
+        _packaged()
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _packaged() -> ModelFiles:
+    """Return the vectors that the package wordllama ships; its code is not run."""
+    spec = find_spec(PACKAGED_VECTORS)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install"
+            " 'textassay[static]'"
+        )
+    folder = Path(spec.origin).parent
+    vectors = sorted((folder / "weights").glob("*.safetensors"))
+    tokenizers = sorted((folder / "tokenizers").glob("*.json"))
+    if len(vectors) != 1 or len(tokenizers) != 1:
+        raise ConfigurationError(
+            f"{str(folder)!r} does not contain one table and one tokenizer; this release of "
+            f"{PACKAGED_VECTORS} is laid out differently: pip install 'textassay[static]'"
+        )
+    label = f"{PACKAGED_VECTORS}-{version(PACKAGED_VECTORS)}"
+    return ModelFiles(folder, label, vectors=vectors[0], tokenizer_file=tokenizers[0])
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ConfigurationError(f"{str(path)!r} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{str(path)!r} is not a JSON object")
+    return content
+
+
+def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: bool) -> Path:
+    def snapshot(*patterns: str) -> Path:
+        return download(
+            repository,
+            revision=revision,
+            patterns=patterns,
+            cached_only=cached_only,
+            package=f"'textassay[{'onnx' if engine == 'onnx' else 'nli'}]'",
+        )
+
+    try:
+        if engine == "onnx":
+            return snapshot(*_TEXT_FILES, *_ONNX_FILES)
+        # Two steps: repositories often hold the same weights in both formats, gigabytes each.
+        folder = snapshot(*_TEXT_FILES, "*.safetensors")
+        if not any(folder.rglob("*.safetensors")):
+            folder = snapshot("pytorch_model*.bin")
+        return folder
+    except ModelError as error:
+        at = f" --revision {revision}" if revision else ""
+        reason = str(error.__cause__).partition("\n")[0] or type(error.__cause__).__name__
+        raise ConfigurationError(
+            f"the model {repository!r} is not on this machine and could not be fetched ({reason});"
+            f" fetch it where there is a network with `hf download {repository}{at}`, or give"
+            " a folder that contains it instead"
+        ) from error
+
 
 EngineName = Literal["auto", "transformers", "onnx", "static"]
 """`auto` takes `static` for a table of vectors, and transformers unless it is not installed or the
@@ -52,7 +244,6 @@ class Tokenizer:
     """A fast tokenizer without truncation or padding; safe to use from several threads."""
 
     def __init__(self, backend: Any) -> None:
-        """Take a `tokenizers.Tokenizer` and switch off its truncation and padding."""
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = True  # a "[SEP]" inside an evaluated text is text
@@ -145,3 +336,191 @@ def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
         types[row, : len(encoding)] = encoding.types
         mask[row, : len(encoding)] = 1
     return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+
+
+# Names as optimum and older exporters write them, with the number of axes that they must have.
+_OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
+    "classify": (("logits",), 2),
+    "encode": (("last_hidden_state", "token_embeddings", "hidden_states"), 3),
+}
+
+
+class OnnxEngine:
+    """An exported graph in onnxruntime, on a GPU when its build and the machine have one."""
+
+    name = "onnx"
+
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
+        """Read the graph into memory.
+
+        `device` is `cpu` or `cuda`; `auto` takes a GPU when there is one.
+        """
+        runtime = need("onnxruntime", extra="onnx", what="the onnx engine")
+        if head not in _OUTPUTS:
+            raise ConfigurationError(
+                "encoder-decoder models need the transformers engine: pip install 'textassay[nli]'"
+            )
+        if layer is not None:
+            raise ConfigurationError(
+                "an ONNX export contains the last layer only; leave `layer` out or use transformers"
+            )
+        if files.onnx is None:
+            raise ConfigurationError(
+                f"{str(files.folder)!r} contains no model.onnx; export one with `optimum-cli export"
+                " onnx`, or use engine=transformers"
+            )
+        self.files, self.head = files, head
+        self.config: Mapping[str, Any] = files.config
+        self.tokenizer = Tokenizer(_read_tokenizer(files.folder / "tokenizer.json", extra="onnx"))
+        self.session = _session(runtime, files, device)
+        self._inputs = {i.name for i in self.session.get_inputs()}
+        self._output = self._find_output()
+        self.max_tokens = longest_input(files)
+        self._pad_id = int(files.config.get("pad_token_id") or 0)
+
+    def run(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Answer a batch; see `Engine.run`."""
+        feed = {
+            name: matrix
+            for name, matrix in pad(batch, self._pad_id).items()
+            if name in self._inputs
+        }
+        output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
+        if self.head == "encode":
+            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(output)
+
+    def _find_output(self) -> str:
+        names, rank = _OUTPUTS[self.head]
+        outputs = {o.name: o for o in self.session.get_outputs()}
+        output = next((outputs[name] for name in names if name in outputs), None)
+        needs = {"input_ids", "attention_mask"}
+        if output is None or len(output.shape) != rank:
+            raise ConfigurationError(
+                f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]}"
+                f" with {rank} axes is needed"
+            )
+        if not needs <= self._inputs:
+            raise ConfigurationError(
+                f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))};"
+                " export it again"
+            )
+        return str(output.name)
+
+
+def _read_tokenizer(path: Path, *, extra: str) -> Any:
+    """Return a `tokenizers.Tokenizer` for the engine that is called as its extra."""
+    tokenizers = need("tokenizers", extra=extra, what=f"the {extra} engine")
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{str(path.parent)!r} contains no {path.name}, which the {extra} engine needs"
+        )
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare Exceptions
+        raise ConfigurationError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
+    available = runtime.get_available_providers()
+    gpu = "CUDAExecutionProvider"
+    if device not in ("auto", "cpu", "cuda"):
+        raise ConfigurationError(
+            f"device {device!r} cannot be used with the onnx engine; known: auto, cpu, cuda"
+        )
+    if device == "cuda" and gpu not in available:
+        raise ConfigurationError(
+            "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
+        )
+    # The CPU stays behind it: operators that the GPU's provider lacks run there.
+    providers = [gpu] if device != "cpu" and gpu in available else []
+    try:
+        return runtime.InferenceSession(
+            str(files.onnx), providers=[*providers, "CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's errors share no base of their own
+        raise ConfigurationError(f"cannot read {str(files.onnx)!r}: {error}") from error
+
+
+_TABLES = ("embeddings", "embedding.weight")
+
+
+class StaticTokenizer(Tokenizer):
+    """A tokenizer that frames nothing and leaves out what the vocabulary lacks."""
+
+    def encode(self, first: str, second: str | None = None) -> Encoding:
+        """Return the tokens of a text; a pair is refused."""
+        if second is not None:
+            raise ConfigurationError("static vectors embed single texts and cannot judge pairs")
+        unknown = self.unknown
+        ids = tuple(token for token in self.encode_plain(first) if token != unknown)
+        return Encoding(ids, (0,) * len(ids), (0,) * len(ids))
+
+    def special_tokens(self, *, pair: bool) -> int:
+        """Return 0."""
+        return 0
+
+
+class StaticEngine:
+    """A vector per token from a table, with numpy and tokenizers.
+
+    Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the
+    vectors that the package wordllama ships (MIT, 16 MB). A token's vector does not depend on its
+    context, so texts of any length are read whole.
+    """
+
+    name = "static"
+
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
+        if head != "encode" or layer is not None:
+            raise ConfigurationError(
+                f"{files.label} is a table of static vectors: it embeds texts (the tool"
+                " `embedding`) and has neither layers nor a head that judges"
+            )
+        if device not in ("auto", "cpu"):
+            raise ConfigurationError(f"static vectors are read on the CPU, not on {device!r}")
+        self.files = files
+        self.config: Mapping[str, Any] = files.config
+        self.max_tokens: int | None = None
+        assert files.tokenizer_file is not None  # there is one beside each table
+        self.tokenizer: Tokenizer = StaticTokenizer(
+            _read_tokenizer(files.tokenizer_file, extra="static")
+        )
+        self._table, self._rows, self._weights = _read_vectors(files)
+
+    def run(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Return the vectors of each text's tokens, shape `(tokens, width)`."""
+        return [self._vectors(np.array(encoding.ids, np.intp)) for encoding in batch]
+
+    def _vectors(self, ids: NDArray[np.intp]) -> Array:
+        rows = ids if self._rows is None else self._rows[ids]
+        vectors = self._table[rows].astype(np.float32)
+        # model2vec may keep a shared row for several tokens, and weigh each token by itself.
+        return vectors if self._weights is None else vectors * self._weights[ids, None]
+
+
+def _read_vectors(
+    files: ModelFiles,
+) -> tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float32] | None]:
+    """Return the table, the row of each token (`None` if in order), and a factor per token."""
+    safetensors = need("safetensors.numpy", extra="static", what="the static engine")
+    try:
+        tensors = safetensors.load_file(str(files.vectors))
+    except Exception as error:  # safetensors' errors share no base of their own
+        raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
+    table = next((tensors[name] for name in _TABLES if name in tensors), None)
+    if table is None or table.ndim != 2:
+        raise ConfigurationError(
+            f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
+            f" {' or '.join(_TABLES)}"
+        )
+    rows, weights = tensors.get("mapping"), tensors.get("weights")
+    return (
+        table,
+        None if rows is None else rows.astype(np.intp),
+        None if weights is None else weights.astype(np.float32),
+    )

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from textassay.runtime.backends.transformers.engine import TransformersEngine
-from textassay.runtime.backends.transformers.loading import (
+from textassay.runtime.backends.transformers.engine import (
     ENCODER,
     NO_LIMIT,
     LoadedTransformer,
+    TransformersEngine,
     Vocabulary,
     device_named,
     quiet,
@@ -28,9 +28,16 @@ from textassay.runtime.backends.transformers.loading import (
     unreadable,
 )
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import Array, Encoding, Head, Tokenizer, longest_input, pad
-from textassay.tools.engines.extras import need
-from textassay.tools.engines.files import ModelFiles
+from textassay.tools.engines.engine import (
+    Array,
+    Encoding,
+    Head,
+    ModelFiles,
+    Tokenizer,
+    longest_input,
+    pad,
+)
+from textassay.tools.tool import need
 
 # No defaults for these: a size that is guessed wrong would only show as a parameter of another
 # shape.

@@ -15,12 +15,22 @@ from weakref import WeakValueDictionary, finalize
 
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, shared_result
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
-from textassay.tools.engines.extras import check_installed, need
-from textassay.tools.engines.files import PACKAGED_VECTORS, ModelFiles, locate, on_hub, read_folder
-from textassay.tools.engines.onnx import OnnxEngine
+from textassay.tools.engines.engine import (
+    PACKAGED_VECTORS,
+    Array,
+    Encoding,
+    Engine,
+    EngineName,
+    Head,
+    ModelFiles,
+    OnnxEngine,
+    StaticEngine,
+    locate,
+    on_hub,
+    read_folder,
+)
 from textassay.tools.engines.pytorch import PytorchEngine
-from textassay.tools.engines.static import StaticEngine
+from textassay.tools.tool import check_installed, need
 
 MAX_BYTES = 64 * 2**20
 """Answers that a runner remembers."""

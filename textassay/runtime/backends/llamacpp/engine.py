@@ -1,26 +1,33 @@
-"""Exact evaluation: one sequence, its longest common prefix kept from the request before.
+"""Evaluates texts with llama.cpp: exactly on one sequence, or on several at once.
 
-A score is the same bits whatever ran before, because what would change it is ruled out: flash
-attention (its result depends on how a sequence was cut), a batch of few rows (see `plan_batches`),
-company in the batch, and weights repacked for the CPU (see `Weights`). Sampled tokens are decoded
-one by one, so they are forgotten when their request ends.
+Exact mode keeps the longest common prefix of the request before. A score is the same bits whatever
+ran before, because what would change it is ruled out: flash attention (its result depends on how a
+sequence was cut), a batch of few rows (see `plan_batches`), company in the batch, and weights
+repacked for the CPU (see `Weights`). Sampled tokens are decoded one by one, so they are forgotten
+when their request ends.
+
+Throughput mode (`score_together`, `write_together`) is for GPUs, where one short sequence leaves
+most of the chip idle. What shares a batch changes the rounding, so scores differ a little from
+exact mode's and between runs. Texts to score are taken in groups: sequence 0 evaluates what a group
+shares, and the others start as copies of it. Answers are written side by side, each on a sequence
+of its own.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.llamacpp.library import forget_log, library, logged
-from textassay.runtime.backends.llamacpp.weights import KvType, Weights
-from textassay.runtime.backends.local.generation import Draft, Generation
-from textassay.runtime.backends.local.scoring import Evaluation, LogitRow
-from textassay.runtime.backends.local.tokens import Ids, common_prefix
-from textassay.runtime.errors import ConfigurationError, FatalModelError
+from textassay.runtime.backends.llamacpp.library import KvType, Weights, forget_log, library, logged
+from textassay.runtime.backends.local.scoring import Draft, Evaluation, Generation, LogitRow
+from textassay.runtime.backends.local.tokens import Ids, common_prefix, sort_key
+from textassay.runtime.errors import ConfigurationError, FatalModelError, TextassayError
 
 BATCH = 512
 MIN_ROWS = 9
@@ -117,7 +124,10 @@ class LlamaEngine:
         """Batches decoded so far, for checks of how well they are filled."""
         # llama.cpp reserves memory for that many rows of logits; a vocabulary of 128,000 tokens
         # takes half a megabyte for each.
-        self._outputs = max(MIN_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size)))
+        self.most_outputs = max(
+            MIN_LIMIT, sequences, min(batch, _LOGITS_BYTES // (4 * weights.size))
+        )
+        """Most logit rows one batch may ask for; llama.cpp aborts the process beyond it."""
         self.cached: list[Ids] = [np.empty(0, np.int32) for _ in range(sequences)]
         forget_log()
         self._context = self._lib.llama_init_from_model(
@@ -130,7 +140,8 @@ class LlamaEngine:
                 " a GPU, fewer n_gpu_layers"
             )
         self._memory = self._lib.llama_get_memory(self._context)
-        self._batch = _Batch(self._lib, batch, sequences)
+        self.batch = _Batch(self._lib, batch, sequences)
+        """What the next `decode` evaluates."""
 
     def _params(self, threads: int, kv: KvType, *, flash: bool) -> Any:
         lib = self._lib
@@ -140,7 +151,7 @@ class LlamaEngine:
         # Equal, so that a batch is never split inside llama.cpp, where `plan_batches` has no say.
         params.n_batch = params.n_ubatch = self.batch_tokens
         params.n_seq_max = self.sequences
-        params.n_outputs_max = self._outputs
+        params.n_outputs_max = self.most_outputs
         params.n_threads = params.n_threads_batch = threads
         params.flash_attn_type = (
             lib.LLAMA_FLASH_ATTN_TYPE_ENABLED if flash else lib.LLAMA_FLASH_ATTN_TYPE_DISABLED
@@ -201,12 +212,12 @@ class LlamaEngine:
         shared = common_prefix(self.cached[sequence], ids)
         kept = self.rewind(sequence, reusable(shared, first, length))
         for chunk in plan_batches(
-            kept, first, length, batch=self.batch_tokens, outputs=self._outputs
+            kept, first, length, batch=self.batch_tokens, outputs=self.most_outputs
         ):
             if abandoned():
                 raise Abandoned
-            self._batch.clear()
-            self._batch.add(sequence, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
+            self.batch.clear()
+            self.batch.add(sequence, ids[chunk.start : chunk.stop], chunk.start, chunk.output)
             rows = self.decode()
             # Only once it is decoded: a decode that fails has forgotten everything.
             self.cached[sequence] = ids[: chunk.stop]
@@ -245,10 +256,10 @@ class LlamaEngine:
         They are valid until the next call.
         """
         forget_log()
-        tokens, outputs = self._batch.tokens, self._batch.outputs
+        tokens, outputs = self.batch.tokens, self.batch.outputs
         assert 0 < tokens <= self.batch_tokens
-        assert outputs <= self._outputs
-        code = self._lib.llama_decode(self._context, self._batch.native())
+        assert outputs <= self.most_outputs
+        code = self._lib.llama_decode(self._context, self.batch.native())
         if code:
             self.forget()
             raise FatalModelError(
@@ -267,16 +278,6 @@ class LlamaEngine:
         """Forget all sequences."""
         self._lib.llama_memory_clear(self._memory, False)
         self.cached = [ids[:0] for ids in self.cached]
-
-    @property
-    def batch(self) -> _Batch:
-        """What the next `decode` evaluates."""
-        return self._batch
-
-    @property
-    def most_outputs(self) -> int:
-        """Most logit rows one batch may ask for; llama.cpp aborts the process beyond it."""
-        return self._outputs
 
     def close(self) -> None:
         """Free the context; safe to call twice."""
@@ -338,3 +339,194 @@ class _Batch:
 
 def _pointer(array: NDArray[Any], kind: Any) -> Any:
     return array.ctypes.data_as(ctypes.POINTER(kind))
+
+
+_WORTH_A_COPY = 64
+"""Tokens that a copy must save: a copy takes the time of a whole sequence's memory."""
+
+
+def score_together(
+    engine: LlamaEngine, evaluations: Sequence[Evaluation], abandoned: Callable[[], bool]
+) -> None:
+    """Evaluate all, in groups of as many as there are sequences, and fill in what they found."""
+    # Sorted by ids, neighbors share their longest prefixes, and a group is evaluated from its
+    # common one.
+    ordered = sorted(evaluations, key=lambda evaluation: sort_key(evaluation.ids))
+    for start in range(0, len(ordered), engine.sequences):
+        _score_group(engine, ordered[start : start + engine.sequences], abandoned)
+
+
+def _score_group(
+    engine: LlamaEngine, group: Sequence[Evaluation], abandoned: Callable[[], bool]
+) -> None:
+    leader = group[0].ids
+    shared = min(reusable(common_prefix(leader, one.ids), one.first, len(one.ids)) for one in group)
+    _evaluate_prefix(engine, leader[:shared], abandoned)
+    for sequence in range(1, len(group)):
+        # Left over from the group before: cheaper to cut back than to copy.
+        if shared and common_prefix(engine.cached[sequence], leader) >= shared:
+            engine.rewind(sequence, shared)
+        else:
+            engine.share(sequence)
+    pending = [_Tail(sequence, one, shared) for sequence, one in enumerate(group)]
+    while pending:
+        if abandoned():
+            raise Abandoned
+        pending = _decode_some(engine, pending)
+
+
+def _evaluate_prefix(engine: LlamaEngine, prefix: Ids, abandoned: Callable[[], bool]) -> None:
+    """Bring the first sequence to exactly `prefix`."""
+    kept = engine.rewind(0, common_prefix(engine.cached[0], prefix))
+    for start in range(kept, len(prefix), engine.batch_tokens):
+        if abandoned():
+            raise Abandoned
+        part = prefix[start : start + engine.batch_tokens]
+        engine.batch.clear()
+        engine.batch.add(0, part, start, len(prefix))
+        engine.decode()
+        engine.cached[0] = prefix[: start + len(part)]
+
+
+class _Tail(NamedTuple):
+    """What is left to evaluate of one sequence, from `start` on."""
+
+    sequence: int
+    evaluation: Evaluation
+    start: int
+
+
+def _decode_some(engine: LlamaEngine, pending: Sequence[_Tail]) -> list[_Tail]:
+    """Fill one batch with the tails in order, decode it and read it; return what is left."""
+    engine.batch.clear()
+    taken: list[tuple[Evaluation, int, int]] = []
+    left: list[_Tail] = []
+    for tail in pending:
+        ids, first = tail.evaluation.ids, tail.evaluation.first
+        stop = min(len(ids), tail.start + engine.batch_tokens - engine.batch.tokens)
+        # llama.cpp aborts the process when a batch asks for more rows of logits than were reserved.
+        stop = min(stop, max(first, tail.start) + engine.most_outputs - engine.batch.outputs)
+        if stop > tail.start:
+            before = engine.batch.outputs
+            engine.batch.add(tail.sequence, ids[tail.start : stop], tail.start, first)
+            taken.append((tail.evaluation, max(first, tail.start), engine.batch.outputs - before))
+            engine.cached[tail.sequence] = ids[:stop]
+        if stop < len(ids):
+            left.append(tail._replace(start=max(stop, tail.start)))
+    rows, place = engine.decode(), 0
+    for evaluation, position, count in taken:
+        evaluation.take(position, rows[place : place + count])
+        place += count
+    return left
+
+
+def write_together(
+    engine: LlamaEngine, generations: Sequence[Generation], abandoned: Callable[[], bool]
+) -> None:
+    """Write all samples of all requests; a sequence that has finished takes the next one at once.
+
+    A request that fails keeps its error and leaves the others alone.
+    """
+    waiting: deque[_Waiting] = deque()
+    for generation in generations:
+        try:
+            waiting.extend(_Waiting(generation, draft) for draft in generation.begin())
+        except TextassayError as error:
+            generation.error = error
+    try:
+        _write_all(engine, waiting, abandoned)
+    finally:
+        for generation in generations:
+            generation.close()
+
+
+class _Waiting(NamedTuple):
+    """A sample that is still to be written."""
+
+    generation: Generation
+    draft: Draft
+
+
+@dataclass
+class _Growing:
+    """A sample being written on a sequence, with its next token to decode."""
+
+    sample: _Waiting
+    token: int
+    position: int
+
+
+def _write_all(
+    engine: LlamaEngine, waiting: deque[_Waiting], abandoned: Callable[[], bool]
+) -> None:
+    growing: dict[int, _Growing] = {}
+    first_rows: dict[int, LogitRow] = {}  # what follows each prompt, for its further samples
+    try:
+        while waiting or growing:
+            if abandoned():
+                raise Abandoned
+            while waiting and len(growing) < engine.sequences:
+                sample = waiting.popleft()
+                if sample.generation.error is not None:
+                    continue
+                ids, request = sample.generation.ids, id(sample.generation)
+                free = [s for s in range(engine.sequences) if s not in growing]
+                # The free sequence that still holds most of this prompt.
+                sequence = max(free, key=lambda s: common_prefix(engine.cached[s], ids))
+                known = first_rows.get(request)
+                row = first_rows[request] = _begin(engine, sequence, ids, known, abandoned)
+                token = _grown(sample, row)
+                if token is not None:
+                    growing[sequence] = _Growing(sample, token, len(ids))
+            _step(engine, growing)
+    finally:
+        for sequence, one in growing.items():
+            engine.rewind(sequence, len(one.sample.generation.ids))
+
+
+def _begin(
+    engine: LlamaEngine,
+    sequence: int,
+    ids: Ids,
+    known: LogitRow | None,
+    abandoned: Callable[[], bool],
+) -> LogitRow:
+    """Bring a sequence to exactly `ids` and return the logits that follow.
+
+    If another sequence holds more of `ids`, its memory is copied.
+    """
+    shared = [common_prefix(cached, ids) for cached in engine.cached]
+    donor = max(range(engine.sequences), key=shared.__getitem__)
+    if shared[donor] >= shared[sequence] + _WORTH_A_COPY:
+        engine.share(sequence, donor)
+        shared[sequence] = shared[donor]
+    if known is not None and engine.rewind(sequence, shared[sequence]) == len(ids):
+        return known
+    return engine.last_row(ids, abandoned, sequence=sequence)
+
+
+def _step(engine: LlamaEngine, growing: dict[int, _Growing]) -> None:
+    """Decode one token of every sample; those that are finished leave their sequence."""
+    if not growing:
+        return
+    engine.batch.clear()
+    for sequence, one in growing.items():
+        engine.batch.add(sequence, np.array([one.token], np.int32), one.position, one.position)
+    for row, (sequence, one) in zip(engine.decode(), list(growing.items()), strict=True):
+        token = _grown(one.sample, row)
+        if token is None:
+            del growing[sequence]
+            engine.rewind(sequence, len(one.sample.generation.ids))
+        else:
+            growing[sequence] = _Growing(one.sample, token, one.position + 1)
+
+
+def _grown(sample: _Waiting, row: LogitRow) -> int | None:
+    """Return the sample's next token, `None` if it is finished or its request has failed."""
+    if sample.generation.error is not None:
+        return None
+    try:
+        return sample.draft.grow(row)
+    except TextassayError as error:  # belongs to this request alone
+        sample.generation.error = error
+        return None

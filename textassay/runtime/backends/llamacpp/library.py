@@ -1,10 +1,12 @@
-"""The one file that imports llama_cpp.
-
-Loads the shared library on first use and keeps what it logs.
+"""The one file that imports llama_cpp: the shared library, its log, and loaded model files.
 
 llama.cpp says why a file was refused only in its log, so the log is caught here, per thread, and
 handed to whoever raises the error. Nothing is printed: llama.cpp's own output on standard error is
 switched off for the process.
+
+Any thread may tokenize and spell with loaded weights (llama.h: "The API is thread-safe"); loading
+and freeing is the owner thread's. Checks come before calls, since llama.cpp aborts the process
+where Python would raise.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from textassay.runtime.errors import ConfigurationError, parameter
+import numpy as np
+
+from textassay.runtime.backends.local.tokens import Ids
+from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused, parameter
 
 BEHIND_API = parameter("model", "'openai/gpt-4.1-mini'", typed="openai/gpt-4.1-mini")
 """A model that needs no file and no compiler, as messages name it."""
@@ -166,3 +172,261 @@ def _keep(level: int, text: bytes, _: Any) -> None:
         _log_lines.setdefault(threading.get_ident(), deque(maxlen=40)).append(
             text.decode("utf-8", "replace")
         )
+
+
+KvType = Literal["f16", "f32"]
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+class Weights:
+    """One loaded GGUF file."""
+
+    def __init__(
+        self, path: Path, *, gpu_layers: int, check_tensors: bool, repack: bool = False
+    ) -> None:
+        """Load the file; of a split model, `path` is its first part.
+
+        With `repack` weights are repacked for this CPU: up to a third faster for some
+        quantizations, but rows then round differently by their place in a batch.
+        """
+        if not path.is_file():
+            raise ModelNotFound(
+                f"there is no model file {str(path)!r}" + (" (a folder)" if path.is_dir() else "")
+            )
+        with path.open("rb") as file:
+            # llama.cpp's own message for a foreign file speaks of magic numbers and versions.
+            if file.read(4) != b"GGUF":
+                raise ConfigurationError(
+                    f"{str(path)!r} is not a GGUF file: it does not begin with the letters GGUF"
+                )
+        self.path, self._lib = path, library()
+        forget_log()
+        params = self._lib.llama_model_default_params()
+        params.n_gpu_layers = gpu_layers
+        params.check_tensors = check_tensors
+        params.use_extra_bufts = repack and not has_amx()
+        self.handle = self._lib.llama_model_load_from_file(str(path).encode(), params)
+        if not self.handle:
+            raise ConfigurationError(
+                f"llama.cpp cannot load {str(path)!r}: {logged() or 'it gives no reason'}"
+            )
+        try:
+            self._read()
+        except ConfigurationError:
+            self.close()
+            raise
+
+    def _read(self) -> None:
+        lib, model = self._lib, self.handle
+        self.vocabulary = lib.llama_model_get_vocab(model)
+        kind = lib.llama_vocab_type(self.vocabulary)
+        self.size = int(lib.llama_vocab_n_tokens(self.vocabulary))
+        if kind == lib.LLAMA_VOCAB_TYPE_NONE or self.size < 1:
+            raise ConfigurationError(
+                f"{str(self.path)!r} contains no vocabulary, so no text can be given to it"
+            )
+        architecture = self.metadata.get("general.architecture", "")
+        causal = self.metadata.get(f"{architecture}.attention.causal", "true") != "false"
+        if (
+            lib.llama_model_has_encoder(model)
+            or not lib.llama_model_has_decoder(model)
+            or not causal
+        ):
+            raise ConfigurationError(
+                f"{str(self.path)!r} is a {architecture!r} model, which does not predict the next"
+                " token; take a decoder-only language model"
+            )
+        if lib.llama_model_is_diffusion(model):
+            raise ConfigurationError(
+                f"{str(self.path)!r} is a diffusion model: it has no next-token probabilities"
+            )
+        self.trained_context = int(lib.llama_model_n_ctx_train(model))
+        self.merges_pairs = kind in (lib.LLAMA_VOCAB_TYPE_BPE, lib.LLAMA_VOCAB_TYPE_SPM)
+        self.end_ids = frozenset(
+            i for i in range(self.size) if lib.llama_vocab_is_eog(self.vocabulary, i)
+        )
+        bos = int(lib.llama_vocab_bos(self.vocabulary))
+        self.bos = bos if 0 <= bos < self.size else None
+        eos = int(lib.llama_vocab_eos(self.vocabulary))
+        self.eos = eos if 0 <= eos < self.size else None
+        self.adds_bos = bool(lib.llama_vocab_get_add_bos(self.vocabulary)) and self.bos is not None
+
+    @cached_property
+    def metadata(self) -> Mapping[str, str]:
+        """The file's scalar metadata as text, arrays left out."""
+        lib, model = self._lib, self.handle
+        values = {}
+        for index in range(lib.llama_model_meta_count(model)):
+            key = self._meta(lib.llama_model_meta_key_by_index, index)
+            values[key] = self._meta(lib.llama_model_meta_val_str_by_index, index)
+        return values
+
+    def _meta(self, read: Any, index: int) -> str:
+        size = 1024
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            # Returns the length that the text has, however small the buffer (a chat template has
+            # many kilobytes).
+            needed = read(self.handle, index, buffer, size)
+            if needed < size:
+                return buffer.value.decode("utf-8", "replace")
+            size = needed + 1
+
+    @cached_property
+    def quantisation(self) -> str:
+        """llama.cpp's description of size and quantization, such as `llama 8B Q4_K - Medium`."""
+        buffer = ctypes.create_string_buffer(256)
+        self._lib.llama_model_desc(self.handle, buffer, 256)
+        return buffer.value.decode("utf-8", "replace")
+
+    @cached_property
+    def special_texts(self) -> Mapping[str, int]:
+        """Text of each control token and of each user-defined one, with its id.
+
+        These are parsed in templates only.
+        """
+        lib, tokens = self._lib, {}
+        kinds = (
+            lib.LLAMA_TOKEN_ATTR_CONTROL
+            | lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+            | lib.LLAMA_TOKEN_ATTR_UNKNOWN
+        )
+        for token in range(self.size):
+            if lib.llama_vocab_get_attr(self.vocabulary, token) & kinds:
+                text = lib.llama_vocab_get_text(self.vocabulary, token)
+                if text:
+                    tokens[text.decode("utf-8", "replace")] = token
+        return tokens
+
+    @cached_property
+    def always_parsed(self) -> tuple[str, ...]:
+        """Texts of user-defined tokens, which llama.cpp takes for the token even in plain text."""
+        lib = self._lib
+        return tuple(
+            text
+            for text, token in self.special_texts.items()
+            if lib.llama_vocab_get_attr(self.vocabulary, token) & lib.LLAMA_TOKEN_ATTR_USER_DEFINED
+        )
+
+    def strips(self, token: int) -> tuple[bool, bool]:
+        """Return whether a special token swallows the white space before it, and after it."""
+        attributes = self._lib.llama_vocab_get_attr(self.vocabulary, token)
+        return bool(attributes & self._lib.LLAMA_TOKEN_ATTR_LSTRIP), bool(
+            attributes & self._lib.LLAMA_TOKEN_ATTR_RSTRIP
+        )
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of plain text: no BOS is added and no special token is read out of it."""
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestRefused(
+                f"the text is not valid Unicode: {error.reason} at character {error.start}"
+            ) from error
+        # No token stands for less than a byte; the rest is for a space that is put in front.
+        room = len(data) + 16
+        buffer = np.empty(room, np.int32)
+        pointer = buffer.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        count = self._lib.llama_tokenize(
+            self.vocabulary, data, len(data), pointer, room, False, False
+        )
+        if count < 0:
+            raise RequestRefused(
+                f"llama.cpp cannot tokenize the text of {len(data)} bytes (code {count})"
+            )
+        return buffer[:count].copy()
+
+    def piece(self, token: int, *, special: bool = True) -> bytes:
+        """Return the bytes a token stands for.
+
+        Special tokens give their name, or nothing if not `special`.
+        """
+        size = 64
+        while True:
+            buffer = ctypes.create_string_buffer(size)
+            count = self._lib.llama_token_to_piece(self.vocabulary, token, buffer, size, 0, special)
+            if count >= 0:
+                return buffer.raw[:count]
+            size = -count
+
+    def text(self, token: int) -> str:
+        """Return a token as text; bytes that are no whole character come out as U+FFFD."""
+        return self.piece(token).decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Free the model; safe to call twice."""
+        if self.handle:
+            self._lib.llama_model_free(self.handle)
+            self.handle = None
+
+
+def check_memory(
+    weights: Weights,
+    *,
+    n_ctx: int,
+    sequences: int,
+    kv: KvType,
+    gpu_layers: int = 0,
+    free: Callable[[], int | None] | None = None,
+    free_on_gpu: Callable[[], int | None] = free_gpu_bytes,
+) -> None:
+    """Refuse a context whose keys and values cannot fit into the memory that is free now.
+
+    Asked before llama.cpp allocates it, since the kernel answers by killing. The weights have taken
+    their own memory already; keys and values of `gpu_layers` lie on the GPU (-1 for all layers).
+    """
+    needed = kv_bytes(weights, n_ctx=n_ctx, sequences=sequences, kv=kv)
+    layers = library().llama_model_n_layer(weights.handle)
+    # Keys and values of a layer lie where the layer does.
+    share = (min(gpu_layers, layers) if gpu_layers >= 0 else layers) / max(1, layers)
+    context = f"a context of {n_ctx} tokens x {sequences}"
+    _check(
+        context, needed * (1 - share), (free or free_bytes)(), "smaller n_ctx or fewer sequences"
+    )
+    if share:
+        place = "smaller n_ctx, fewer sequences or fewer n_gpu_layers"
+        _check(f"{context} on the GPU", needed * share, free_on_gpu(), place)
+
+
+def _check(context: str, needed: float, free: int | None, instead: str) -> None:
+    if free is not None and needed > free:
+        raise ConfigurationError(
+            f"{context} needs {needed / 2**30:.1f} GiB for keys and values, and "
+            f"{free / 2**30:.1f} GiB are free: ask for a {instead}"
+        )
+
+
+def kv_bytes(weights: Weights, *, n_ctx: int, sequences: int, kv: KvType) -> int:
+    """Return the bytes that keys and values of a full context take."""
+    lib, model, metadata = library(), weights.handle, weights.metadata
+    architecture = metadata.get("general.architecture", "")
+    head = lib.llama_model_n_embd(model) // max(1, lib.llama_model_n_head(model))
+    key = int(metadata.get(f"{architecture}.attention.key_length", head))
+    value = int(metadata.get(f"{architecture}.attention.value_length", head))
+    per_token = lib.llama_model_n_layer(model) * lib.llama_model_n_head_kv(model) * (key + value)
+    return int(per_token * (4 if kv == "f32" else 2) * n_ctx * sequences)
+
+
+def free_bytes() -> int | None:
+    """Return the bytes that this process can still allocate, or `None` if not on Linux."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    free = next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None
+    )
+    limit = _cgroup("memory.max")
+    used = _cgroup("memory.current")
+    if free is None or limit is None or used is None:
+        return free
+    # A container is killed at its own limit, however much the machine has left.
+    return min(free, limit - used)
+
+
+def _cgroup(name: str) -> int | None:
+    try:
+        text = (_CGROUP / name).read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

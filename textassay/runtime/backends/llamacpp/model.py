@@ -1,4 +1,7 @@
-"""`LlamaCppModel`: a GGUF file that answers prompts and scores given text, in this process."""
+"""`LlamaCppModel`: a GGUF file that answers prompts and scores given text, in this process.
+
+`embedded_model` is the one that comes with the package, with the SHA-256 that it must have.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.runtime.backends.llamacpp.engine import BATCH, MIN_LIMIT, LlamaEngine
+from textassay.runtime.backends.llamacpp.engine import (
+    BATCH,
+    MIN_LIMIT,
+    LlamaEngine,
+    score_together,
+    write_together,
+)
 from textassay.runtime.backends.llamacpp.grammar import Grammar, json_grammar
 from textassay.runtime.backends.llamacpp.library import (
     BEHIND_API,
+    KvType,
+    Weights,
+    check_memory,
     gpu_in_sight,
     library_version,
     offloads,
 )
-from textassay.runtime.backends.llamacpp.throughput import score_together, write_together
-from textassay.runtime.backends.llamacpp.weights import KvType, Weights, check_memory
 from textassay.runtime.backends.local.files import file_digest, locate_gguf
-from textassay.runtime.backends.local.model import LocalModel
-from textassay.runtime.backends.local.tasks import (
+from textassay.runtime.backends.local.model import (
     AnyRequest,
     AnyResponse,
+    LocalModel,
     RequestReader,
     Rules,
     Task,
@@ -35,6 +45,7 @@ from textassay.runtime.backends.local.tokens import ChatTemplate, PromptTokenize
 from textassay.runtime.backends.local.work_queue import PrefixOrder, WorkQueue
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.model import Capabilities
+from textassay.runtime.settings import LocalSettings
 
 Mode = Literal["exact", "throughput"]
 
@@ -320,7 +331,7 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
         wants_gpu = bool(layers) or (layers is None and gpu_in_sight())
         if wants_gpu and not offloads():
             warnings.warn(
-                f"{self._name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
+                f"{self.name}: this build of llama-cpp-python cannot use a GPU, so the model runs"
                 " on the CPU; docs/local-models.md has the line that builds it for CUDA or Metal,"
                 " n_gpu_layers=0 silences this",
                 stacklevel=4,
@@ -355,3 +366,37 @@ def _check_options(mode: str, options: Loader) -> None:
             "flash_attention needs mode='throughput': its results depend on how a prompt was"
             " cut, which exact mode rules out"
         )
+
+
+EMBEDDED_FOLDER = Path(__file__).parents[3] / "models"
+EMBEDDED_FILE, EMBEDDED_CHECKSUM = "embedded.gguf", "embedded.gguf.sha256"
+MAX_THREADS = 4
+"""The model is small: more threads wait for each other longer than they compute."""
+_WITHOUT = f"Models behind an API need no file, such as {BEHIND_API}"
+
+
+def embedded_model(local: LocalSettings, folder: Path = EMBEDDED_FOLDER) -> LlamaCppModel:
+    """Return the packaged model, which is checked when it is opened.
+
+    Sources that do not fit its context are cut unless `truncate` says otherwise. It runs on the
+    CPU, with one core left to everything else, since threads that wait for a core slow the others
+    down; `n_gpu_layers` and `threads` change it.
+    """
+    threads = max(1, min(MAX_THREADS, usable_cores() - 1))
+    defaults = {"truncate": "source", "n_gpu_layers": 0, "threads": threads}
+    chosen = {key: value for key, value in local.model_dump().items() if value is not None}
+    return LlamaCppModel(
+        "embedded", folder / EMBEDDED_FILE, **{**defaults, **chosen}, sha256=_expected(folder)
+    )
+
+
+def _expected(folder: Path) -> str:
+    """Return the SHA-256 that stands in the checksum file, as `sha256sum` writes it."""
+    for name in (EMBEDDED_FILE, EMBEDDED_CHECKSUM):
+        if not (folder / name).is_file():
+            raise ConfigurationError(
+                f"the embedded model is missing from this installation ({folder / name}); install"
+                f" textassay again (pip install --force-reinstall textassay). {_WITHOUT}"
+            )
+    words = (folder / EMBEDDED_CHECKSUM).read_text(encoding="utf-8", errors="replace").split()
+    return words[0] if words else ""

@@ -105,11 +105,6 @@ def download(
 
     Files that are in the hub's cache are not downloaded again; with `cached_only` none is.
     `package` is what to install where the hub's library is missing.
-
-    Raises:
-        ModelNotFound: There is no such repository, revision or file, or it is not open to you.
-        NothingListening: The hub cannot be reached, and the file is not in its cache.
-        ConfigurationError: huggingface_hub is missing, or nothing can be named like this.
     """
     try:
         from huggingface_hub import errors, hf_hub_download, snapshot_download

@@ -1,23 +1,307 @@
-"""`LocalModel`: a model of this process behind a work queue."""
+"""`LocalModel`: a model of this process behind a work queue.
+
+Requests become tasks of the loaded model: tokenized, cut to fit its context, answered.
+"""
 
 from __future__ import annotations
 
 import weakref
-from typing import Generic, Protocol, Self, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, cast
 
 from textassay.runtime.backends.local import work_queue
-from textassay.runtime.backends.local.tasks import AnyRequest, AnyResponse
+from textassay.runtime.backends.local.scoring import (
+    ChoicesPlan,
+    ContinuationPlan,
+    Evaluation,
+    Generation,
+    Grammar,
+    Prompt,
+    ScoringPlan,
+)
+from textassay.runtime.backends.local.tokens import Vocabulary, sort_key
 from textassay.runtime.backends.local.work_queue import WorkQueue
-from textassay.runtime.errors import CapabilityError, ConfigurationError
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContextTooLong,
+    RequestRefused,
+    TextassayError,
+)
 from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
     ContinuationResponse,
     InProcessModel,
+    Prompted,
     Request,
     Response,
 )
+
+AnyRequest = Request | ChoicesRequest | ContinuationRequest
+AnyResponse = Response | ChoicesResponse | ContinuationResponse
+Truncate = Literal["error", "source"]
+
+NEAR = 40
+"""Characters that are given up for a cut at the end of a word."""
+GUESSES = 6
+"""Places to cut at that are guessed; prose takes three or four."""
+
+Q = TypeVar("Q", bound=Prompted)
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a model's options say about every request."""
+
+    name: str
+    truncate: Truncate
+    seed: int | None
+
+
+@dataclass
+class ScoringTask:
+    """Scores given text."""
+
+    plan: ScoringPlan[AnyResponse]
+    rules: Rules
+    vocabulary: Vocabulary
+    truncated: int
+
+    def __len__(self) -> int:
+        return sum(evaluation.length for evaluation in self.plan.evaluations)
+
+    @property
+    def key(self) -> bytes:
+        """What tasks that share a prefix begin with."""
+        # The longest one decides what stays in the cache, and so what the next task can share.
+        return sort_key(max((one.ids for one in self.plan.evaluations), key=len))
+
+    def finish(self) -> AnyResponse:
+        """Return the answer, once evaluated."""
+        return self.plan.response(self.rules.name, self.vocabulary.text, self.truncated)
+
+
+@dataclass
+class WritingTask:
+    """Writes answers."""
+
+    generation: Generation
+    rules: Rules
+    truncated: int
+
+    def __len__(self) -> int:
+        return len(self.generation.ids) + self.generation.request.n
+
+    @property
+    def key(self) -> bytes:
+        """What tasks that share a prefix begin with."""
+        return sort_key(self.generation.ids)
+
+    def finish(self) -> Response:
+        """Return the answer, once written."""
+        return self.generation.response(self.rules.name, self.truncated)
+
+
+Task = ScoringTask | WritingTask
+
+
+class RequestReader:
+    """Turns requests into tasks for one loaded model.
+
+    `limit` is its longest sequence in tokens, `longest_answer` the most tokens of an answer to a
+    request that names no limit; `grammar` turns a JSON schema into what makes a grammar for each
+    sample.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        vocabulary: Vocabulary,
+        tokenize: Callable[[Prompted], Prompt],
+        *,
+        limit: int,
+        longest_answer: int | None = None,
+        grammar: Callable[[Mapping[str, Any]], Callable[[], Grammar]] | None = None,
+    ) -> None:
+        self._rules, self._vocabulary, self._tokenize = rules, vocabulary, tokenize
+        self.limit = limit
+        self._longest_answer, self._grammar = longest_answer or limit, grammar
+
+    def read(self, request: AnyRequest) -> Task:
+        """Return the task of a request, unless it cannot be answered."""
+        if isinstance(request, Request):
+            return self._writing(request)
+        plan, truncated = self._fit(request, self._plan, lambda plan: plan.length)
+        return ScoringTask(plan, self._rules, self._vocabulary, truncated)
+
+    def _plan(self, request: ChoicesRequest | ContinuationRequest) -> ScoringPlan[AnyResponse]:
+        prompt = self._tokenize(request)
+        if isinstance(request, ChoicesRequest):
+            return ChoicesPlan(prompt, request.choices)
+        return ContinuationPlan(prompt, request.continuation)
+
+    def _writing(self, request: Request) -> WritingTask:
+        answer = request.max_tokens or 1
+
+        def length(prompt: Prompt) -> int:
+            # Encoder and decoder have their own positions: the longer of the two must fit.
+            encoded = len(prompt.encoded)
+            return max(encoded, answer) if encoded else len(prompt.ids) + answer
+
+        prompt, truncated = self._fit(request, self._tokenize, length)
+        ids = prompt.encoded if len(prompt.encoded) else prompt.ids
+        room = self.limit if len(prompt.encoded) else self.limit - len(ids)
+        schema = request.json_schema
+        generation = Generation(
+            self._vocabulary,
+            request,
+            ids,
+            most=request.max_tokens or min(room, self._longest_answer),
+            seed=self._rules.seed,
+            grammar=None if schema is None or self._grammar is None else self._grammar(schema),
+        )
+        return WritingTask(generation, self._rules, truncated)
+
+    def _fit(self, request: Q, plan: Callable[[Q], P], length: Callable[[P], int]) -> tuple[P, int]:
+        return fit_to_context(
+            request,
+            plan,
+            length,
+            limit=self.limit,
+            truncate=self._rules.truncate,
+            name=self._rules.name,
+        )
+
+
+def run_tasks(
+    tasks: Sequence[Task],
+    score: Callable[[list[Evaluation]], None],
+    write: Callable[[list[Generation]], None],
+) -> list[AnyResponse | TextassayError]:
+    """Evaluate tasks together; return their answers in order, the error of one that failed."""
+    evaluations = [
+        evaluation
+        for task in tasks
+        if isinstance(task, ScoringTask)
+        for evaluation in task.plan.evaluations
+    ]
+    if evaluations:
+        score(evaluations)
+    generations = [task.generation for task in tasks if isinstance(task, WritingTask)]
+    if generations:
+        write(generations)
+    return [_finished(task) for task in tasks]
+
+
+def _finished(task: Task) -> AnyResponse | TextassayError:
+    try:
+        return task.finish()
+    except TextassayError as error:  # such as a token that the model rules out
+        return error
+
+
+# ---- fitting ----
+
+
+def fit_to_context(
+    request: Q,
+    plan: Callable[[Q], P],
+    length: Callable[[P], int],
+    *,
+    limit: int,
+    truncate: Truncate,
+    name: str,
+) -> tuple[P, int]:
+    """Return `plan(request)` with at most `limit` tokens, and how many tokens were left out.
+
+    With `truncate="source"`, the request's `truncatable` text is cut at its end if needed; `length`
+    gives the tokens that a plan needs in the context.
+    """
+    whole = plan(request)
+    needed = length(whole)
+    if needed <= limit:
+        return whole, 0
+    problem = f"the request needs {needed} tokens and the context of {name!r} has {limit}"
+    if truncate != "source" or not request.truncatable:
+        raise ContextTooLong(
+            f"{problem}; ask for a larger n_ctx, or allow cutting the source (truncate='source')"
+        )
+    # A template may have changed the text (stripped it, say); cutting elsewhere could cut the
+    # question.
+    if not any(request.truncatable in text for text in _texts(request)):
+        raise RequestRefused(
+            f"{problem}, and the text that may be cut does not occur in the prompt as it stands"
+        )
+    best = _longest(request, plan, length, limit=limit, needed=needed)
+    if best is None:
+        raise ContextTooLong(f"{problem}, even without the source")
+    return best, needed - length(best)
+
+
+def _longest(
+    request: Q, plan: Callable[[Q], P], length: Callable[[P], int], *, limit: int, needed: int
+) -> P | None:
+    """Return the plan with the longest beginning of the source that fits.
+
+    Tokenizing is what costs, so the first places to cut at are guessed from tokens per character,
+    and none is tried twice; after that the rest is halved, whatever the text is like.
+    """
+    source = request.truncatable or ""
+    # Characters per token of the whole prompt: close enough for a first guess in any language.
+    per_token = sum(map(len, _texts(request))) / needed
+    best, low, high = None, 0, len(source)
+    place, guesses = high - (needed - limit) * per_token, GUESSES
+    while low < high:
+        guesses -= 1
+        # Guesses first, then halving, which ends even if tokens per character vary wildly.
+        kept = _beginning(
+            source, min(max(int(place), low), high - 1) if guesses >= 0 else (low + high) // 2
+        )
+        candidate = plan(_cut(request, kept))
+        left = limit - length(candidate)
+        if left >= 0:
+            best, low = candidate, _next_place(source, len(kept), high)
+        else:
+            high = len(kept)
+        place = len(kept) + left * per_token
+    return best
+
+
+def _texts(request: Prompted) -> list[str]:
+    return (
+        [request.prompt]
+        if request.prompt is not None
+        else [message.content for message in request.messages]
+    )
+
+
+def _beginning(source: str, characters: int) -> str:
+    """Return the first characters of a longer source, ending with a word if one ends nearby."""
+    near = range(characters, max(0, characters - NEAR - 1), -1)
+    return source[: next((place for place in near if source[place].isspace()), characters)]
+
+
+def _next_place(source: str, kept: int, stop: int) -> int:
+    """Return the first place after which more than `kept` characters are kept, or `stop`."""
+    return next(
+        (place for place in range(kept + 1, stop) if len(_beginning(source, place)) > kept), stop
+    )
+
+
+def _cut(request: Q, kept: str) -> Q:
+    """Return the request with the first occurrence of its source cut to this beginning."""
+    source = request.truncatable or ""
+    if request.prompt is not None:
+        return request.model_copy(update={"prompt": request.prompt.replace(source, kept, 1)})
+    messages = list(request.messages)
+    place = next(index for index, message in enumerate(messages) if source in message.content)
+    content = messages[place].content.replace(source, kept, 1)
+    messages[place] = messages[place].model_copy(update={"content": content})
+    return request.model_copy(update={"messages": tuple(messages)})
 
 
 class LocalEngine(work_queue.Engine, Protocol):
@@ -36,15 +320,10 @@ class LocalModel(InProcessModel, Generic[E]):
     """A model on one thread of its own; the first use, or `open`, loads it."""
 
     def __init__(self, name: str, queue: WorkQueue[E, AnyRequest, AnyResponse]) -> None:
-        self._name, self._queue = name, queue
+        self.name, self._queue = name, queue
         self._engine: E | None = None
         # For a model that nobody closed. At exit the queue joins its thread by itself.
         weakref.finalize(self, queue.stop).atexit = False
-
-    @property
-    def name(self) -> str:
-        """The name the user gave."""
-        return self._name
 
     @property
     def evaluated_tokens(self) -> int:
@@ -73,8 +352,7 @@ class LocalModel(InProcessModel, Generic[E]):
         """Return what is loaded, or raise `ConfigurationError`."""
         if self._engine is None:
             raise ConfigurationError(
-                f"model {self._name!r} is not open: its files decide what it is (await"
-                " model.open())"
+                f"model {self.name!r} is not open: its files decide what it is (await model.open())"
             )
         return self._engine
 
@@ -115,7 +393,7 @@ class LocalModel(InProcessModel, Generic[E]):
 
     async def _ask(self, request: AnyRequest) -> AnyResponse:
         if request.images:
-            raise CapabilityError(f"{self._name!r} runs in this process and takes no images")
+            raise CapabilityError(f"{self.name!r} runs in this process and takes no images")
         if self._engine is None:
             await self.open()
         [answer] = await self._queue.ask([request])

@@ -184,7 +184,6 @@ class TokenizedPrompt:
     """What an encoder reads: nothing."""
 
     def __init__(self, tokenizer: PromptTokenizer, head: Ids, text: str) -> None:
-        """Take the ids up to the last control token, and the plain text after it."""
         self._tokenizer, self._head, self._text = tokenizer, head, text
         self.ids: Ids = np.concatenate([head, tokenizer.plain(text)])
 

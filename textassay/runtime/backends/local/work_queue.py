@@ -113,16 +113,7 @@ class WorkQueue(Generic[E, Item, Result]):
         name: str,
         next_turn_seconds: float = 0.0,
     ) -> None:
-        """The thread starts with the first request.
-
-        Args:
-            open_engine: Makes the engine, on the thread; if it fails, it is called again for the
-                next request.
-            order: Which requests run next.
-            name: The model's name, for the thread and error messages.
-            next_turn_seconds: How long, at most, to wait for the next request of a chain
-                that has announced one, before others run.
-        """
+        """The thread starts with the first request."""
         self._open_engine, self._order, self._name = open_engine, order, name
         self._next_turn_seconds = next_turn_seconds
         self._wake = threading.Condition()
@@ -143,12 +134,7 @@ class WorkQueue(Generic[E, Item, Result]):
         return opening.result() if opening.done() else await shared_result(opening)
 
     async def ask(self, items: Sequence[Item]) -> list[Result]:
-        """Answer requests, in order.
-
-        Raises:
-            ModelClosed: The queue is closed, or was before it had answered.
-            Exception: Whatever the engine raised.
-        """
+        """Answer requests, in order."""
         futures = self.submit(items)
         try:
             return [await asyncio.wrap_future(future) for future in futures]
@@ -379,11 +365,11 @@ class LengthOrder:
     """Batches of like length, sized by tokens with padding.
 
     Every batch holds the oldest waiting request, so none starves, and its nearest neighbors in
-    length, so little is padding. A prepared request's length is its number of tokens.
+    length, so little is padding. A prepared request's length is its number of tokens; one
+    with more than `batch_tokens` makes a batch of its own.
     """
 
     def __init__(self, *, batch_tokens: int = 8192, batch_size: int = 256) -> None:
-        """Store the limits of a batch; a request with more tokens makes a batch of its own."""
         self._batch_tokens, self._batch_size = batch_tokens, batch_size
         self._sorted: list[tuple[int, int, Entry[Any, Any]]] = []  # by length
 

@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 
 from textassay.runtime.backends.local.files import folder_digest, locate_folder
-from textassay.runtime.backends.local.model import LocalModel
-from textassay.runtime.backends.local.scoring import Prompt
-from textassay.runtime.backends.local.tasks import (
+from textassay.runtime.backends.local.model import (
     AnyRequest,
     AnyResponse,
+    LocalModel,
     RequestReader,
     Rules,
     Task,
     Truncate,
     run_tasks,
 )
+from textassay.runtime.backends.local.scoring import Prompt
 from textassay.runtime.backends.local.tokens import ChatTemplate, Ids, PromptTokenizer
 from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue
-from textassay.runtime.backends.transformers.engine import TransformersEngine
-from textassay.runtime.backends.transformers.loading import NO_LIMIT, DType, LoadedTransformer, load
+from textassay.runtime.backends.transformers.engine import (
+    NO_LIMIT,
+    DType,
+    LoadedTransformer,
+    TransformersEngine,
+    load,
+)
 from textassay.runtime.errors import CapabilityError, ConfigurationError, TextassayError
 from textassay.runtime.model import Capabilities, Prompted, Request, Response
 
@@ -225,6 +230,6 @@ class TransformersModel(LocalModel[LoadedModel]):
         """
         if request.json_schema is not None:
             raise CapabilityError(
-                f"model {self._name!r} cannot follow a JSON schema; use llamacpp/ or a server"
+                f"model {self.name!r} cannot follow a JSON schema; use llamacpp/ or a server"
             )
         return await super().generate(request)

@@ -1,7 +1,10 @@
-"""Takes what a model thought off its answer, wherever the thought stands.
+"""What servers put into an answer beside its text: thoughts, and what it cost.
 
-Servers put it into fields of their own, into parts of the content, or into the text between tags.
-Text splits by these rules:
+`Usage` counts a prompt with what the provider had cached of it, and an answer with its thought.
+Providers count these parts inside or beside the whole; where they give a total, it tells which.
+
+A thought is taken off, wherever it stands: servers put it into fields of its own, into parts of the
+content, or into the text between tags. Text splits by these rules:
 
 - All up to the last closing tag that no opening tag belongs to is thought: some templates open the
   tag themselves, and thoughts may quote the tag that ends them.
@@ -17,12 +20,12 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import orjson
 
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (
     A,
     FinishReason,
@@ -36,6 +39,164 @@ from textassay.runtime.model import (
     TokenLogprob,
     Wrapper,
 )
+
+MAX_TOKENS = 10_000_000
+"""Counts of tokens above this are no counts: more than any request can have."""
+
+
+class _Format(NamedTuple):
+    """Where one format has its counts.
+
+    Of several names, the first that is there counts. `_inside` are names in the objects that the
+    format divides prompt and completion into.
+    """
+
+    prompt: str
+    completion: str
+    total: str
+    prompt_parts: str = ""
+    completion_parts: str = ""
+    reasoning_inside: tuple[str, ...] = ()
+    reasoning: tuple[str, ...] = ()
+    cached_inside: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    written_inside: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
+    beside: Literal["nothing", "cache", "reasoning"] = "nothing"
+    """What is counted beside prompt and completion, if no total tells."""
+
+
+_FORMATS = (
+    # OpenAI's chats, all that copy them, and litellm's own form
+    _Format(
+        prompt="prompt_tokens",
+        completion="completion_tokens",
+        total="total_tokens",
+        prompt_parts="prompt_tokens_details",
+        completion_parts="completion_tokens_details",
+        reasoning_inside=("reasoning_tokens",),
+        reasoning=("reasoning_tokens",),
+        cached_inside=("cached_tokens",),
+        # DeepSeek, litellm, Hugging Face, Mistral
+        cached=(
+            "prompt_cache_hit_tokens",
+            "cache_read_input_tokens",
+            "cached_tokens",
+            "num_cached_tokens",
+        ),
+        written_inside=("cache_write_tokens", "cache_creation_tokens"),
+        written=("cache_creation_input_tokens",),
+    ),
+    # Anthropic, whose input leaves out what is cached, and OpenAI's Responses, whose does not
+    _Format(
+        prompt="input_tokens",
+        completion="output_tokens",
+        total="total_tokens",
+        prompt_parts="input_tokens_details",
+        completion_parts="output_tokens_details",
+        reasoning_inside=("reasoning_tokens", "thinking_tokens"),
+        cached_inside=("cached_tokens",),
+        cached=("cache_read_input_tokens",),
+        written_inside=("cache_write_tokens",),
+        written=("cache_creation_input_tokens",),
+        beside="cache",
+    ),
+    # Gemini
+    _Format(
+        prompt="promptTokenCount",
+        completion="candidatesTokenCount",
+        total="totalTokenCount",
+        reasoning=("thoughtsTokenCount",),
+        cached=("cachedContentTokenCount",),
+        beside="reasoning",
+    ),
+)
+
+
+def read_usage(payload: Any, price: Price | None) -> Usage:
+    """Return what an answer cost.
+
+    If the server reports no token counts, or impossible ones, they are 0 and the cost is unknown.
+    """
+    counts = _counts_in(payload)
+    for form in _FORMATS:
+        if form.prompt in counts:
+            break
+    else:
+        return Usage(calls=1, cost=None)
+    prompt, completion = _count(counts[form.prompt]), _count(counts.get(form.completion))
+    if prompt is None or completion is None:
+        return Usage(calls=1, cost=None)
+    inside = counts.get(form.completion_parts)
+    reasoning = _first(inside, form.reasoning_inside) or _first(counts, form.reasoning)
+    inside = counts.get(form.prompt_parts)
+    cached = _first(inside, form.cached_inside) or _first(counts, form.cached)
+    written = _first(inside, form.written_inside) or _first(counts, form.written)
+    total = _count(counts.get(form.total))
+    if total:
+        beside = total - prompt - completion
+    else:
+        beside = cached + written if form.beside == "cache" else 0
+        beside = reasoning if form.beside == "reasoning" else beside
+    if beside > 0:
+        if beside == cached + written != reasoning:
+            prompt += beside
+        else:
+            # Gemini's endpoint for OpenAI's format counts thoughts in nothing but the total.
+            completion += beside
+            reasoning = max(reasoning, beside)
+    cached = min(cached, prompt)
+    fields: dict[str, Any] = {
+        "calls": 1,
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cost": None if price is None else cost_at(price, prompt, completion, cached),
+    }
+    if reasoning:
+        fields["reasoning_tokens"] = min(reasoning, completion)
+    if cached or written:
+        fields |= {"cached_prompt_tokens": cached, "cache_write_tokens": min(written, prompt)}
+    return Usage(**fields)
+
+
+def _counts_in(payload: Any) -> Mapping[str, Any]:
+    if is_object(payload):
+        for name in ("usage", "usageMetadata"):
+            counts = payload.get(name)
+            if is_object(counts):
+                return counts
+    return {}
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether a value is an object of JSON."""
+    # parsers make dictionaries, and an abstract class takes ten times as long to ask
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def _first(counts: Any, names: Sequence[str]) -> int:
+    """Return the first count of these that is there and not 0."""
+    if counts and is_object(counts):
+        for name in names:
+            if (value := counts.get(name)) and (count := _count(value)):
+                return count
+    return 0
+
+
+def _count(value: Any) -> int | None:
+    """Return a token count, 0 if it is missing, or `None` if the value cannot be one."""
+    if type(value) is int and 0 <= value <= MAX_TOKENS:  # nearly always
+        return value
+    if value is None:
+        return 0
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= MAX_TOKENS
+    ):
+        return None
+    return int(value)
+
 
 MAX_THOUGHT = 20_000
 """Characters of a thought that are kept; the middle of a longer one is left out."""
@@ -60,12 +221,7 @@ _END_OF_TEXT = re.compile(r"\s*(?:<[|｜][^<>]{1,40}[|｜]>|</s>|<eos>|<end_of_t
 
 
 def split_thought(text: str, prompt: Prompted | None = None) -> tuple[str | None, str]:
-    """Return the thought in a text, `None` if there is none, and the answer without it.
-
-    Args:
-        text: What the model wrote.
-        prompt: What it was asked, whose tags the answer may quote.
-    """
+    """Return the thought in a text, `None` if there is none, and the answer without it."""
     # nearly every answer ends here, so this is no loop
     if not (
         "hink" in text
@@ -189,16 +345,7 @@ class Answer(NamedTuple):
 def read_answer(
     text: str | None, thought: str | None, finish: FinishReason, request: Prompted, usage: Usage
 ) -> Answer | None:
-    """Return what an answer says without its thought, or `None` if it has no text.
-
-    Args:
-        text: The answer's text, which may hold a thought.
-        thought: The thought as it stands beside the text: `None` if there is none, empty if it is
-            not shown.
-        finish: Why the answer ended.
-        request: What was asked.
-        usage: What was counted: thoughts may be counted and not shown.
-    """
+    """Return what an answer says without its thought, or `None` if it has no text."""
     inside, answer = split_thought(text, request) if text else (None, "")
     has_thought = thought is not None or inside is not None
     if inside:
@@ -218,11 +365,7 @@ def read_answer(
 
 
 def answer_tokens(tokens: Sequence[str], answer: str) -> slice:
-    """Return where the tokens of an answer stand among those of thought and answer.
-
-    Raises:
-        CapabilityError: That cannot be told.
-    """
+    """Return where the tokens of an answer stand among those of thought and answer."""
     stripped = answer.strip()
     last = len(tokens) if stripped else 0
     while last and _END_OF_TEXT.fullmatch(tokens[last - 1]):
@@ -261,21 +404,16 @@ class SplitThoughts(Wrapper):
     """Takes thoughts off the answers of models that leave them in the text.
 
     Where a template opens the tag, a thought that is cut holds none. So a text that is cut without
-    any thought, of a model that has shown one before, is taken for a thought.
+    any thought, of a model that has shown one before, is taken for a thought. With `keep=False`
+    thoughts are forgotten.
     """
 
     def __init__(self, wrapped: Model, *, keep: bool = True) -> None:
-        """Wrap a model; with `keep=False` thoughts are forgotten."""
         super().__init__(wrapped)
         self._keep, self._shows_thoughts = keep, False
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer with the thought of every sample apart from its text.
-
-        Raises:
-            CapabilityError: Log-probabilities of the answer cannot be told from the thought's.
-            ModelError: The wrapped model could not be asked.
-        """
+        """Answer with the thought of every sample apart from its text."""
         response = await call(request)
         if not isinstance(response, Response):
             return response
@@ -312,14 +450,7 @@ def _without_thought(sample: Sample, request: Prompted, usage: Usage) -> Sample:
 
 
 def read_parts(content: Any) -> tuple[str | None, str | None]:
-    """Return the text and the thought in an answer's content, each `None` if there is none.
-
-    Args:
-        content: A text, or parts of any API, which are told apart by their types.
-
-    Raises:
-        TypeError: It is neither.
-    """
+    """Return the text and the thought in an answer's content, each `None` if there is none."""
     if content is None or type(content) is str:
         return content, None
     if isinstance(content, str | bytes | Mapping) or not isinstance(content, Sequence):
