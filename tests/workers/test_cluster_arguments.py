@@ -21,7 +21,6 @@ from textassay.runtime.errors import (
     ModelNotFound,
     TimedOut,
     UnknownName,
-    parameter,
 )
 from textassay.runtime.settings import Settings
 from textassay.workers.protocol import Failed
@@ -154,13 +153,6 @@ def test_errors_of_workers_keep_their_family_and_words(error, family):
     assert type(again) is family
     assert str(again) == str(error)
     assert again.__notes__ == ["a note"]
-
-
-def test_parameters_in_errors_of_workers_are_named_as_typed():
-    """A marked parameter stays marked on its way."""
-    again = Failed.of(ConfigurationError(f"give {parameter('price', '(1, 2)')}")).error()
-    assert isinstance(again, ConfigurationError)
-    assert again.typed(lambda name: f"--{name}") == "give --price (1, 2)"
 
 
 def test_a_local_model_beside_a_server_lifts_no_limit():

@@ -33,7 +33,7 @@ from textassay.annotate.ratings import (
     write_ratings,
 )
 from textassay.listening import answers_to, host_of
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.json_text import decode
 
@@ -274,7 +274,7 @@ class AnnotationServer:
             except OSError as error:
                 raise ConfigurationError(
                     f"cannot serve at {self.host}:{port}: {error.strerror or error}; give another "
-                    f"{parameter('port')}"
+                    "port="
                 ) from error
             yield runner.addresses[0][1]
         finally:

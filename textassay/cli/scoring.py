@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, typed, warn
+from textassay.cli.exits import stops_of_a_run, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import RunRequest
@@ -25,7 +25,6 @@ from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
     ConfigurationError,
     UnknownName,
-    parameter,
 )
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import (
@@ -274,7 +273,7 @@ def settings_named() -> Iterator[None]:
             raise
         if error.name in FLAGGED:
             raise ConfigurationError(
-                f"{error.name} is not set with --set; give {parameter(error.name)}"
+                f"{error.name} is not set with --set; give {error.name}="
             ) from None
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
@@ -339,14 +338,14 @@ def _say_before(session: Session, order: ScoreCommand) -> None:
     if Shard.parse(order.request.shard or "1/1").number > 1:
         return  # the first shard says it for all
     if session.warning is not None:
-        counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
+        counted = "" if order.dry else " (dry_run= counts the waves)"
         warn(f"{session.warning}{counted}")
     for sentence in session.data.notices:
         say(sentence)
     if session.tools_by_default is not None:
-        say(typed(session.tools_by_default.notice))
+        say(with_flags(session.tools_by_default.notice))
     for notice in notices(session.method, order.request, is_new=not order.request.resume):
-        say(typed(notice))
+        say(with_flags(notice))
 
 
 async def _dry_run(session: Session, order: ScoreCommand) -> int:

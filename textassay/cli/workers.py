@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textassay.cli.console import logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, typed
+from textassay.cli.exits import stops_of_a_run, with_flags
 from textassay.cli.progress import exported, show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
@@ -25,7 +25,7 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         raise ConfigurationError(f"--{workers.flag} needs --out")
     request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
-        say(typed(by_default.notice))
+        say(with_flags(by_default.notice))
     followed = Followed()
     with (
         settings_named(),
@@ -45,7 +45,7 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
                 resume=request.resume,
                 adjusting=calibrating(request.calibration),
                 followed=followed,
-                notify=lambda line: say(typed(line)),
+                notify=lambda line: say(with_flags(line)),
                 begun=_say_notices,
             )
     return print_result(run, as_json=order.as_json)
@@ -53,4 +53,4 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
 
 def _say_notices(opened: Opened) -> None:
     for notice in opened.notices:
-        say(typed(notice))
+        say(with_flags(notice))

@@ -31,7 +31,6 @@ from textassay.runtime.errors import (
     FatalModelError,
     StorageError,
     TextassayError,
-    as_python,
 )
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
@@ -254,11 +253,11 @@ async def open_evaluation(
         examples, request, method=built, models=objects, tools=taken, dry=dry
     ) as session:
         if session.warning is not None and not dry:
-            _log.warning("%s", as_python(session.warning))
+            _log.warning("%s", session.warning)
         for notice in session.data.notices:
             _log.warning("%s", notice)
         if session.tools_by_default is not None:
-            _log.info("%s", as_python(session.tools_by_default.notice))
+            _log.info("%s", session.tools_by_default.notice)
         yield session
 
 

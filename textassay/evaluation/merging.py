@@ -20,7 +20,7 @@ from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
 from textassay.evaluation.spec import changed, spec_of
 from textassay.runtime.batches.book import read_records
-from textassay.runtime.errors import RunFolderError, StorageError, parameter
+from textassay.runtime.errors import RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
@@ -127,9 +127,7 @@ def _sources(run: Path) -> list[_Source]:
         check_manifest(path, manifest)
         own = spec_of(manifest).shard
         if own is None:
-            raise RunFolderError(
-                f"{path} is a run of all data, not of a shard ({parameter('shard', 'I/N')})"
-            )
+            raise RunFolderError(f"{path} is a run of all data, not of a shard (shard=I/N)")
         sources.append(_Source(path, Shard.parse(own), manifest))
     if not sources:
         raise RunFolderError(
@@ -229,7 +227,7 @@ def _refuse_absence(run: Path, sources: Sequence[_Source], absent: Sequence[str]
     raise RunFolderError(
         f"{run} lacks {len(absent)} of {sources[0].shard.count} shards ({', '.join(absent[:8])}"
         f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
-        f"{parameter('partial', 'True', typed='')}"
+        "partial=True"
     )
 
 
@@ -304,8 +302,7 @@ def _refuse_unfinished(source: _Source, unique: int) -> None:
     if expected is not None and unique < expected:
         raise RunFolderError(
             f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
-            f"`textassay resume {source.path}`, or merge the present ones with "
-            f"{parameter('partial', 'True', typed='')}"
+            f"`textassay resume {source.path}`, or merge the present ones with partial=True"
         )
 
 

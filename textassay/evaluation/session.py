@@ -51,7 +51,7 @@ from textassay.methods.method import (
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, ledger_of
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import CapabilityError, parameter
+from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -293,7 +293,7 @@ def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) 
         raise CapabilityError(
             f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
             " texts only; use another, or judge the texts alone: "
-            + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+            'fields={NAME: "meta"}'
         )
 
 
@@ -430,7 +430,7 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     if choice is not None:
         yield f"{method.name} {choice.notice}"
     if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
-        yield f"task: {task}, the first that has these aspects ({parameter('task')} names another)"
+        yield f"task: {task}, the first that has these aspects (task= names another)"
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -16,7 +16,7 @@ from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 
@@ -110,7 +110,7 @@ class PromptMethod(TaskMethod):
             elif self.profile.digest:
                 raise ConfigurationError(
                     f"{named} profile {self.profile.name!r} asks for ratings; use"
-                    f" {option('profile', 'none')}, or another model"
+                    " options={'profile': 'none'}, or another model"
                 )
 
     def _refuse_references(self) -> None:
@@ -125,7 +125,7 @@ class PromptMethod(TaskMethod):
         if self.profile.digest:
             raise ConfigurationError(
                 f"task {self.task!r} shows references, and profile {self.profile.name!r} does not;"
-                f" use {option('profile', 'none')}, or another model"
+                " use options={'profile': 'none'}, or another model"
             )
 
     def prepare(self) -> None:

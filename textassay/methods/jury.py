@@ -18,7 +18,7 @@ from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.backends.dry_run import DryRunModel
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
@@ -299,9 +299,9 @@ def jurors_of(models: Models) -> tuple[Model, ...]:
     if not seated and "" in models:
         seated = [models[""]]
     if not seated:
-        several = "{'juror1': NAME, 'juror2': NAME}"
-        given = parameter("model", several, typed="juror=NAME")
-        raise ConfigurationError(f"a jury needs jurors; give {given}, once for each")
+        raise ConfigurationError(
+            "a jury needs jurors; give model={'juror1': NAME, 'juror2': NAME}, once for each"
+        )
     names = [model.name for model in seated]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -13,7 +13,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.pairs import OTHER_OUTPUT
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 
 ROOM = 512
@@ -79,7 +79,7 @@ class Pairwise(PromptMethod):
             raise ConfigurationError(
                 f"{self.name} compares two texts, and {lacking} of {info.count} examples of "
                 f"{info.name} have no {OTHER_OUTPUT!r}; add it, or pair the systems of each group "
-                f"with {parameter('pair', 'system')}"
+                "with pair=system"
             )
 
     @property

@@ -26,7 +26,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
@@ -92,9 +92,7 @@ class StressPlan:
                 "to verify them"
             )
         if self.margin is not None and self.margin < 0:
-            raise ConfigurationError(
-                f"{parameter('margin')} must be 0 or more, not {self.margin:g}"
-            )
+            raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -141,7 +139,7 @@ class StressPlan:
 
 
 def _role(role: str) -> str:
-    return parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
+    return f"model={{{role!r}: NAME}}"
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.stress import paraphrase
 from textassay.stress.edit import Edit, Expects, read_role
@@ -80,7 +80,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
     for entry in entries:
         test, equals, aspect = entry.partition("=")
         if not equals or not aspect:
-            raise ConfigurationError(f"{parameter('must_see')} takes TEST=ASPECT, not {entry!r}")
+            raise ConfigurationError(f"must_see= takes TEST=ASPECT, not {entry!r}")
         if test not in known:
             raise UnknownName("test that must be seen", test, known)
         must_see.setdefault(test, set()).add(aspect)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from textassay.evaluation.data import FedExample
 from textassay.evaluation.progress import Progress, summed
-from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
 from textassay.workers.protocol import (
@@ -409,7 +409,7 @@ class Driver:
         """
         if not self.is_begun:
             return error
-        lost = ClusterLost(quoted(error))
+        lost = ClusterLost(str(error))
         lost.__cause__ = error
         return lost
 

@@ -22,7 +22,6 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
     UnknownName,
-    quoted,
 )
 from textassay.runtime.messages import Aspect, Example, Usage
 from textassay.runtime.settings import Settings
@@ -108,7 +107,7 @@ class Failed:
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return what another process is to know of an error."""
-        text = quoted(error) if isinstance(error, TextassayError) else str(error)
+        text = str(error)
         unknown = None
         if type(error) is UnknownName:
             unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)

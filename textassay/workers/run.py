@@ -19,7 +19,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import Settings
 from textassay.workers.driver import START_SECONDS, UNIT, Driver
 from textassay.workers.local import local_workers
@@ -76,11 +76,10 @@ class Cluster:
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise ConfigurationError(
-                f"{parameter('cluster')} must be 'ray' or 'ray://HOST:PORT' of a Ray Client "
-                f"server; not {text!r}"
+                f"cluster= must be 'ray' or 'ray://HOST:PORT' of a Ray Client server; not {text!r}"
             )
         if count is not None and count < 1:
-            raise ConfigurationError(f"{parameter('workers')} must be at least 1, not {count}")
+            raise ConfigurationError(f"workers= must be at least 1, not {count}")
         return cls(match["address"], count)
 
     def start(
@@ -207,12 +206,12 @@ def _check(workers: Processes | Cluster, spec: RunRequest, settings: Settings) -
     """Refuse what workers cannot do."""
     if spec.shard is not None:
         raise ConfigurationError(
-            f"{parameter(workers.flag)} and {parameter('shard')} exclude each other: the data are "
+            f"{workers.flag}= and shard= exclude each other: the data are "
             "divided among workers as it is"
         )
     if settings.batch or any(own.get("batch") for own in settings.roles.values()):
         raise ConfigurationError(
-            f"{parameter(workers.flag)} and {parameter('batch')} exclude each other: batches are "
+            f"{workers.flag}= and batch= exclude each other: batches are "
             "submitted by one process, which takes little CPU time"
         )
 
@@ -245,7 +244,7 @@ def _concurrencies(spec: RunRequest, settings: Settings) -> Iterator[tuple[str, 
         if _is_local(name):  # queues calls itself
             continue
         own, whole = settings.roles.get(role, {}), settings.for_role(role)
-        general = parameter("concurrency")
+        general = "concurrency="
         yield f"[models.{role}] concurrency" if "concurrency" in own else general, whole.concurrency
         table = f"[[models.{role}.endpoints]]" if "endpoints" in own else "[[endpoints]]"
         for number, endpoint in enumerate(whole.endpoints, start=1):

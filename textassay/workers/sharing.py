@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from textassay.evaluation.data import FedExample
 from textassay.evaluation.engine import CompletedScores
 from textassay.runtime.calls.budget import ROUNDING
-from textassay.runtime.errors import BudgetReached, parameter
+from textassay.runtime.errors import BudgetReached
 from textassay.runtime.messages import Example
 
 MAX_LOSSES = 3
@@ -172,6 +172,5 @@ class SharedBudget:
         """Return the error that says what was spent by all workers together."""
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${spent:.4f} is spent by all workers"
-            f" and the next request may cost ${needed:.4f}; resume with a higher"
-            f" {parameter('max_cost')}"
+            f" and the next request may cost ${needed:.4f}; resume with a higher max_cost="
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textassay.meta.score_files import HasScores, Recorded, read_labels, read_scores, recorded
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
 ScoreSource = str | Path | Examples | HasScores
@@ -49,10 +49,9 @@ def read_files(files: Iterable[ScoreSource] | Mapping[str, ScoreSource]) -> Reco
             prefix = name or (_stem(source) if counts[aspect] > 1 else None)
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
             if feature in columns:
-                named_apart = parameter("scores", "{'NAME': FILE, ...}", typed="NAME=FILE")
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
-                    f" {named_apart}"
+                    " scores={'NAME': FILE}"
                 )
             columns[feature] = values
     return columns
@@ -106,7 +105,7 @@ def matching_names(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, 
             if not known:
                 raise ConfigurationError(
                     f"there is no feature {pattern!r}, as neither the data (columns metrics.NAME) "
-                    f"nor {parameter('scores', 'FILES', typed='FILE')} hold any"
+                    "nor scores=FILE hold any"
                 )
             raise UnknownName("feature", pattern, _some(known))
     return tuple(

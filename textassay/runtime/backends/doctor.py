@@ -24,7 +24,6 @@ from textassay.runtime.errors import (
     ModelError,
     NothingListening,
     RequestRefused,
-    quoted,
 )
 from textassay.runtime.messages import Message
 from textassay.runtime.model import (
@@ -495,7 +494,7 @@ async def examine(model: Model) -> list[Finding]:
             if ability == "prompt" and refused is not None:
                 raise refused from error
             refused = error
-            finding = Finding(ability=ability, verdict="no", detail=quoted(error))
+            finding = Finding(ability=ability, verdict="no", detail=str(error))
         if ability == "chat" and finding.verdict != "yes":
             form = as_prompt
         findings.append(finding)
@@ -549,10 +548,10 @@ async def _probed(ability: str, probe: Awaitable[Finding]) -> Finding:
     except (FatalModelError, NothingListening):
         raise
     except (CapabilityError, ConfigurationError, RequestRefused) as error:
-        return Finding(ability=ability, verdict="no", detail=quoted(error))
+        return Finding(ability=ability, verdict="no", detail=str(error))
     except ModelError as error:
         return Finding(
             ability=ability,
             verdict="unknown",
-            detail=f"the probe failed: {type(error).__name__}: {quoted(error)}",
+            detail=f"the probe failed: {type(error).__name__}: {error}",
         )

@@ -12,7 +12,6 @@ import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.tables import Decimal
-from textassay.runtime.errors import parameter
 from textassay.runtime.labels import LabelSets, known_pair, member_name, number_of
 
 KEYED = ("human", "metrics", "annotators", "meta")
@@ -326,9 +325,7 @@ def advice(text: str) -> str:
         return "; write it with a decimal point (cells separated by semicolons may have commas)"
     if len(text) > _LONGEST_MARK:
         return ""
-    typed = f'"{text}"' if " " in text else text
-    marks = parameter("missing", f"({text!r},)", typed=typed)
-    return f"; if it marks a missing value, declare {marks}"
+    return f"; if it marks a missing value, declare missing=({text!r},)"
 
 
 def _finite(text: str) -> float | None:

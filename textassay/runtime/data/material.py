@@ -20,7 +20,6 @@ from textassay.runtime.chat_formats import (
 from textassay.runtime.conversation import ConversationMessage
 from textassay.runtime.data.aliases import NOT_SHOWN
 from textassay.runtime.data.cells import FieldError
-from textassay.runtime.errors import parameter
 from textassay.runtime.images import ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
@@ -126,12 +125,10 @@ def refuse_unused(row: Mapping[str, Any], suspects: Mapping[str, str], texts: st
 
 def _unused(key: str, kind: str) -> FieldError:
     target = _OF_MATERIAL.get(kind, kind)
-    used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
-    unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
     return FieldError(
         key,
-        f"looks like {kind} and would not be shown; say what it is, such as {used}, or"
-        f" leave it out: {unused}",
+        f"looks like {kind} and would not be shown; say what it is, such as"
+        f' fields={{"{key}": "{target}"}}, or leave it out: fields={{"{key}": "meta"}}',
     )
 
 

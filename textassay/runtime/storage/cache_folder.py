@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import filelock
 import orjson
 
-from textassay.runtime.errors import ConfigurationError, StorageError, parameter
+from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import (
     is_unfinished,
     read_regular,
@@ -218,7 +218,7 @@ def refuse_links(file: Path) -> None:
     if _is_in_shard(file) and file.parent.is_symlink():
         raise StorageError(
             f"{file.parent} is a link, which textassay never makes; remove it, or name the folder "
-            f"it leads to with {parameter('cache')}"
+            "it leads to with cache="
         )
     for each in _files_of(file):
         try:

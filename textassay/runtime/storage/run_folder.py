@@ -23,7 +23,7 @@ from typing import Any
 
 import filelock
 
-from textassay.runtime.errors import DataError, RunFolderError, StorageError, parameter
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
@@ -465,8 +465,7 @@ def refuse_links(path: Path) -> None:
             ) from error
     if (path / ANSWERS).is_symlink():
         raise RunFolderError(
-            f"{path / ANSWERS} is a link; name the folder that it leads to with "
-            f"{parameter('cache')}"
+            f"{path / ANSWERS} is a link; name the folder that it leads to with cache="
         )
 
 

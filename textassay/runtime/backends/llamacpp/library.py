@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 
-BEHIND_API = parameter("model", "'openai/gpt-4.1-mini'", typed="openai/gpt-4.1-mini")
+BEHIND_API = "model='openai/gpt-4.1-mini'"
 """A model that needs no file and no compiler, as messages name it."""
 INSTALL = (
     'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which'
