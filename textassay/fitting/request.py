@@ -311,7 +311,7 @@ def _misplaced(name: str, method: str | None) -> str:
     """Return why an argument does not go with a method."""
     if method is None:
         return (
-            f"{name}= needs method='hd-eval' or method='rubric'; recorded scores are learned from"
+            f"{name}= needs method='hd-eval' or 'rubric'; recorded scores are learned from"
             " without a model"
         )
     if name in ("features", "scores"):
