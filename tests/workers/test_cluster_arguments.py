@@ -157,9 +157,9 @@ def test_errors_of_workers_keep_their_family_and_words(error, family):
 
 def test_a_local_model_beside_a_server_lifts_no_limit():
     """Calls to the server are divided all the same."""
-    settings, nine = Settings(concurrency=8), Cluster(None, count=9)
-    spec = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
-    assert most_workers(nine, spec, settings, 1000) == 9
-    spec = spec.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
+    nine, settings = Cluster(None, count=9), Settings(concurrency=8)
+    request = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, settings=settings)
+    assert most_workers(nine, request, 1000) == 9
+    request = request.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
     with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):
-        most_workers(nine, spec, settings, 1000)
+        most_workers(nine, request, 1000)

@@ -8,7 +8,6 @@ from textassay.cli.progress import exported, show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
 from textassay.evaluation.default_tools import with_default_tools
-from textassay.runtime.errors import ConfigurationError
 from textassay.workers.protocol import Opened
 from textassay.workers.run import Cluster, Followed, Processes, run_with_workers
 
@@ -21,8 +20,6 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         Stopped: The run began and was stopped; its cause is the reason.
     """
     request, out = order.request, order.request.out
-    if out is None:
-        raise ConfigurationError(f"--{workers.flag} needs --out")
     request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
         say(with_flags(by_default.notice))
@@ -39,10 +36,7 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
             run = await run_with_workers(
                 request.data,
                 request,
-                request.settings,
-                out,
                 workers,
-                resume=request.resume,
                 adjusting=calibrating(request.calibration),
                 followed=followed,
                 notify=lambda line: say(with_flags(line)),

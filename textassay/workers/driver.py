@@ -115,7 +115,7 @@ class Driver:
         """What is to be told of them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
-        self._budget = SharedBudget(job.settings.max_cost)
+        self._budget = SharedBudget(job.request.settings.max_cost)
         self._queue: ExampleQueue | None = None
         self._began = time.monotonic()
         self._done = 0
