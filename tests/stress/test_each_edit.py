@@ -9,7 +9,7 @@ import re
 import pytest
 
 from textassay.runtime.messages import Example
-from textassay.stress.edit import SubstituteText, Surroundings, sentences
+from textassay.stress.edit import EditContext, SubstituteText, sentences
 from textassay.stress.families import CLAIMS, KEYS, NEUTRAL, PAYLOADS
 from textassay.stress.suite import EDITS
 
@@ -31,7 +31,7 @@ def edited(test, example=EXAMPLE, seed=0, *, control=False):
         SubstituteText("group g", tuple(OWN)),
     )
     change = edit.control if control else edit.change
-    return change(example, Surroundings(random.Random(seed), substitutes, "5"))
+    return change(example, EditContext(random.Random(seed), substitutes, "5"))
 
 
 def output(test, seed=0, *, control=False):

@@ -12,7 +12,7 @@ from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests
-from textassay.stress.edit import Surroundings, Variants, read_role, sentences
+from textassay.stress.edit import EditContext, Variants, read_role, sentences
 from textassay.stress.families import (
     FORMATTING,
     as_tags,
@@ -28,7 +28,7 @@ TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 
 
 def around(seed=0):
-    return Surroundings(random.Random(seed))
+    return EditContext(random.Random(seed))
 
 
 @pytest.mark.parametrize("edit", FORMATTING, ids=lambda edit: edit.test)

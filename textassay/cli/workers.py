@@ -12,14 +12,14 @@ from textassay.workers.protocol import Opened
 from textassay.workers.run import Cluster, Followed, Processes, run_with_workers
 
 
-async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) -> int:
+async def score_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> int:
     """Judge with workers, print the result and return the exit status.
 
     Raises:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
-    request, out = order.request, order.request.out
+    request, out = command.request, command.request.out
     request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
         say(with_flags(by_default.notice))
@@ -30,8 +30,8 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         logged_warnings(*SHOWN_WARNINGS),
     ):
         async with (
-            exported(lambda: followed.progress, order.prometheus, out),
-            show_progress(lambda: followed.progress, order.progress),
+            exported(lambda: followed.progress, command.prometheus, out),
+            show_progress(lambda: followed.progress, command.progress),
         ):
             run = await run_with_workers(
                 request.data,
@@ -42,7 +42,7 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
                 notify=lambda line: say(with_flags(line)),
                 begun=_say_notices,
             )
-    return print_result(run, as_json=order.as_json)
+    return print_result(run, as_json=command.as_json)
 
 
 def _say_notices(opened: Opened) -> None:

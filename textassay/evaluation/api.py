@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from textassay.evaluation.graph_method import GraphMethod
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import request_from
+from textassay.evaluation.request import build_request
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.methods.method import Method
@@ -231,7 +231,7 @@ async def open_evaluation(
     if not isinstance(method, str | PathLike):
         own = {"model": model, "options": options, "tools": taken}
         built = _method_object(method, own, named.get("task"), chosen)
-    request = request_from(
+    request = build_request(
         method=fspath(method) if isinstance(method, str | PathLike) else built.name,  # type: ignore[union-attr]
         aspects=chosen,
         models=names,

@@ -108,7 +108,7 @@ async def open_store(
     return store
 
 
-def batched_of(models: Mapping[str, Model]) -> list[ConnectedModel]:
+def batched_models(models: Mapping[str, Model]) -> list[ConnectedModel]:
     """Return the models that are asked through batches."""
     return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
 
@@ -123,7 +123,7 @@ def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
     Raises:
         ConfigurationError: None of them is asked through batches.
     """
-    if settings.submit_only and not batched_of(models):
+    if settings.submit_only and not batched_models(models):
         raise ConfigurationError(
             "submit_only=True needs a role that is asked in batches, and this run has none"
         )

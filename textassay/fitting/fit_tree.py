@@ -16,7 +16,7 @@ from typing import Any
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.task import Task
 from textassay.evaluation.api import finish
-from textassay.evaluation.opening import batched_of, open_book, open_models, open_store
+from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
 from textassay.fitting.alignment import (
@@ -64,7 +64,7 @@ from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
-from textassay.runtime.connected import ledger_of, with_store
+from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
@@ -432,7 +432,7 @@ class Alignment:
             stack.callback(lock_run(out).release)
             self.begun = True
             store = await open_store(self.request.settings, out / ANSWERS, stack)
-            book = await open_book(batched_of(connected), out, stack)
+            book = await open_book(batched_models(connected), out, stack)
             models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             layers = self._layers(out / LAYERS, models, connected, watch)
             try:
@@ -476,7 +476,7 @@ class Alignment:
             store = await open_store(self.request.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
             await self._ask_all(models, connected, watch)
-            ledgers = {id(model): ledger_of(model).usage for model in models.values()}
+            ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
             # by identity: roles that share one model share its ledger, which must be counted once
             return sum(ledgers.values(), Usage())
 

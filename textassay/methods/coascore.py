@@ -73,7 +73,7 @@ class CoAScore(RatingMethod):
 
     name = "coascore"
     prompt = "coascore"
-    room = 512
+    max_tokens = 512
     Options = CoAScoreOptions
     options: CoAScoreOptions
 

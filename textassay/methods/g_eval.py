@@ -96,7 +96,7 @@ class GEval(RatingMethod):
     name = "g-eval"
     prompt = "g_eval"
     labels_prompt = "g_eval_labels"
-    room = 16
+    max_tokens = 16
     Options = GEvalOptions
     options: GEvalOptions
 

@@ -107,7 +107,7 @@ class HDEval(RatingMethod):
 
     name = "hd-eval"
     prompt = "hd_eval"
-    room = 32
+    max_tokens = 32
     structured = False  # a JSON answer would bring its reason first and run out of room
     Options = HDEvalOptions
     options: HDEvalOptions

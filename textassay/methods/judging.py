@@ -193,7 +193,7 @@ class RatingMethod(PromptMethod):
 
     Options: ClassVar[type[PromptOptions]] = RatingOptions
     """Type of its options: `RatingOptions` or a subclass."""
-    room: ClassVar[int] = 512
+    max_tokens: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
     structured: ClassVar[bool | None] = None
     """Whether to ask for JSON by a schema; see `Scorer`."""
@@ -257,9 +257,9 @@ class RatingMethod(PromptMethod):
             seed=options.seed,
             required=options.explicit_sampling,
             is_single=len(task.aspects) == 1 and options.n == 1,
-            # the room of the method rather than of the model: a judge that rambles is cut off
+            # the limit of the method rather than of the model: a judge that rambles is cut off
             # early
-            max_tokens=options.max_tokens or cls.room,
+            max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )
         return scorer_for(

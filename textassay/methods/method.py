@@ -198,7 +198,7 @@ def check_rubrics(method: Method, info: DataInfo) -> None:
     )
 
 
-def most_calls_of(method: Method) -> int | None:
+def max_calls(method: Method) -> int | None:
     """Return the most requests for one score of a method that may need fewer."""
     return method.most_calls if isinstance(method, EndsEarly) else None
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from textassay.agents.ask import Ask
-from textassay.agents.comparer import Comparer, OptionOrder, Settler
+from textassay.agents.comparer import Comparer, OptionOrder, PreferenceScorer
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
@@ -64,7 +64,7 @@ class Pairwise(PromptMethod):
         wires = {
             place: each(order) for place, order in zip(("first", "second"), orders, strict=False)
         }
-        return [*comparers, Node("scores", Settler(self.signature), **PER_ASPECT, **wires)]
+        return [*comparers, Node("scores", PreferenceScorer(self.signature), **PER_ASPECT, **wires)]
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data without a second text.

@@ -521,7 +521,7 @@ def _walked(model: Model, rounds: BatchRounds | None) -> Model:
     return model.walked_in_batches(rounds)
 
 
-def ledger_of(model: Model) -> UsageTotal:
+def usage_ledger(model: Model) -> UsageTotal:
     """Return what a model from `with_cache` has cost so far."""
     while isinstance(model, Wrapper):
         if isinstance(model, MeteredModel):

@@ -18,7 +18,7 @@ from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.model import Model
-from textassay.stress.edit import Edit, Surroundings, variant_id
+from textassay.stress.edit import Edit, EditContext, variant_id
 
 TEST = FAMILY = "paraphrase"
 COPIES = "paraphrased"
@@ -32,7 +32,7 @@ ASPECT = Aspect(
 )
 
 
-def _made_by_a_model(example: Example, around: Surroundings) -> Example | None:
+def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
     return None  # the copies are judged in a session of their own, once they are verified
 
 

@@ -38,7 +38,7 @@ from textassay.stress.families import (
     LETTERS,
     SCALE_ORDER,
     SWAP,
-    Turned,
+    ReorderedPrompts,
     reversed_labels,
     reversed_scale,
 )
@@ -154,7 +154,7 @@ class Stage:
     """What is judged, if not the originals."""
 
 
-class Redrawn(Wrapper):
+class FreshSamples(Wrapper):
     """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
 
     async def generate(self, request: Request) -> Response:
@@ -217,7 +217,7 @@ class StressRun:
         data = plan.request.data if examples is None else examples
         self._examples = opened(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
-        self._turned: dict[str, list[Turned]] = {}
+        self._turned: dict[str, list[ReorderedPrompts]] = {}
         self._texts: dict[str, str] = {}
         """Verified paraphrases by id."""
         self.usage: Usage = NO_USAGE
@@ -344,7 +344,7 @@ class StressRun:
     def _further(self, method: Method) -> list[Stage]:
         """Return the sessions that ask about the originals in another way."""
         self._aspects = method.aspects
-        stages = [Stage(REPEAT, observe=Redrawn), *self._orders(method)]
+        stages = [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
         if self._paraphrases:
             stages.append(Stage(paraphrase.TEST, making=self._paraphraser))
         return stages
@@ -374,7 +374,7 @@ class StressRun:
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
         def turned(model: Model) -> Model:
-            self._turned.setdefault(test, []).append(Turned(model, change))
+            self._turned.setdefault(test, []).append(ReorderedPrompts(model, change))
             return self._turned[test][-1]
 
         return turned

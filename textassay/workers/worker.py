@@ -23,7 +23,7 @@ import filelock
 
 from textassay.evaluation.data import Feed
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import Session, notices, open_session, workers_of
+from textassay.evaluation.session import Session, count_workers, notices, open_session
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
@@ -241,7 +241,7 @@ def _opened(session: Session, job: Job) -> Opened:
         manifest=session.manifest(),
         aspects=tuple(session.method.aspects),
         signature=session.method.signature,
-        in_work=workers_of(job.request.settings, session.connected),
+        in_work=count_workers(job.request.settings, session.connected),
         notices=tuple(notices(session.method, job.request, is_new=not job.request.resume)),
     )
 

@@ -150,7 +150,7 @@ def prepare(folder: Path) -> None:
         raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
     if is_cache_folder(folder) and require(folder) == FORMAT:
         return
-    with held(lock_of(folder)):
+    with held(cache_lock(folder)):
         if is_cache_folder(folder):
             require(folder)
         else:
@@ -168,7 +168,7 @@ def prepare(folder: Path) -> None:
             ) from error
 
 
-def lock_of(folder: Path) -> filelock.BaseFileLock:
+def cache_lock(folder: Path) -> filelock.BaseFileLock:
     """Return the lock of a folder: one process writes at a time.
 
     SQLite before 3.51.3 can corrupt a file that two connections write to at the same moment.
@@ -376,7 +376,7 @@ def clear(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    with held(lock_of(folder)):
+    with held(cache_lock(folder)):
         files = databases(folder)
         for file in files:
             refuse_links(file)
