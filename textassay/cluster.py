@@ -13,7 +13,7 @@ from typing import Any
 
 from textassay.evaluation.api import aspects_of, continues
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import request_from
+from textassay.evaluation.request import build_request
 from textassay.evaluation.run import Run
 from textassay.runtime.data.units import Unit
 from textassay.runtime.keywords import strict_keywords
@@ -80,7 +80,7 @@ async def evaluate(
         TextassayError: What stopped the run, which can be resumed; `ClusterLost` if the cluster is
             lost.
     """
-    spec = request_from(
+    request = build_request(
         method=method,
         task=task,
         aspects=aspects_of(aspects),
@@ -93,16 +93,16 @@ async def evaluate(
         unit=unit,
         conversation_chars=conversation_chars,
         limit=limit,
+        settings=settings or Settings(),
+        out=out,
+        resume=continues(Path(out), resume),
     )
     followed = Followed()
     async with watched(lambda: followed.progress, progress):
         return await run_with_workers(
             examples,
-            spec,
-            settings or Settings(),
-            Path(out),
+            request,
             Cluster.parse(cluster, workers),
-            resume=continues(Path(out), resume),
             followed=followed,
             notify=_log.warning,
         )

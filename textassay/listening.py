@@ -74,7 +74,7 @@ def origin(url: str) -> str | None:
     return f"{parts.scheme}://{host}" + ("" if port in (None, _PORTS[parts.scheme]) else f":{port}")
 
 
-def host_of(header: str) -> str:
+def host_name(header: str) -> str:
     """Return the name in a Host header or an origin, without scheme and port; empty if none."""
     try:
         return urlsplit(f"//{header.rpartition('://')[2]}").hostname or ""

@@ -150,7 +150,7 @@ def test_effort_and_further_fields_reach_the_server_and_the_signature(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--temperature", "0.5"), "refuses temperature=0.5"),
+        (("--temperature", "0.5"), "refuses --temperature 0.5"),
         (("--effort", "extreme"), "extreme"),
         (("--extra", "top_k=nothing"), "takes JSON"),
     ],

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from textassay.cli.exits import UNSCORED
-from textassay.cli.scoring import command_from, command_to_resume, execute
+from textassay.cli.scoring import build_command, command_to_resume, execute
 
 EXAMPLES = [
     {
@@ -55,10 +55,10 @@ async def test_every_task_is_judged_with_the_calls_that_the_dry_run_foretells(
         "data": tmp_path / "data.jsonl", "method": method, "model": {"": "direct/mock"},
         "task": task, "api_base": server.url, "progress": "none", "out": tmp_path / "run",
     }  # fmt: skip
-    assert await execute(command_from(flags | {"dry_run": True}, options)) == 0
+    assert await execute(build_command(flags | {"dry_run": True}, options)) == 0
     foretold = int(re.search(r"calls +(\d+)", capsys.readouterr().out)[1])
     assert server.counters.requests == 0
-    assert await execute(command_from(flags, options)) == UNSCORED
+    assert await execute(build_command(flags, options)) == UNSCORED
     assert server.counters.requests == foretold
     scores = [
         json.loads(line) for line in (tmp_path / "run" / "scores.jsonl").read_text().splitlines()
@@ -81,7 +81,7 @@ async def test_a_run_by_a_tree_file_resumes_from_any_folder(mock_server, tmp_pat
         "data": "data.jsonl", "method": "hd-eval", "model": {"": "direct/mock"}, "task": "general",
         "api_base": server.url, "progress": "none", "out": "run",
     }  # fmt: skip
-    assert await execute(command_from(flags, {"tree": "tree.toml", "output": "nodes"})) == UNSCORED
+    assert await execute(build_command(flags, {"tree": "tree.toml", "output": "nodes"})) == UNSCORED
     asked = server.counters.requests
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

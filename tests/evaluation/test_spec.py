@@ -2,7 +2,7 @@
 
 import pytest
 
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.runtime.errors import RunFolderError
 
 
@@ -13,7 +13,7 @@ def test_what_a_method_of_another_package_calls_tools_is_its_own(tools: object) 
         "spec": {"method": "ours", "task": "summarization"},
         "method": {"name": "ours", "tools": tools},
     }
-    assert spec_of(manifest).tools == ()
+    assert recorded_request(manifest).tools == ()
 
 
 def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described() -> None:
@@ -22,11 +22,11 @@ def test_tools_of_a_run_that_did_not_record_their_names_are_those_it_described()
         "spec": {"method": "fusion-eval", "task": "summarization"},
         "method": {"name": "fusion-eval", "tools": [{"name": "rougeL"}, {"name": "chrf"}]},
     }
-    assert spec_of(manifest).tools == ("rougeL", "chrf")
+    assert recorded_request(manifest).tools == ("rougeL", "chrf")
 
 
 @pytest.mark.parametrize("field", [{"settings": {}}, {"out": "elsewhere"}, {"resume": True}])
 def test_a_manifest_does_not_say_how_its_request_is_carried_out(field: dict[str, object]) -> None:
     """Headers and addresses are never taken from a run folder."""
     with pytest.raises(RunFolderError, match=f"unexpected {next(iter(field))}"):
-        spec_of({"spec": {"method": "llm-score", **field}})
+        recorded_request({"spec": {"method": "llm-score", **field}})

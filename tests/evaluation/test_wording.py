@@ -8,19 +8,14 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import textassay as package
 from tests.cli.harness import textassay, write_examples
 from textassay import connect, evaluate
-from textassay.cli.exits import _typed
-from textassay.runtime.errors import (
-    ConfigurationError,
-    as_python,
-    as_typed,
-    option,
-    parameter,
-    quoted,
-)
+from textassay.cli.exits import PARAMETERS, with_flags
+from textassay.runtime.errors import ConfigurationError
 
 ROWS = [{"output": "x"}]
 
@@ -57,13 +52,47 @@ def test_a_key_that_is_not_set_is_named_as_the_parameter():
         connect("direct/x", api_base="http://127.0.0.1:9/v1", api_key_env="NO_SUCH_KEY")
 
 
-def test_texts_of_others_are_left_alone():
-    """Only what was marked is translated."""
-    text = "the model said n=20 and --price"
-    assert as_python(text) == as_typed(text, str.upper) == text
-    marked = f"use {parameter('price', '(in, out)', typed='IN,OUT')}!"
-    assert as_python(marked) == "use price=(in, out)!"
-    assert as_typed(marked, lambda name: f"--{name}") == "use --price IN,OUT!"
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("max_cost= cannot be enforced", "--max-cost cannot be enforced"),
+        ("give price=(IN, OUT), or", "give --price IN,OUT, or"),
+        ("a limit (timeout=SECONDS)", "a limit (--set timeout=SECONDS)"),
+        ("leave out seed=: it", "leave out --seed: it"),
+        ("leave out batch=True.", "leave out --batch."),
+        ("use n=20 or tools=nli,bleurt", "use --n 20 or --tools nli,bleurt"),
+        ("with cache='/tmp/a b'", 'with --cache "/tmp/a b"'),
+        ("declare missing=('(none)',)", "declare --missing (none)"),
+        ("options={'form': 'letters'}", "--set form=letters"),
+        ("options={'depth': 2}?", "--set depth=2?"),
+        ("options={'ranges': {'bleu': [0, 1]}}", "--set ranges='{bleu = [0, 1]}'"),
+        ('fields={NAME: "meta"} or so', "--field NAME=meta or so"),
+        ("models={'a': NAME, 'b': NAME}", "--model a=NAME --model b=NAME"),
+        ("--price=3, price==3 and /data/seed=3/x", "--price=3, price==3 and /data/seed=3/x"),
+        (
+            "leave steps=none and 'seed=3', or --set n=2",
+            "leave steps=none and 'seed=3', or --set n=2",
+        ),
+        ("unclosed options={'a: 1", "unclosed --set {'a: 1"),
+        ("no Python: price=(1 2)", "no Python: price=(1 2)"),
+    ],
+)
+def test_the_command_line_prints_flags_for_parameters(python, typed):
+    """Values, too, are written as they are typed."""
+    assert with_flags(python) == typed
+
+
+@given(st.text())
+def test_texts_without_parameters_are_left_alone(text):
+    """Whatever else they hold."""
+    named = any(f"{name}=" in text for name in PARAMETERS)
+    assert named or with_flags(text) == text
+
+
+@given(st.sampled_from(sorted(PARAMETERS)), st.text("'\"(){}[],:=* ab\\\0", max_size=30))
+def test_any_text_may_follow_a_parameter(name, text):
+    """A server's words are no Python."""
+    assert with_flags(f"{name}={text}")
 
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -83,9 +112,6 @@ def texts_of(path):
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
     }  # docstrings, of attributes too
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            skipped = {id(k.value) for k in node.keywords if k.arg == "typed"}
-            documented |= skipped
         if id(node) in documented:
             continue
         if isinstance(node, ast.JoinedStr):
@@ -105,14 +131,6 @@ def texts_of(path):
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
 def test_the_library_names_no_flags(path):
-    """Messages mark parameters with `parameter`, which the command line turns into flags."""
+    """Messages name parameters as Python does; the command line turns them into flags."""
     named = [text for text in texts_of(path) if FLAG.search(text) and not OTHERS.search(text)]
     assert not named
-
-
-def test_an_error_that_quotes_another_keeps_its_marks():
-    """So that the command line reads flags in both."""
-    inner = ConfigurationError(f"give {parameter('timeout', '9')}")
-    outer = ConfigurationError(f"stopped: {quoted(inner)}, {option('form', 'letters')}")
-    assert str(outer) == "stopped: give timeout=9, options={'form': 'letters'}"
-    assert outer.typed(_typed) == "stopped: give --set timeout=9, --set form=letters"

@@ -14,7 +14,7 @@ from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests
-from textassay.stress.edit import SubstituteText, Surroundings, Variants, read_role, sentences
+from textassay.stress.edit import EditContext, SubstituteText, Variants, read_role, sentences
 from textassay.stress.families import (
     CLAIMS,
     FORMATTING,
@@ -34,7 +34,7 @@ TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 
 
 def around(seed=0):
-    return Surroundings(random.Random(seed))
+    return EditContext(random.Random(seed))
 
 
 @pytest.mark.parametrize("edit", FORMATTING, ids=lambda edit: edit.test)
@@ -145,7 +145,7 @@ def edited(test, example=EXAMPLE, seed=0, *, control=False):
         SubstituteText("group g", tuple(OWN)),
     )
     change = edit.control if control else edit.change
-    return change(example, Surroundings(random.Random(seed), substitutes, "5"))
+    return change(example, EditContext(random.Random(seed), substitutes, "5"))
 
 
 def output(test, seed=0, *, control=False):

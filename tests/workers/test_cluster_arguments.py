@@ -21,7 +21,6 @@ from textassay.runtime.errors import (
     ModelNotFound,
     TimedOut,
     UnknownName,
-    parameter,
 )
 from textassay.runtime.settings import Settings
 from textassay.workers.protocol import Failed
@@ -156,18 +155,11 @@ def test_errors_of_workers_keep_their_family_and_words(error, family):
     assert again.__notes__ == ["a note"]
 
 
-def test_parameters_in_errors_of_workers_are_named_as_typed():
-    """A marked parameter stays marked on its way."""
-    again = Failed.of(ConfigurationError(f"give {parameter('price', '(1, 2)')}")).error()
-    assert isinstance(again, ConfigurationError)
-    assert again.typed(lambda name: f"--{name}") == "give --price (1, 2)"
-
-
 def test_a_local_model_beside_a_server_lifts_no_limit():
     """Calls to the server are divided all the same."""
-    settings, nine = Settings(concurrency=8), Cluster(None, count=9)
-    spec = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, data="x")
-    assert most_workers(nine, spec, settings, 1000) == 9
-    spec = spec.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
+    nine, settings = Cluster(None, count=9), Settings(concurrency=8)
+    request = RunRequest(method="panel", models={"b": "llamacpp/b.gguf"}, settings=settings)
+    assert most_workers(nine, request, 1000) == 9
+    request = request.model_copy(update={"models": {"": "openai/x", "b": "llamacpp/b.gguf"}})
     with pytest.raises(ConfigurationError, match="9 workers cannot keep to"):
-        most_workers(nine, spec, settings, 1000)
+        most_workers(nine, request, 1000)

@@ -40,17 +40,19 @@ async def judge(
 ):
     """Judge on a pool with units of 20 examples; return the run."""
     settings = {"concurrency": 4, "api_base": server.url, **settings}
-    spec = RunRequest(
+    request = RunRequest(
         method=method,
         task="summarization",
         aspects=ASPECTS,
         models={"": "direct/mock"},
         data=str(data),
         options=options or {},
+        settings=Settings(**settings),
+        out=run,
+        resume=resume,
     )
     return await run_with_workers(
-        str(data), spec, Settings(**settings), run, Cluster(),
-        resume=resume, pool=pool, unit=UNIT, start_seconds=0.05, **(kept or {}),
+        str(data), request, Cluster(), pool=pool, unit=UNIT, start_seconds=0.05, **(kept or {}),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
-MORE_ROOM = 4
+MORE_TOKENS = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""
 MAX_QUOTED = 200
 """Characters of an unusable answer that errors and evidence quote."""
@@ -91,7 +91,7 @@ class Ask:
         n: Number of samples.
         temperature: Sampling temperature.
         seed: Seed of the sampling.
-        max_tokens: Longest answer in tokens; one that is cut off gets `MORE_ROOM` times as many.
+        max_tokens: Longest answer in tokens; one that is cut off gets `MORE_TOKENS` times as many.
         profile: How this model is asked if it does not follow the papers' prompts.
         required: What the user typed of the sampling: a server that refuses it stops the run.
         is_single: Whether an example is asked about once, so that no other prompt begins like it.
@@ -148,12 +148,12 @@ class Ask:
         functions: tuple[Function, ...] = (),
         dry_run_answer: str = "",
     ) -> Parsed[R]:
-        """Ask, and once more with more room if every sample was cut off.
+        """Ask, and once more with more tokens if every sample was cut off.
 
         Args:
             prompt: The prompt.
             read: Reads a sample; may raise.
-            is_cut: Whether a sample needs more room, given what was read in it; by default if the
+            is_cut: Whether a sample needs more tokens, given what was read in it; by default if the
                 model did not come to an end.
             n: Number of samples.
             repeat: Which repeat of an equal request this is, so that no cache answers it.
@@ -166,13 +166,13 @@ class Ask:
         Raises:
             ModelError: The model could not be asked.
         """
-        usage, room = NO_USAGE, max_tokens or self.max_tokens
+        usage, limit = NO_USAGE, max_tokens or self.max_tokens
         fields: dict[str, Any] = {
             **self._request_fields(prompt),
             "n": n,
             "draw": repeat,
             "temperature": self.temperature,
-            "max_tokens": room,
+            "max_tokens": limit,
             "seed": self.seed,
             "required": self.required,
             "logprobs": logprobs,
@@ -203,12 +203,12 @@ class Ask:
             cut, server_limit = all(map(is_cut or reached_limit, samples, parsed)), None
             if not cut:
                 break
-            server_limit = _server_limit(response, room)
-            # More room does not help if the server allows less than it was given.
+            server_limit = _server_limit(response, limit)
+            # More tokens do not help if the server allows less than it was given.
             if is_last or server_limit is not None:
                 break
-            room = fields["max_tokens"] = MORE_ROOM * room
-        return Parsed(samples, parsed, usage, truncated, room, cut, server_limit)
+            limit = fields["max_tokens"] = MORE_TOKENS * limit
+        return Parsed(samples, parsed, usage, truncated, limit, cut, server_limit)
 
     async def until_usable(
         self,
@@ -337,14 +337,14 @@ def _settings_facts(model: Model) -> list[str]:
     return [] if adaptation is None else [f"{k}:{v}" for k, v in adaptation.settings_facts.items()]
 
 
-def _server_limit(response: Response, room: int) -> int | None:
-    """Return the completion tokens of an answer that the server cut before `room` was used up.
+def _server_limit(response: Response, limit: int) -> int | None:
+    """Return the completion tokens of an answer that the server cut before `limit` was reached.
 
-    Thoughts are not part of it. Or `None`, if the answer used all of its room.
+    Thoughts are not part of it. Or `None`, if the answer used all of its tokens.
     """
     written = response.usage.completion_tokens - (response.usage.reasoning_tokens or 0)
     # Several requests, or a cached one, say nothing about where a single answer was cut.
-    is_clipped = response.usage.calls == 1 and 0 < written < room * len(response.samples)
+    is_clipped = response.usage.calls == 1 and 0 < written < limit * len(response.samples)
     return written // len(response.samples) if is_clipped else None
 
 
@@ -354,7 +354,7 @@ def reached_limit(sample: Sample, read: object = None) -> bool:
 
 
 def never_cut(sample: Sample, read: object = None) -> bool:
-    """Return that no sample needs more room."""
+    """Return that no sample needs more tokens."""
     return False
 
 

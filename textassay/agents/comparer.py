@@ -127,7 +127,7 @@ class Comparer:
 
 
 @dataclass(frozen=True)
-class Settler:
+class PreferenceScorer:
     """Makes a score of the choices of one order or of both.
 
     A choice that flips with the order is no preference: its value is 0.5, and the evidence says so.

@@ -16,7 +16,7 @@ from textassay.agents.ask import Ask, truncation_note
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.labels import MIN_MASS
 from textassay.agents.scorer import MAX_LABELS, Scorer
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Scale, Score
 from textassay.runtime.model import ChoicesResponse, scoring
 
@@ -31,12 +31,12 @@ class LabelScorer(Scorer):
             raise ConfigurationError(
                 f"profile {profile.name!r} reads ratings from probabilities, so n={self.ask.n}"
                 " samples add nothing; leave n out, or use another profile "
-                f"({option('profile', 'none')})"
+                "(options={'profile': 'none'})"
             )
         if profile.scale is not None and self.form != "number":
             raise ConfigurationError(
                 f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or "
-                f"{option('profile', 'none')}"
+                "options={'profile': 'none'}"
             )
         scoring(self.ask.model, "choices")
 

@@ -136,10 +136,10 @@ class Material(Message):
         first = next((at for at, name in enumerate(names) if name == _plain(start)), None)
         if start and first is None:
             return self.unknown(start)
-        shown, room = list[str](), chars
+        shown, left = list[str](), chars
         for name, line in lines[first or 0 :]:
-            room -= len(line) + 1
-            if room < 0 and shown:
+            left -= len(line) + 1
+            if left < 0 and shown:
                 left = len(lines) - (first or 0) - len(shown)
                 note = f'{left:,} more lines: list with "start": "{name}".'
                 return Found(note, listing="\n".join(shown))

@@ -40,7 +40,7 @@ from textassay.agents.reading.labels import Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
 from textassay.agents.scores import aspect_fields, from_samples, from_text
 from textassay.agents.steps import Steps
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused, parameter
+from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score
 from textassay.runtime.model import Json, Model, Sample
 
@@ -121,7 +121,7 @@ class Scorer:
             raise ConfigurationError(
                 f"aspect {aspect.name!r}: token probabilities need at most {MAX_LABELS} whole"
                 f" ratings that are not negative, which the scale {low:g} to {high:g} does not"
-                f" have; use {parameter('n', '20')}"
+                " have; use n=20"
             )
 
     def _points(self, aspect: Aspect) -> tuple[ScalePoint, ...]:
@@ -446,5 +446,5 @@ def _unusable(
 def _no_logprobs(model: Model) -> str:
     return (
         f"model {model.name!r} sends no log-probabilities of its tokens, which this method reads; "
-        f"ask for samples instead ({parameter('n', '20')}), or use a model that sends them"
+        "ask for samples instead (n=20), or use a model that sends them"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textassay.agents.ask import Ask
 from textassay.agents.task import Task
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, option
+from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.messages import Aspect, Message
 from textassay.runtime.model import Sample
 
@@ -80,7 +80,7 @@ class WrittenSteps:
         if missing:
             raise ConfigurationError(
                 f"task {self.task.name!r} has no steps for {', '.join(missing)}; add `steps` to its"
-                f" file or let the model write them ({option('steps', 'auto')})"
+                " file or let the model write them (options={'steps': 'auto'})"
             )
 
     async def __call__(self, aspect: Aspect) -> Steps:

@@ -15,7 +15,7 @@ from textassay.agents.average import Average, as_evidence
 from textassay.agents.planner import RefusedPlan
 from textassay.agents.tool_descriptions import UNIT, Assistant, as_assistance, on_unit_scale
 from textassay.agents.tool_weights import ScorerWeights
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import (
     Aspect,
     Example,
@@ -52,12 +52,8 @@ class ToolAverage:
             if assistant.scale is None and assistant.name not in self.ranges:
                 raise ConfigurationError(
                     f"the scale of {assistant.name!r} is unbounded, so it cannot be mapped to"
-                    " 0-1; leave the tool out, or say which values count as 0 and 1: "
-                    + option(
-                        "ranges",
-                        f"{{{assistant.name!r}: [0, 1]}}",
-                        typed=f"'{{{assistant.name} = [0, 1]}}'",
-                    )
+                    " 0-1; leave the tool out, or say which values count as 0 and 1:"
+                    f" options={{'ranges': {{{assistant.name!r}: [0, 1]}}}}"
                 )
 
     async def __call__(

@@ -32,8 +32,8 @@ from textassay.annotate.ratings import (
     Visit,
     write_ratings,
 )
-from textassay.listening import answers_to, host_of
-from textassay.runtime.errors import ConfigurationError, DataError, StorageError, parameter
+from textassay.listening import answers_to, host_name
+from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.json_text import decode
 
@@ -274,7 +274,7 @@ class AnnotationServer:
             except OSError as error:
                 raise ConfigurationError(
                     f"cannot serve at {self.host}:{port}: {error.strerror or error}; give another "
-                    f"{parameter('port')}"
+                    "port="
                 ) from error
             yield runner.addresses[0][1]
         finally:
@@ -289,7 +289,7 @@ class AnnotationServer:
         # before anything else, and so before the token is looked at
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # proxies pass the name on with or without a port
-        if not answers_to(host, self.host) and host_of(host) != self._public_host():
+        if not answers_to(host, self.host) and host_name(host) != self._public_host():
             return _refusal(
                 403, "this server does not answer to that host name; it has to be told its own"
             )
@@ -305,7 +305,7 @@ class AnnotationServer:
         response.headers.update(HEADERS)
 
     def _public_host(self) -> str | None:
-        return None if self.public is None else host_of(self.public)
+        return None if self.public is None else host_name(self.public)
 
     def _rater(self, request: web.Request) -> Rater:
         rater = self.ratings.rater_of(request.match_info["token"])

@@ -26,7 +26,7 @@ from textassay.meta.pairing import pair_names
 from textassay.meta.score_files import read_labels, read_score_lines, refuse_several_judges
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
-from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, LabelSets, labels_given, member_name
 from textassay.table import Note
 
@@ -340,7 +340,7 @@ def _joined(
         raise DataError(
             f"example {ids[int(np.flatnonzero(lost)[0])]!r} is rated and others have a "
             f"{PROBABILITY}, but it has none; give it to every rated row, 1 if it was certain to "
-            f"be rated, or the label plan ({parameter('labels', 'FILE')})"
+            "be rated, or the label plan (labels=FILE)"
         )
     return Columns(
         score=score,
@@ -498,6 +498,6 @@ def _refuse_off_scale(columns: Columns, scale: RatingScale, what: str) -> None:
         raise DataError(
             f"{len(off)} of {int((~np.isnan(ratings)).sum())} ratings of {columns.human!r} lie"
             f" outside {scale[0]:g} to {scale[1]:g}, {what} "
-            f"({parameter('scale', columns.human + '=LOW,HIGH')}); the first is"
+            f"(scale={columns.human}=LOW,HIGH); the first is"
             f" {ratings[off[0]]:g} at example {columns.ids[off[0]]!r}"
         )

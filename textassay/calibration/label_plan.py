@@ -20,7 +20,7 @@ from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Note, Table
 
 _STRATA = 5
@@ -278,9 +278,7 @@ def first_rows(
         if any(judged.values.get(id_) is not None for judged in scores.values())
     ]
     if not 1 <= count <= len(scored):
-        raise ConfigurationError(
-            f"{len(scored)} rows are scored, so {parameter('count')} cannot be {count}"
-        )
+        raise ConfigurationError(f"{len(scored)} rows are scored, so count= cannot be {count}")
     drawn = np.sort(np.random.default_rng(seed).choice(len(scored), count, replace=False))
     return [
         {"id": scored[row], PROBABILITY: count / len(scored), "rated": False}
@@ -317,9 +315,7 @@ def next_rows(
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
     free = int((~rated).sum())
     if not 1 <= count <= free:
-        raise ConfigurationError(
-            f"{free} scored rows are unrated, so {parameter('count')} cannot be {count}"
-        )
+        raise ConfigurationError(f"{free} scored rows are unrated, so count= cannot be {count}")
     strata = _strata(scored.scores)
     errors = _errors(scored, rated, strata, scales, seed)
     rng = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ from scipy.special import expit
 
 from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 _PENALTY = 1e-3
 """Ridge penalty on the slope per unit of standardized score; keeps it finite if ratings
@@ -477,7 +477,7 @@ def _candidates(method: str, rows: int, groups: int, scales: Scales) -> tuple[st
         if method == "shift" and scales.slope is None:
             raise ConfigurationError(
                 "a shift needs a judge whose scale has two ends, and this one's scores are "
-                f"unbounded; use {parameter('method', 'linear')} with 20 ratings or more"
+                "unbounded; use method=linear with 20 ratings or more"
             )
         return (method,)
     shift = ("shift",) if scales.slope is not None else ()

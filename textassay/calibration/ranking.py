@@ -41,7 +41,7 @@ from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.score_files import RecordedRow, read_score_lines
 from textassay.runtime.data.pairs import OTHER_SYSTEM
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 from textassay.table import Column, Note, Table
 
@@ -381,8 +381,7 @@ def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
             lacking = "system" if one.system is None else OTHER_SYSTEM
             raise DataError(
                 f"the comparison {one.id!r} has no {lacking!r}; a ranking needs 'system' and"
-                f" {OTHER_SYSTEM!r} for each pair, or {parameter('pair', 'system')} over texts "
-                f"with 'group' and"
+                f" {OTHER_SYSTEM!r} for each pair, or pair=system over texts with 'group' and"
                 " 'system'"
             )
         if one.system == other:
@@ -410,7 +409,7 @@ def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> d
         shown = next(iter(known), "nothing")
         raise DataError(
             f"no id occurs in both scores and data: the scores have {seen!r}, the data {shown!r}; "
-            f"a run with {parameter('pair', 'system')} needs it here too unless it is a run folder"
+            "a run with pair=system needs it here too unless it is a run folder"
         )
     return judged
 
@@ -419,7 +418,7 @@ def _keep(judged: Choices, row: RecordedRow, scores: str | Path) -> None:
     if row.value is not None and not 0 <= row.value <= 1:
         raise ConfigurationError(
             f"{scores} has the score {row.value:g} at {row.id!r}, but a comparison must be 0, 0.5 "
-            f"or 1; rank needs a run of {parameter('method', 'pairwise')}"
+            "or 1; rank needs a run of method=pairwise"
         )
     judged.values[row.id] = row.value
     # a later line replaces an earlier one of the same id, with its evidence

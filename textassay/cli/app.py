@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from textassay.cli.console import own_messages
-from textassay.cli.exits import exits
+from textassay.cli.exits import PARAMETERS, exits
 from textassay.cli.flags import expanded
 from textassay.runtime.errors import nearest
 from textassay.version import __version__
@@ -165,6 +166,7 @@ def command(
 
     def register(function: Function) -> Function:
         spread = expanded(function)
+        PARAMETERS.update(signature(spread).parameters)
 
         @wraps(spread)
         def run(**flags: Any) -> None:

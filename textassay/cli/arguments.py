@@ -342,7 +342,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
     return {**flags, "model": models, "roles": roles}
 
 
-def with_tables_of(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
+def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
     """Return flags in which tables that describe the models of a run are those of its roles.
 
     Args:

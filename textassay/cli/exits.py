@@ -6,6 +6,7 @@ nothing was asked; 3 stopped early and resumable.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 import signal
@@ -21,9 +22,10 @@ import typer
 from pydantic import ValidationError
 
 from textassay.cli.console import say
+from textassay.evaluation.request import RunRequest
 from textassay.process import fast_loop, start_gc
-from textassay.runtime.errors import CapabilityError, TextassayError, as_typed
-from textassay.runtime.settings import SETTABLE, place_of
+from textassay.runtime.errors import CapabilityError, TextassayError
+from textassay.runtime.settings import SETTABLE, Settings, place_of
 
 T = TypeVar("T")
 UNSCORED, BAD_REQUEST, STOPPED = 1, 2, 3
@@ -35,6 +37,15 @@ _FLAGS = {
     "count": "--next",
 }
 """Flags that are named differently from the parameters they give."""
+PARAMETERS = {*_FLAGS, *RunRequest.model_fields, *Settings.model_fields}
+"""Parameters that messages may name; `command` adds those of the commands."""
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_PART = rf"{_TEXT}|[^'\"(){{}}]"
+_TABLE = rf"\{{(?:\{{(?:{_PART})*\}}|{_PART})*\}}"
+_PARAMETER = re.compile(
+    rf"(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
+)
+"""A parameter as messages name it: `no_cache=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
 """Settings whose values may hold a password by mistake, so that no message repeats them."""
 INCONCLUSIVE = 4
@@ -115,39 +126,77 @@ def _flag(place: tuple[int | str, ...]) -> str:
     name = str(place[0])
     if name == "endpoints":
         return place_of(place)
-    return f"{_typed(name).removesuffix('=')}: "
+    return f"{_flag_of(name).removesuffix('=')}: "
 
 
 def _reason(problem: Any) -> str:
     reason = str(problem["msg"]).removeprefix("Value error, ")
     # messages of `Settings` name other settings as Python knows them
-    reason = re.sub(r"`(\w+)`", lambda name: _typed(name[1]).removesuffix("="), reason)
+    reason = re.sub(r"`(\w+)`", lambda name: _flag_of(name[1]).removesuffix("="), reason)
     place, given = problem["loc"], problem["input"]
     if not place or isinstance(given, dict) or place[0] in _MAY_BE_SECRET:
         return reason
     return f"{reason} (given: {given!r})"
 
 
-def _typed(name: str) -> str:
-    """Return how the command line names a parameter or setting."""
+def _flag_of(name: str) -> str:
+    """Return the flag of a parameter or setting."""
     if name in _FLAGS:
         return _FLAGS[name]
     return f"--set {name}=" if name in SETTABLE else f"--{name.replace('_', '-')}"
 
 
+def with_flags(message: str) -> str:
+    """Return a message with flags in place of the parameters that it names as Python does.
+
+    `give price=(IN, OUT)` becomes `give --price IN,OUT`. What is no parameter stays as it is.
+    """
+    return _PARAMETER.sub(_as_flag, message)
+
+
+def _as_flag(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    if name not in PARAMETERS:
+        return match[0]
+    flag = _flag_of(name)
+    if value == "True":
+        return flag
+    given = f"{flag}{'' if flag.endswith('=') else ' '}"
+    if value is None:
+        follows = match.string[match.end() : match.end() + 1]
+        return flag if re.match(r"[\s.,:;?!)]|$", follows) else given
+    try:
+        parsed = ast.parse(value, mode="eval").body
+    except (SyntaxError, ValueError):
+        return match[0]
+    if not isinstance(parsed, ast.Dict):
+        return given + _word(parsed)
+    pairs = zip(parsed.keys, parsed.values, strict=True)
+    return " ".join(f"{given}{_word(key)}={_word(held)}" for key, held in pairs) or match[0]
+
+
+def _word(value: ast.expr | None) -> str:
+    """Return a value as it is typed."""
+    match value:
+        case ast.Constant():
+            word = str(value.value)
+            return f'"{word}"' if " " in word else word
+        case ast.Tuple():
+            return ",".join(map(_word, value.elts))
+        case ast.Dict():  # a table of TOML
+            pairs = zip(value.keys, value.values, strict=True)
+            return f"'{{{', '.join(f'{_word(key)} = {_word(held)}' for key, held in pairs)}}}'"
+        case _:
+            return ast.unparse(value) if value is not None else "**"
+
+
 def warn(message: str) -> None:
-    """Write a warning whose parameters are marked (see `parameter`) to standard error."""
-    say(f"warning: {typed(message)}", style="yellow")
-
-
-def typed(message: str) -> str:
-    """Return a message whose parameters are marked in the words of the command line."""
-    return as_typed(message, _typed)
+    """Write a warning to standard error; see `with_flags`."""
+    say(f"warning: {with_flags(message)}", style="yellow")
 
 
 def _explain(word: str, error: BaseException) -> None:
-    message = error.typed(_typed) if isinstance(error, TextassayError) else str(error)
-    say(f"{word}: {message or type(error).__name__}", style="red")
+    say(f"{word}: {with_flags(str(error)) or type(error).__name__}", style="red")
     for note in getattr(error, "__notes__", ()):
         say(f"  {note}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.meta.score_files import holds_metrics
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
@@ -154,7 +154,7 @@ def own_data(scores: Path) -> Path | None:
 
 
 def _request(scores: Path) -> RunRequest | None:
-    return spec_of(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
+    return recorded_request(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
 
 
 def _same(data: Path, run: RunRequest) -> bool:

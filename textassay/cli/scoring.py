@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, typed, warn
+from textassay.cli.exits import stops_of_a_run, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
 from textassay.evaluation.api import finish
 from textassay.evaluation.request import RunRequest
@@ -18,14 +18,13 @@ from textassay.evaluation.resuming import settings_to_resume
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, notices, open_session
 from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.methods.by_name import find
-from textassay.methods.method import ReadsProbabilities, most_calls_of, probabilities_of
+from textassay.methods.method import ReadsProbabilities, max_calls, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import (
     ConfigurationError,
     UnknownName,
-    parameter,
 )
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import (
@@ -80,7 +79,7 @@ class ScoreCommand:
     """The workers that judge; `None` to judge in this process."""
 
 
-def command_from(
+def build_command(
     flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
     """Make the command of `score` from its flags and its `--set` pairs.
@@ -168,7 +167,7 @@ def _style(flags: dict[str, Any]) -> Style:
 
 
 def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
-    """Make an order that resumes a run; flags that are given replace the run's settings.
+    """Make a command that resumes a run; flags that are given replace the run's settings.
 
     Args:
         folder: The run folder.
@@ -180,7 +179,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             server or key must be given again.
     """
     manifest = read_manifest(folder)
-    request = spec_of(manifest)
+    request = recorded_request(manifest)
     # also if the graph has the name of a method, which would judge the rest
     if "graph" in (manifest.get("method") or {}):
         raise ConfigurationError(
@@ -193,7 +192,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
             f"{folder}: the run's data came from memory; resume it in Python with "
             "evaluate(examples, ..., out=..., resume=True)"
         )
-    given = settings_in(arguments.with_tables_of(flags, request.models))
+    given = settings_in(arguments.with_model_tables(flags, request.models))
     settings = settings_to_resume(folder, manifest, request, given)
     return ScoreCommand(
         request=request.model_copy(
@@ -224,24 +223,24 @@ def say_if_unlimited(folder: Path, settings: Settings) -> None:
         )
 
 
-async def execute(order: ScoreCommand) -> int:
-    """Run the order, print the result and return the exit status.
+async def execute(command: ScoreCommand) -> int:
+    """Run the command, print the result and return the exit status.
 
     Raises:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
-    run = await run_order(order)
+    run = await run_command(command)
     if isinstance(run, int):
         return run
     # imported after the run, since rich would delay the first question
     from textassay.cli.run_result import print_result
 
-    return print_result(run, as_json=order.as_json)
+    return print_result(run, as_json=command.as_json)
 
 
-async def run_order(order: ScoreCommand) -> Run | int:
-    """Run the order in this process; return the run, or the exit status of a dry run.
+async def run_command(command: ScoreCommand) -> Run | int:
+    """Run a command in this process; return the run, or the exit status of a dry run.
 
     Raises:
         ConfigurationError: Nothing was asked.
@@ -250,17 +249,19 @@ async def run_order(order: ScoreCommand) -> Run | int:
     began = False
     with (
         settings_named(),
-        stops_of_a_run(order.request.out, lambda: began),
+        stops_of_a_run(command.request.out, lambda: began),
         logged_warnings(*SHOWN_WARNINGS),
     ):
-        async with _opened(order) as session:
-            _say_before(session, order)
-            if order.dry:
-                return await _dry_run(session, order)
-            watched = exported(lambda: session.engine.progress, order.prometheus, order.request.out)
+        async with _opened(command) as session:
+            _say_before(session, command)
+            if command.dry:
+                return await _dry_run(session, command)
+            watched = exported(
+                lambda: session.engine.progress, command.prometheus, command.request.out
+            )
             async with watched:
                 began = True
-                async with show_progress(lambda: session.engine.progress, order.progress):
+                async with show_progress(lambda: session.engine.progress, command.progress):
                     return await finish(session)
 
 
@@ -274,15 +275,15 @@ def settings_named() -> Iterator[None]:
             raise
         if error.name in FLAGGED:
             raise ConfigurationError(
-                f"{error.name} is not set with --set; give {parameter(error.name)}"
+                f"{error.name} is not set with --set; give {error.name}="
             ) from None
         raise UnknownName("setting", error.name, [*error.known, *SETTABLE, *LOADED]) from None
 
 
-def _opened(order: ScoreCommand) -> AbstractAsyncContextManager[Session]:
-    request = order.request
+def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
+    request = command.request
     return open_session(
-        request.data, request, dry=order.dry, adjusting=calibrating(request.calibration)
+        request.data, request, dry=command.dry, adjusting=calibrating(request.calibration)
     )
 
 
@@ -334,30 +335,30 @@ def calibrating(
     return adjusting
 
 
-def _say_before(session: Session, order: ScoreCommand) -> None:
+def _say_before(session: Session, command: ScoreCommand) -> None:
     """Say what the user should know before anything is asked."""
-    if Shard.parse(order.request.shard or "1/1").number > 1:
+    if Shard.parse(command.request.shard or "1/1").number > 1:
         return  # the first shard says it for all
     if session.warning is not None:
-        counted = "" if order.dry else f" ({parameter('dry_run')} counts the waves)"
+        counted = "" if command.dry else " (dry_run= counts the waves)"
         warn(f"{session.warning}{counted}")
     for sentence in session.data.notices:
         say(sentence)
     if session.tools_by_default is not None:
-        say(typed(session.tools_by_default.notice))
-    for notice in notices(session.method, order.request, is_new=not order.request.resume):
-        say(typed(notice))
+        say(with_flags(session.tools_by_default.notice))
+    for notice in notices(session.method, command.request, is_new=not command.request.resume):
+        say(with_flags(notice))
 
 
-async def _dry_run(session: Session, order: ScoreCommand) -> int:
-    await _walk(session, order)
+async def _dry_run(session: Session, command: ScoreCommand) -> int:
+    await _walk(session, command)
     choice, by_samples = probabilities_of(session.method), None
     if choice is not None and choice.reads_logprobs is None:
-        async with _opened(order) as other:
+        async with _opened(command) as other:
             instead = probabilities_of(other.method)
             assert instead is not None  # it is the same method
             instead.refuse()
-            await _walk(other, order)
+            await _walk(other, command)
             by_samples = other.usage
     from textassay.cli.run_result import print_estimate
 
@@ -367,15 +368,15 @@ async def _dry_run(session: Session, order: ScoreCommand) -> int:
         costs=session.engine.progress.costs,
         waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
-        most_calls=most_calls_of(session.method),
-        as_json=order.as_json,
+        most_calls=max_calls(session.method),
+        as_json=command.as_json,
     )
     return 0
 
 
-async def _walk(session: Session, order: ScoreCommand) -> None:
+async def _walk(session: Session, command: ScoreCommand) -> None:
     async with (
-        show_progress(lambda: session.engine.progress, order.progress, dry=True),
+        show_progress(lambda: session.engine.progress, command.progress, dry=True),
         aclosing(session.engine.scores()) as scores,
     ):
         async for _ in scores:

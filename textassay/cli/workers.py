@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from textassay.cli.console import logged_warnings, say
-from textassay.cli.exits import stops_of_a_run, typed
+from textassay.cli.exits import stops_of_a_run, with_flags
 from textassay.cli.progress import exported, show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
 from textassay.evaluation.default_tools import with_default_tools
-from textassay.runtime.errors import ConfigurationError
 from textassay.workers.protocol import Opened
 from textassay.workers.run import Cluster, Followed, Processes, run_with_workers
 
 
-async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) -> int:
+async def score_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> int:
     """Judge with workers, print the result and return the exit status.
 
     Raises:
         ConfigurationError: Nothing was asked.
         Stopped: The run began and was stopped; its cause is the reason.
     """
-    request, out = order.request, order.request.out
-    if out is None:
-        raise ConfigurationError(f"--{workers.flag} needs --out")
+    request, out = command.request, command.request.out
     request, by_default = with_default_tools(request, None, out if request.resume else None)
     if by_default is not None:
-        say(typed(by_default.notice))
+        say(with_flags(by_default.notice))
     followed = Followed()
     with (
         settings_named(),
@@ -33,24 +30,21 @@ async def score_with_workers(order: ScoreCommand, workers: Processes | Cluster) 
         logged_warnings(*SHOWN_WARNINGS),
     ):
         async with (
-            exported(lambda: followed.progress, order.prometheus, out),
-            show_progress(lambda: followed.progress, order.progress),
+            exported(lambda: followed.progress, command.prometheus, out),
+            show_progress(lambda: followed.progress, command.progress),
         ):
             run = await run_with_workers(
                 request.data,
                 request,
-                request.settings,
-                out,
                 workers,
-                resume=request.resume,
                 adjusting=calibrating(request.calibration),
                 followed=followed,
-                notify=lambda line: say(typed(line)),
+                notify=lambda line: say(with_flags(line)),
                 begun=_say_notices,
             )
-    return print_result(run, as_json=order.as_json)
+    return print_result(run, as_json=command.as_json)
 
 
 def _say_notices(opened: Opened) -> None:
     for notice in opened.notices:
-        say(typed(notice))
+        say(with_flags(notice))

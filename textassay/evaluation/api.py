@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from textassay.evaluation.graph_method import GraphMethod
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import request_from
+from textassay.evaluation.request import build_request
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, open_session
 from textassay.methods.method import Method
@@ -31,7 +31,6 @@ from textassay.runtime.errors import (
     FatalModelError,
     StorageError,
     TextassayError,
-    as_python,
 )
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
@@ -232,7 +231,7 @@ async def open_evaluation(
     if not isinstance(method, str | PathLike):
         own = {"model": model, "options": options, "tools": taken}
         built = _method_object(method, own, named.get("task"), chosen)
-    request = request_from(
+    request = build_request(
         method=fspath(method) if isinstance(method, str | PathLike) else built.name,  # type: ignore[union-attr]
         aspects=chosen,
         models=names,
@@ -254,11 +253,11 @@ async def open_evaluation(
         examples, request, method=built, models=objects, tools=taken, dry=dry
     ) as session:
         if session.warning is not None and not dry:
-            _log.warning("%s", as_python(session.warning))
+            _log.warning("%s", session.warning)
         for notice in session.data.notices:
             _log.warning("%s", notice)
         if session.tools_by_default is not None:
-            _log.info("%s", as_python(session.tools_by_default.notice))
+            _log.info("%s", session.tools_by_default.notice)
         yield session
 
 

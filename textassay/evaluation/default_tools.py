@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.methods.by_name import default_tools
-from textassay.runtime.errors import parameter
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 
@@ -35,10 +34,7 @@ class ToolsByDefault(NamedTuple):
             f"; pip install 'textassay[{extra}]' adds {spec}"
             for spec, extra in self.left_out.items()
         )
-        return (
-            f"tools: {', '.join(self.specs)} (the default; {parameter('tools')} names"
-            f" others{missing})"
-        )
+        return f"tools: {', '.join(self.specs)} (the default; tools= names others{missing})"
 
 
 def with_default_tools(
@@ -61,6 +57,6 @@ def with_default_tools(
     if not taken:
         return request, None
     if earlier is not None:
-        before = spec_of(read_manifest(earlier)).tools
+        before = recorded_request(read_manifest(earlier)).tools
         return request.model_copy(update={"tools": before or taken}), None
     return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)

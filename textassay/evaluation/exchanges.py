@@ -19,7 +19,7 @@ from typing import Any, cast
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
 from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment
@@ -131,7 +131,7 @@ def exchanges_of_run(
         ConfigurationError: The run's data or method cannot be found.
     """
     manifest = read_manifest(folder)
-    request = spec_of(manifest)
+    request = recorded_request(manifest)
     source = request.data if data is None else data
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")

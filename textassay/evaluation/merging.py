@@ -18,9 +18,9 @@ from typing import Any
 
 from textassay.evaluation.resuming import check_manifest
 from textassay.evaluation.shards import Shard, bounds_of, shard_folders
-from textassay.evaluation.spec import changed, spec_of
+from textassay.evaluation.spec import changed, recorded_request
 from textassay.runtime.batches.book import read_records
-from textassay.runtime.errors import RunFolderError, StorageError, parameter
+from textassay.runtime.errors import RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
@@ -35,10 +35,10 @@ from textassay.runtime.storage.run_files import (
     RunSummary,
     pair_digest,
     parse_score,
-    read_lines_of,
+    read_journal_lines,
     read_manifest,
     read_summary,
-    tally_of,
+    summarize_journal,
 )
 from textassay.runtime.storage.run_folder import lock_run
 
@@ -76,7 +76,7 @@ class _Source:
         aspects = self.manifest["method"].get("aspects")
         if aspects is None:
             return None
-        limit = spec_of(self.manifest).limit
+        limit = recorded_request(self.manifest).limit
         start, stop = bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
         return (stop - start) * len(aspects)
 
@@ -125,11 +125,9 @@ def _sources(run: Path) -> list[_Source]:
     for path in shard_folders(run):
         manifest = read_manifest(path)
         check_manifest(path, manifest)
-        own = spec_of(manifest).shard
+        own = recorded_request(manifest).shard
         if own is None:
-            raise RunFolderError(
-                f"{path} is a run of all data, not of a shard ({parameter('shard', 'I/N')})"
-            )
+            raise RunFolderError(f"{path} is a run of all data, not of a shard (shard=I/N)")
         sources.append(_Source(path, Shard.parse(own), manifest))
     if not sources:
         raise RunFolderError(
@@ -173,7 +171,7 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed_spec(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    ours, theirs = spec_of(one), spec_of(other)
+    ours, theirs = recorded_request(one), recorded_request(other)
     if ours.limit != theirs.limit:
         return f"its limit is {theirs.limit!r}, not {ours.limit!r}"
     if (ours.calibration is None) != (theirs.calibration is None):
@@ -215,7 +213,7 @@ def _check_batches(sources: Iterable[_Source]) -> int:
 
 
 def _is_settled(source: _Source) -> bool:
-    tally = tally_of(source.path)
+    tally = summarize_journal(source.path)
     return tally.pairs == source.expected and not tally.summary()["outcomes"].get("error")
 
 
@@ -229,7 +227,7 @@ def _refuse_absence(run: Path, sources: Sequence[_Source], absent: Sequence[str]
     raise RunFolderError(
         f"{run} lacks {len(absent)} of {sources[0].shard.count} shards ({', '.join(absent[:8])}"
         f"{', ...' if len(absent) > 8 else ''}): run them, or merge the present ones with "
-        f"{parameter('partial', 'True', typed='')}"
+        "partial=True"
     )
 
 
@@ -261,7 +259,9 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
     finally:
         unfinished.unlink(missing_ok=True)
     expected = bounds_of(
-        sources[0].manifest["data"]["count"], limit=spec_of(sources[0].manifest).limit, shard=None
+        sources[0].manifest["data"]["count"],
+        limit=recorded_request(sources[0].manifest).limit,
+        shard=None,
     )[1] * len(sources[0].manifest["method"].get("aspects", ()))
     return Merged(len(sources), tally.pairs, max(0, expected - tally.pairs), differing)
 
@@ -285,7 +285,7 @@ def _lines(
             pair = pair_digest(score.id, score.aspect)
             if pair in seen:
                 if not partial:
-                    unique = sum(each[2] for each in read_lines_of(source.path))
+                    unique = sum(each[2] for each in read_journal_lines(source.path))
                     _refuse_unfinished(source, unique)
                 raise RunFolderError(
                     f"{source.path}: {score.id!r} on {score.aspect!r} is in an earlier shard, too: "
@@ -304,8 +304,7 @@ def _refuse_unfinished(source: _Source, unique: int) -> None:
     if expected is not None and unique < expected:
         raise RunFolderError(
             f"{source.path} is unfinished: it has {unique} of {expected} scores; continue with "
-            f"`textassay resume {source.path}`, or merge the present ones with "
-            f"{parameter('partial', 'True', typed='')}"
+            f"`textassay resume {source.path}`, or merge the present ones with partial=True"
         )
 
 
@@ -318,7 +317,7 @@ def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, b
     # one reading is enough.
     if not partial and count_lines(path) == source.expected:
         return ((parse_score(path, number, line), line, True) for number, line in read_lines(path))
-    return read_lines_of(source.path)
+    return read_journal_lines(source.path)
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:

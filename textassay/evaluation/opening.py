@@ -15,7 +15,7 @@ from textassay.methods.by_name import tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, connect_model, with_store
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers, open_answers
@@ -73,9 +73,8 @@ def _check_price(models: Mapping[str, Model], settings: Settings) -> None:
     for model in models.values():
         if isinstance(model, ConnectedModel) and model.price is None:
             raise ConfigurationError(
-                f"{parameter('max_cost')} cannot be enforced: the price of {model.name!r} is not "
-                f"known; give it with {parameter('price', '(in, out)', typed='IN,OUT')} (US "
-                "dollars per million tokens)"
+                f"max_cost= cannot be enforced: the price of {model.name!r} is not "
+                "known; give it with price=(IN, OUT) (US dollars per million tokens)"
             )
 
 
@@ -109,7 +108,7 @@ async def open_store(
     return store
 
 
-def batched_of(models: Mapping[str, Model]) -> list[ConnectedModel]:
+def batched_models(models: Mapping[str, Model]) -> list[ConnectedModel]:
     """Return the models that are asked through batches."""
     return [m for m in models.values() if isinstance(m, ConnectedModel) and m.settings.batch]
 
@@ -124,10 +123,9 @@ def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
     Raises:
         ConfigurationError: None of them is asked through batches.
     """
-    if settings.submit_only and not batched_of(models):
+    if settings.submit_only and not batched_models(models):
         raise ConfigurationError(
-            f"{parameter('submit_only', 'True', typed='')} needs a role that is asked in batches,"
-            " and this run has none"
+            "submit_only=True needs a role that is asked in batches, and this run has none"
         )
 
 

@@ -92,7 +92,7 @@ class RunRequest(DescribedMessage):
         return self.model_dump(mode="json", exclude=set(NOT_RECORDED))
 
 
-def request_from(**fields: Any) -> RunRequest:
+def build_request(**fields: Any) -> RunRequest:
     """Return a request of what a caller in Python gave.
 
     Raises:

@@ -18,7 +18,7 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.roles import in_every_role
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.errors import ConfigurationError, RunFolderError, parameter
+from textassay.runtime.errors import ConfigurationError, RunFolderError
 from textassay.runtime.model import Model
 from textassay.runtime.settings import (
     OF_BATCHES,
@@ -137,9 +137,9 @@ def _check_endpoint(
     missing = []
     sends_key = key is not None or not is_direct or _names_secret(given)
     if address is not None and sends_key and given.get("api_base") is None:
-        missing.append(parameter("api_base", repr(address), typed=str(address)))
+        missing.append(f"api_base={address!r}")
     if key is not None and not _names_secret(given):
-        missing.append(parameter("api_key_env", repr(key), typed=str(key)))
+        missing.append(f"api_key_env={key!r}")
     if missing:
         raise ConfigurationError(
             f"{folder} names the server or the key of {name!r}, and a run folder may come from "

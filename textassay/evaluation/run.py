@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.spec import spec_of
+from textassay.evaluation.spec import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -203,7 +203,7 @@ class Run(Displayed):
             ConfigurationError: The run's data came from memory and are gone.
         """
         if self._examples is None:
-            spec = spec_of(read_manifest(self.folder)) if self.folder is not None else None
+            spec = recorded_request(read_manifest(self.folder)) if self.folder is not None else None
             if spec is None or spec.data is None:
                 raise ConfigurationError(
                     "the run does not record where its data are; give them as to_pandas(data=...)"

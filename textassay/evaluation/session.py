@@ -25,7 +25,7 @@ from textassay.evaluation.default_tools import ToolsByDefault, with_default_tool
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.opening import (
     SessionModel,
-    batched_of,
+    batched_models,
     check_submit_only,
     open_book,
     open_models,
@@ -49,9 +49,9 @@ from textassay.methods.method import (
     probabilities_of,
 )
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel, ledger_of
+from textassay.runtime.connected import ConnectedModel, usage_ledger
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import CapabilityError, parameter
+from textassay.runtime.errors import CapabilityError
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -120,7 +120,7 @@ class Session:
     @property
     def usage(self) -> Usage:
         """What all models together cost in this session."""
-        each = {id(model): ledger_of(model).usage for model in self.models.values()}
+        each = {id(model): usage_ledger(model).usage for model in self.models.values()}
         return sum(each.values(), Usage())
 
     def discard(self) -> bool:
@@ -210,7 +210,7 @@ async def open_session(
         # whatever can be refused has been: only now is there a folder
         folder = await _open_folder(out, resume, stack) if out is not None and not dry else None
         store = await _open_answers(data, settings, folder, stack, read_only=dry)
-        batched = batched_of(given)
+        batched = batched_models(given)
         # a method that was given asks models of its own, with a journal of their own
         book = None if is_given or folder is None else await open_book(batched, folder.path, stack)
         rounds = _rounds_to_count(batched, dry=dry)
@@ -277,7 +277,7 @@ def _engine(
 def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
     """Return what each model has cost in US dollars, by its name."""
     each = {id(model): model for model in models.values()}
-    return added((model.name, ledger_of(model).cost) for model in each.values())
+    return added((model.name, usage_ledger(model).cost) for model in each.values())
 
 
 def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) -> None:
@@ -293,7 +293,7 @@ def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) 
         raise CapabilityError(
             f"{info.images:,} of {info.count:,} examples have images, and {takes_none[0]} takes"
             " texts only; use another, or judge the texts alone: "
-            + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+            'fields={NAME: "meta"}'
         )
 
 
@@ -357,11 +357,11 @@ def _workers(
 ) -> int:
     """Return how many examples are in work at once; any number if a model is asked in batches."""
     # a batch is sent once all its requests are there, so few workers would make many small batches
-    most = MAX_WAITING if batched else workers_of(settings, models)
+    most = MAX_WAITING if batched else count_workers(settings, models)
     return max(1, min(total, most))
 
 
-def workers_of(settings: Settings, models: Iterable[ConnectedModel]) -> int:
+def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
     """Return how many examples are in work at once if models are asked one by one."""
     in_flight = max([settings.concurrency, *(model.settings.concurrency for model in models)])
     # bounded, since a limit may be a billion, for "any number" or in a foreign manifest
@@ -430,7 +430,7 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     if choice is not None:
         yield f"{method.name} {choice.notice}"
     if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
-        yield f"task: {task}, the first that has these aspects ({parameter('task')} names another)"
+        yield f"task: {task}, the first that has these aspects (task= names another)"
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -173,7 +173,7 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
     return places
 
 
-def spec_of(manifest: Mapping[str, Any]) -> RunRequest:
+def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
     """Read the request back from a manifest, without settings and folder.
 
     Raises:

@@ -31,7 +31,7 @@ from textassay.fitting.learn import (
 from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
@@ -235,7 +235,7 @@ def check_learnable(
         raise DataError(
             f"the {len(parts.train.ids)} rows to learn from, in {groups} groups, are not enough:"
             f" {error}; give more groups, a larger share to learn from "
-            f"({parameter('train_fraction')}), or {parameter('aggregator', 'avg')}"
+            "(train_fraction=), or aggregator=avg"
         ) from error
 
 

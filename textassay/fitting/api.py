@@ -39,7 +39,6 @@ from textassay.runtime.errors import (
     RunFolderError,
     TextassayError,
     UnknownName,
-    parameter,
 )
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect
@@ -278,7 +277,7 @@ def _refuse_progress(progress: Watch) -> None:
     # `False` has its effect: nothing is shown
     if progress:
         raise ConfigurationError(
-            f"{parameter('progress')} needs {parameter('method')}; recorded scores are learned "
+            "progress= needs method=; recorded scores are learned "
             "from without calls that could be counted"
         )
 
@@ -302,7 +301,7 @@ async def align_with_people(
     """
     out = alignment.request.out
     if out is None:
-        raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
+        raise ConfigurationError("fit needs out=EVALUATOR_DIR")
     try:
         found = await alignment.run(watch)
     # repeating helps against none of these; the notes of a `DataError` say what would

@@ -39,7 +39,7 @@ from textassay.meta import pearson, spearman
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.methods.fitted.features import ScoreSource, read_files
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.model import Json
 
 
@@ -80,7 +80,7 @@ def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
     names = tuple(sorted({name for name in table.raters if name is not None}))
     if not names:
         raise DataError(
-            f"aspect {aspect!r}: {parameter('raters', 'model')} needs the ratings of single raters:"
+            f"aspect {aspect!r}: raters=model needs the ratings of single raters:"
             " 'annotators' with all of a row's ratings, or 'annotator' with the name of its rater"
         )
     return RatedBy(names, named=True)
@@ -283,8 +283,7 @@ def read_recorded(
     learning = learning or Learning()
     if not features and not scores:
         raise ConfigurationError(
-            f"fit without a model needs {parameter('features', 'NAME,GLOB*')} or "
-            f"{parameter('scores', 'FILE')} to learn from"
+            "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
     selection = Selection(features, read_files(scores, learning.aspects or None), learning.aspects)
     table = read_table(data, selection)

@@ -45,7 +45,6 @@ from textassay.runtime.errors import (
     ConfigurationError,
     MalformedResponse,
     RunFolderError,
-    parameter,
 )
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Example
@@ -391,8 +390,7 @@ class Rubric(Alignment):
         if any(example.images for example in self.examples):
             raise ConfigurationError(
                 "criteria are written from texts alone, and some of these examples have images; use"
-                f" {parameter('method', 'hd-eval')}, or leave the images out: "
-                + parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
+                ' method=hd-eval, or leave the images out: fields={NAME: "meta"}'
             )
         # as criteria will be judged: with few labels folds are too small to be measured one by one
         super()._check_learnable(measure or self._measure)

@@ -16,7 +16,7 @@ from typing import Any
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.task import Task
 from textassay.evaluation.api import finish
-from textassay.evaluation.opening import batched_of, open_book, open_models, open_store
+from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
 from textassay.fitting.alignment import (
@@ -64,9 +64,9 @@ from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS
-from textassay.runtime.connected import ledger_of, with_store
+from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
@@ -137,7 +137,7 @@ def task_for(task: str | None, aspects: Sequence[str]) -> Task:
     if not best[0]:
         raise ConfigurationError(
             f"no task defines what people rated ({', '.join(aspects)}), so there is no first layer;"
-            f" give the definitions in a TOML file with {parameter('task', 'FILE')}"
+            " give the definitions in a TOML file with task=FILE"
         )
     return tasks.load(best[1], best[0])
 
@@ -247,10 +247,7 @@ def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOpti
     Raises:
         ConfigurationError: There is no model for it, or its profile says that it cannot.
     """
-    instead = (
-        f"give one with {parameter('tree', 'FILE')}, or rate the first layer alone with "
-        f"{parameter('layers', '1')}"
-    )
+    instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
     return decomposer_for(models, task, options, instead=instead)
 
 
@@ -281,7 +278,7 @@ class Alignment:
             if name in request.options.model_fields_set:
                 raise ConfigurationError(
                     f"option {name} cannot be combined with fit, which decides it itself; a tree "
-                    f"is named by {parameter('tree')}, its layers by {parameter('layers')}"
+                    "is named by tree=, its layers by layers="
                 )
         self.task = task_for(
             request.task, human_aspects(request.data.check(), request.learning.aspects)
@@ -425,7 +422,7 @@ class Alignment:
         """
         out = self.request.out
         if out is None:
-            raise ConfigurationError(f"fit needs {parameter('out', 'EVALUATOR_DIR')}")
+            raise ConfigurationError("fit needs out=EVALUATOR_DIR")
         async with AsyncExitStack() as stack:
             connected = await open_models(self.request.models, self.request.settings, stack)
             # before there is a folder, which would only be in the way of the corrected request
@@ -435,7 +432,7 @@ class Alignment:
             stack.callback(lock_run(out).release)
             self.begun = True
             store = await open_store(self.request.settings, out / ANSWERS, stack)
-            book = await open_book(batched_of(connected), out, stack)
+            book = await open_book(batched_models(connected), out, stack)
             models = {r: with_store(model, store, book=book) for r, model in connected.items()}
             layers = self._layers(out / LAYERS, models, connected, watch)
             try:
@@ -479,7 +476,7 @@ class Alignment:
             store = await open_store(self.request.settings, None, stack)
             models = {role: with_store(model, store, dry=True) for role, model in connected.items()}
             await self._ask_all(models, connected, watch)
-            ledgers = {id(model): ledger_of(model).usage for model in models.values()}
+            ledgers = {id(model): usage_ledger(model).usage for model in models.values()}
             # by identity: roles that share one model share its ledger, which must be counted once
             return sum(ledgers.values(), Usage())
 

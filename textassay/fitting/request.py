@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, ValidationInfo, model_validato
 
 from textassay.runtime.data.units import Unit
 from textassay.runtime.described import DescribedMessage
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import Flag, Settings
 
@@ -65,9 +65,7 @@ def instance(kind: type) -> BeforeValidator:
 
 
 def _wrong(info: ValidationInfo, expected: str, value: Any) -> ConfigurationError:
-    return ConfigurationError(
-        f"{parameter(str(info.field_name))} must be {expected}, not {value!r}"
-    )
+    return ConfigurationError(f"{info.field_name}= must be {expected}, not {value!r}")
 
 
 def _share(value: Any, info: ValidationInfo) -> Any:
@@ -92,9 +90,7 @@ def _names(value: Any, info: ValidationInfo) -> tuple[str, ...]:
     names = tuple(value)
     for one in names:
         if not isinstance(one, str):
-            raise ConfigurationError(
-                f"{parameter(str(info.field_name))} must hold names, not {one!r}"
-            )
+            raise ConfigurationError(f"{info.field_name}= must hold names, not {one!r}")
     return names
 
 
@@ -103,7 +99,7 @@ def _aggregators(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
     names = _names(value, info)
     if not names:
-        raise ConfigurationError(f"{parameter('aggregator')} is empty; leave it out for auto")
+        raise ConfigurationError("aggregator= is empty; leave it out for auto")
     for name in names:
         if name not in NAMES:
             raise UnknownName("aggregator", name, list(NAMES))
@@ -116,13 +112,13 @@ def _aspects(value: Any, info: ValidationInfo) -> tuple[str, ...]:
         given = [one.name if isinstance(one, Aspect) else one for one in given]
     names = _names(given, info)
     if not names:
-        raise ConfigurationError(f"{parameter('aspects')} is empty; leave it out for all")
+        raise ConfigurationError("aspects= is empty; leave it out for all")
     return names
 
 
 def _sources(value: Any, info: ValidationInfo) -> Any:
     """Return runs and files of scores, by name or in order; one alone is one source."""
-    shown = parameter(str(info.field_name))
+    shown = f"{info.field_name}="
     if isinstance(value, str | Path) or hasattr(value, "scores"):
         return (value,)
     if not isinstance(value, Iterable):
@@ -151,7 +147,7 @@ def _scales(value: Any, info: ValidationInfo) -> dict[str, tuple[float, float]]:
             or not pair[0] < pair[1]
         ):
             raise ConfigurationError(
-                f"{parameter('scales')}: the scale of {aspect!r} must be its lowest and its "
+                f"scales=: the scale of {aspect!r} must be its lowest and its "
                 f"highest rating, as in {example}, not {ends!r}"
             )
     return {name: (low, high) for name, (low, high) in value.items()}
@@ -199,10 +195,8 @@ class FitRequest(DescribedMessage):
     @model_validator(mode="after")
     def _curves_are_drawn(self) -> Self:
         if self.repeats is not None and self.report == "basic":
-            full = parameter("report", "'full'", typed="full")
             raise ConfigurationError(
-                f"{parameter('repeats')} is for the curves of {full}; add it, or leave"
-                f" {parameter('repeats')} out"
+                "repeats= is for the curves of report='full'; add it, or leave repeats= out"
             )
         return self
 
@@ -238,7 +232,7 @@ class FitByModel(FitRequest):
     @model_validator(mode="after")
     def _there_is_a_model(self) -> Self:
         if not self.model:
-            raise ConfigurationError(f"fit by {self.method} needs {parameter('model', 'MODEL')}")
+            raise ConfigurationError(f"fit by {self.method} needs model=MODEL")
         return self
 
 
@@ -266,9 +260,7 @@ class FitTree(FitByModel):
     @model_validator(mode="after")
     def _given_trees_do_not_grow(self) -> Self:
         if self.tree not in (None, "model") and self.children is not None:
-            raise ConfigurationError(
-                f"{parameter('children')} is for a tree that the model grows; leave it out"
-            )
+            raise ConfigurationError("children= is for a tree that the model grows; leave it out")
         return self
 
 
@@ -318,18 +310,13 @@ def _is_default(name: str, value: Any) -> bool:
 def _misplaced(name: str, method: str | None) -> str:
     """Return why an argument does not go with a method."""
     if method is None:
-        by_model = parameter("method", "'hd-eval' or 'rubric'", typed="hd-eval or rubric")
         return (
-            f"{parameter(name)} needs {by_model}; recorded scores are learned from without a model"
+            f"{name}= needs method='hd-eval' or 'rubric'; recorded scores are learned from"
+            " without a model"
         )
-    recorded = parameter("features"), parameter("scores")
     if name in ("features", "scores"):
-        return (
-            f"{parameter('method')} learns from a model's ratings, {recorded[0]} and {recorded[1]} "
-            "from recorded ones"
-        )
+        return "method= learns from a model's ratings, features= and scores= from recorded ones"
     if name in FitFromScores.model_fields:
-        shown = parameter(name, "'model'", typed="model") if name == "raters" else parameter(name)
-        return f"{shown} is for recorded scores ({recorded[0]}, {recorded[1]})"
-    with_method = parameter("method", repr(method), typed=method)
-    return f"{parameter(name)} has no effect with {with_method}; leave it out"
+        shown = "raters='model'" if name == "raters" else f"{name}="
+        return f"{shown} is for recorded scores (features=, scores=)"
+    return f"{name}= has no effect with method={method!r}; leave it out"

@@ -21,7 +21,7 @@ from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.hd_eval import BY_MODEL, PUBLISHED, SCALE
 from textassay.methods.library import trees
 from textassay.prompts import TREES
-from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 from textassay.runtime.settings import Settings
@@ -99,7 +99,7 @@ def open_folder(out: Path, plan: Json) -> None:
         if before.get(key) != value:
             raise RunFolderError(
                 f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
-                f"{value!r}; choose another folder for {parameter('out')}"
+                f"{value!r}; choose another folder for out="
             )
 
 
@@ -153,11 +153,10 @@ def check_out(folder: Path) -> None:
     """
     if is_evaluator(folder):
         raise RunFolderError(
-            f"{folder} already contains an evaluator; choose another folder for "
-            f"{parameter('out')}, or delete it"
+            f"{folder} already contains an evaluator; choose another folder for out=, or delete it"
         )
     if folder.exists() and not folder.is_dir():
-        raise RunFolderError(f"{folder} is a file; {parameter('out')} is a folder to make")
+        raise RunFolderError(f"{folder} is a file; out= is a folder to make")
     # a folder of something else is never written into: `report.json` is a common name
     if folder.is_dir() and any(folder.iterdir()):
-        raise RunFolderError(f"{folder} is not empty; choose another folder for {parameter('out')}")
+        raise RunFolderError(f"{folder} is not empty; choose another folder for out=")

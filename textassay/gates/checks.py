@@ -324,7 +324,7 @@ def check_not_worse(
     names = [aspects] if isinstance(aspects, str) else aspects
     # sources come from the new run's data: the baseline may be a bare file of scores
     rows = compare_runs(new, old, People(run.examples()), aspects=names, confidence=confidence)
-    return [_check(row, run, new, old, by, confidence, max_unscored) for row in rows]
+    return [_check(row, run, old, by, confidence, max_unscored) for row in rows]
 
 
 def judged(run: Run) -> dict[str, Judged]:
@@ -344,7 +344,6 @@ def judged(run: Run) -> dict[str, Judged]:
 def _check(
     row: CompareRow,
     run: Run,
-    new: Mapping[str, Judged],
     old: Mapping[str, Judged],
     by: float,
     confidence: float,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelScale, member_name, slug
 from textassay.runtime.messages import Aspect
 
@@ -56,8 +56,7 @@ def pair_names(
     if not pairs:
         raise ConfigurationError(
             f"no score has the name of a human aspect: scores {', '.join(scores)}; human aspects"
-            f" {', '.join(human)}; say which belong together with "
-            f"{parameter('aspect_map', 'SCORE=HUMAN')}"
+            f" {', '.join(human)}; say which belong together with aspect_map=SCORE=HUMAN"
         )
     return list(pairs)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from textassay.methods.library import tasks
 from textassay.methods.method import Method, Models
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.tools.tool import Tool
 
@@ -236,8 +236,7 @@ def _fitted(
 ) -> Method:
     if task is not None:
         raise ConfigurationError(
-            f"{folder} is a fitted evaluator and brings its own task; leave out "
-            f"{parameter('task', str(task))}"
+            f"{folder} is a fitted evaluator and brings its own task; leave out task={task}"
         )
     from textassay.methods.fitted.evaluator import load
     from textassay.methods.fitted.scores import (
@@ -252,8 +251,7 @@ def _fitted(
         return LearnedTree(evaluator, models, aspects, LearnedTreeOptions.read(options))
     if models:
         raise ConfigurationError(
-            f"{folder} was fitted on recorded scores and asks no model; leave out "
-            f"{parameter('model')}"
+            f"{folder} was fitted on recorded scores and asks no model; leave out model="
         )
     return FittedMethod(evaluator, aspects, LearnedOptions.read(options))
 

@@ -37,7 +37,7 @@ from textassay.methods.library.trees import load_checklist, questions_below, wit
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.prompts import CHECKLISTS
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError, MalformedResponse, option
+from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -174,7 +174,7 @@ class Checklist(PromptMethod):
         if self._reads_choices:
             if options.calls == "joint":
                 raise ConfigurationError(
-                    f"calls=joint needs written answers; leave out {option('answers', 'p-yes')}"
+                    "calls=joint needs written answers; leave out options={'answers': 'p-yes'}"
                 )
             ask = self.ask(P_YES_PROMPT, **sampling)
         else:
@@ -397,8 +397,8 @@ class Checklist(PromptMethod):
             ineffective.add("output")
         if ineffective:
             raise ConfigurationError(
-                f"{min(ineffective)} has no effect with {option('checklist', BY_RUBRIC)}: criteria"
-                " and points are in the data; leave it out"
+                f"{min(ineffective)} has no effect with options={{'checklist': '{BY_RUBRIC}'}}:"
+                " criteria and points are in the data; leave it out"
             )
 
     @property
@@ -490,7 +490,7 @@ def writer_for(models: Models, task: Task, options: ChecklistOptions) -> Decompo
     """
     profiles.require_generation(
         "a checklist",
-        f"give one with {option('checklist', 'FILE')}",
+        "give one with options={'checklist': 'FILE'}",
         options.profile,
         models,
         "decomposer",

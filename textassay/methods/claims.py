@@ -27,7 +27,7 @@ from textassay.agents.task import Task
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, model_for
-from textassay.runtime.errors import ConfigurationError, option, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How, ScoreError
 from textassay.tools.tool import Tool, premise
@@ -167,7 +167,7 @@ class ClaimCheck(PromptMethod):
         if options.split == "sentences":
             return SentenceClaims()
         profiles.require_generation(
-            "claims", f"take {option('split', 'sentences')}", options.profile, self.models,
+            "claims", "take options={'split': 'sentences'}", options.profile, self.models,
             "splitter",
         )  # fmt: skip
         ask = Ask(
@@ -212,7 +212,7 @@ class ClaimCheck(PromptMethod):
         if tool.scale != UNIT or not tool.higher_is_better:
             raise ConfigurationError(
                 f"the tool {tool.name!r} gives no probability of support from 0 to 1; use nli,"
-                f" minicheck or unieval with {parameter('tools', 'nli')}"
+                " minicheck or unieval with tools=nli"
             )
         ineffective = {"verify", "quotes", "window", "windows", "pattern"} & self.given
         if ineffective:
@@ -291,6 +291,6 @@ def _judged(task: Task) -> tuple[Aspect, ...]:
         names = ", ".join(aspect.name for aspect in task.aspects)
         raise ConfigurationError(
             f"claims judges whether a text keeps to its source, and none of {names} is about that;"
-            f" give {parameter('aspects', 'consistency')}, or one aspect alone"
+            " give aspects=consistency, or one aspect alone"
         )
     return tuple(aspect.model_copy(update={"scale": UNIT}) for aspect in chosen)

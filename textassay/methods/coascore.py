@@ -21,7 +21,7 @@ from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -73,7 +73,7 @@ class CoAScore(RatingMethod):
 
     name = "coascore"
     prompt = "coascore"
-    room = 512
+    max_tokens = 512
     Options = CoAScoreOptions
     options: CoAScoreOptions
 
@@ -117,7 +117,7 @@ class CoAScore(RatingMethod):
             chains = f"the chains of {self.options.aspects_file} have the aspects that it lists"
         else:
             return
-        given = option("n_aspects", str(self.options.n_aspects))
+        given = f"options={{'n_aspects': {self.options.n_aspects}}}"
         raise ConfigurationError(f"{given} has no effect: {chains}; leave it out")
 
     def _source_of_chains(self, models: Models) -> tuple[Chains, str]:
@@ -231,8 +231,8 @@ def chain_namer(models: Models, task: Task, options: CoAScoreOptions) -> Decompo
     """
     profiles.require_generation(
         "chains of aspects",
-        f"give them with {option('aspects_file', 'FILE')}, or take the task's other aspects "
-        f"(variant=inter)",
+        "give them with options={'aspects_file': 'FILE'}, or take the task's other aspects "
+        "(variant=inter)",
         options.profile,
         models,
         "decomposer",

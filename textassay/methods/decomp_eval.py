@@ -16,7 +16,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions
 from textassay.prompts.packaged import REPHRASINGS, rephrasing_file, table_file
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, How
 from textassay.tools.text import DEFAULT_SPLITTER, NltkSplitter
@@ -170,7 +170,7 @@ class DecompEval(PromptMethod):
             return None
         return (
             "asks about each sentence of an output after the answer to the one before;"
-            f" {option('subquestions', 'parallel')} asks about all of them at once, which is not"
+            " options={'subquestions': 'parallel'} asks about all of them at once, which is not"
             " the paper's method and may change scores"
         )
 

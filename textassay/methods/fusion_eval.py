@@ -25,7 +25,7 @@ from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, option, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
@@ -187,7 +187,7 @@ class FusionEval(PromptMethod):
         if options.fusion == "corrw" and options.ratings is None:
             raise ConfigurationError(
                 "fusion=corrw weighs each scorer by its correlation with people, so it needs rated"
-                f" examples: {option('ratings', 'FILE')} (JSONL with the field 'human'). "
+                " examples: options={'ratings': 'FILE'} (JSONL with the field 'human'). "
                 "Without ratings use fusion=avg"
             )
         if options.fusion in ("avg", "corrw") and "plan" in self.given:
@@ -202,8 +202,7 @@ class FusionEval(PromptMethod):
         """Refuse a fusion of nothing, and ranges of tools that take no part."""
         if not self.tools:
             raise ConfigurationError(
-                f"fusion-eval fuses assistant evaluators; name some, such as "
-                f"{parameter('tools', 'nli,bleurt')}"
+                "fusion-eval fuses assistant evaluators; name some, such as tools=nli,bleurt"
             )
         strange = next(
             (
@@ -215,7 +214,7 @@ class FusionEval(PromptMethod):
         )
         if strange is not None:
             raise ConfigurationError(
-                f"ranges names the tool {strange!r}, which is not among {parameter('tools')}"
+                f"ranges names the tool {strange!r}, which is not among tools="
             )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
@@ -361,7 +360,7 @@ def planner_of(
     profile = (options or FusionEvalOptions()).profile
     profiles.require_generation(
         "a plan",
-        f"give one with {option('plan', 'FILE')}, or use fusion=avg",
+        "give one with options={'plan': 'FILE'}, or use fusion=avg",
         profile,
         models,
         "planner",
@@ -472,8 +471,7 @@ class RatedWeights:
                 known = ", ".join(info.human) or "nothing"
                 raise ConfigurationError(
                     f"fusion=corrw needs ratings of {aspect.name!r}; {ratings} rates {known}."
-                    f" Choose aspects with {parameter('aspects')}, or add the ratings (field "
-                    f"'human')"
+                    f" Choose aspects with aspects=, or add the ratings (field 'human')"
                 )
         self._human = {aspect.id: names[aspect.name.casefold()] for aspect in self._aspects}
         self._learn = once(self._learned)

@@ -18,7 +18,6 @@ from textassay.methods.library import profiles, tasks
 from textassay.methods.method import RatingOptions, model_for
 from textassay.prompts.packaged import table_file
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import option
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect
 
@@ -97,7 +96,7 @@ class GEval(RatingMethod):
     name = "g-eval"
     prompt = "g_eval"
     labels_prompt = "g_eval_labels"
-    room = 16
+    max_tokens = 16
     Options = GEvalOptions
     options: GEvalOptions
 
@@ -155,7 +154,7 @@ class GEval(RatingMethod):
             return WrittenSteps(self._task)
         profiles.require_generation(
             "evaluation steps",
-            f"take the task's ({option('steps', 'task')}) or none (steps=none)",
+            "take the task's (options={'steps': 'task'}) or none (steps=none)",
             self.options.profile,
             self.models,
             "steps",

@@ -21,7 +21,7 @@ from textassay.methods.method import PromptOptions
 from textassay.prompts import READY_TASKS, TASKS
 from textassay.prompts.packaged import table_file
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect, Example, How
 
@@ -184,8 +184,8 @@ class GPTScore(PromptMethod):
         about_texts = options.direction != "default" or bool(options.pmi)
         if options.scored == "yes" and about_texts:
             raise ConfigurationError(
-                f"direction and pmi are about the text's own probability; use "
-                f"{option('scored', 'output')}"
+                "direction and pmi are about the text's own probability; use "
+                "options={'scored': 'output'}"
             )
         if options.pmi and "harmonic" in (options.direction, options.over_references):
             raise ConfigurationError(
@@ -195,8 +195,8 @@ class GPTScore(PromptMethod):
         scored: Scored = options.scored or ("yes" if asks else "output")
         if scored == "yes" and options.over_references is not None:
             raise ConfigurationError(
-                f"over_references has no effect on a yes/no question; use "
-                f"{option('scored', 'output')}"
+                "over_references has no effect on a yes/no question; use "
+                "options={'scored': 'output'}"
             )
         return scored
 

@@ -22,7 +22,7 @@ from textassay.methods.library.trees import tree_digest
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import TREES
 from textassay.runtime.calls.single_flight import once
-from textassay.runtime.errors import ConfigurationError, option, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -107,7 +107,7 @@ class HDEval(RatingMethod):
 
     name = "hd-eval"
     prompt = "hd_eval"
-    room = 32
+    max_tokens = 32
     structured = False  # a JSON answer would bring its reason first and run out of room
     Options = HDEvalOptions
     options: HDEvalOptions
@@ -129,11 +129,11 @@ class HDEval(RatingMethod):
     def _refuse_growth(self) -> None:
         """Refuse options of trees that the model grows, if its profile has it grow none."""
         if self.options.tree == BY_MODEL and self.options.depth == 1:
-            given = parameter("model", "{'decomposer': NAME}", typed="decomposer=NAME")
             raise ConfigurationError(
                 f"the profile {self.profile.name!r} refuses tree={BY_MODEL}: the model cannot write"
                 " a tree, and each criterion would be rated by itself, as by g-eval; leave tree"
-                f" out, or have another model grow one ({given}, {option('depth', '2')})"
+                " out, or have another model grow one (model={'decomposer': NAME},"
+                " options={'depth': 2})"
             )
         if self._growing:
             return
@@ -268,7 +268,7 @@ def decomposer_for(
         profiles.require_generation(
             "a tree of criteria",
             instead
-            or f"give one with {option('tree', 'FILE')}, or rate the first layer alone (depth=1)",
+            or "give one with options={'tree': 'FILE'}, or rate the first layer alone (depth=1)",
             options.profile,
             models,
             "decomposer",

@@ -16,7 +16,7 @@ from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, option, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 
@@ -110,7 +110,7 @@ class PromptMethod(TaskMethod):
             elif self.profile.digest:
                 raise ConfigurationError(
                     f"{named} profile {self.profile.name!r} asks for ratings; use"
-                    f" {option('profile', 'none')}, or another model"
+                    " options={'profile': 'none'}, or another model"
                 )
 
     def _refuse_references(self) -> None:
@@ -125,7 +125,7 @@ class PromptMethod(TaskMethod):
         if self.profile.digest:
             raise ConfigurationError(
                 f"task {self.task!r} shows references, and profile {self.profile.name!r} does not;"
-                f" use {option('profile', 'none')}, or another model"
+                " use options={'profile': 'none'}, or another model"
             )
 
     def prepare(self) -> None:
@@ -143,7 +143,7 @@ class PromptMethod(TaskMethod):
                 raise ConfigurationError(
                     f"task {self.task!r} shows references, and references are of a whole"
                     f" conversation: only its last turn has them, and the unit is {info.unit!r};"
-                    f" judge conversations ({parameter('unit', 'conversation')}), or take a task"
+                    f" judge conversations (unit='conversation'), or take a task"
                     " that shows no references, such as rag or conversation-turn"
                 )
             raise ConfigurationError(
@@ -200,7 +200,7 @@ class RatingMethod(PromptMethod):
 
     Options: ClassVar[type[PromptOptions]] = RatingOptions
     """Type of its options: `RatingOptions` or a subclass."""
-    room: ClassVar[int] = 512
+    max_tokens: ClassVar[int] = 512
     """Longest answer in tokens, if the options name no other."""
     structured: ClassVar[bool | None] = None
     """Whether to ask for JSON by a schema; see `Scorer`."""
@@ -264,9 +264,9 @@ class RatingMethod(PromptMethod):
             seed=options.seed,
             required=options.explicit_sampling,
             is_single=len(task.aspects) == 1 and options.n == 1,
-            # the room of the method rather than of the model: a judge that rambles is cut off
+            # the limit of the method rather than of the model: a judge that rambles is cut off
             # early
-            max_tokens=options.max_tokens or cls.room,
+            max_tokens=options.max_tokens or cls.max_tokens,
             profile=profile,
         )
         return scorer_for(

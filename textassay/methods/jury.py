@@ -18,7 +18,7 @@ from textassay.learning.cascade import load as read_cascade
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.backends.scripted import DryRunModel
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.labels import nearest_label, slug
 from textassay.runtime.messages import Aspect, Example, Failure, How, Message, Score
@@ -28,7 +28,7 @@ ROLE = "juror"
 _NUMBERED = re.compile(rf"{ROLE}(\d*)")
 
 
-class Seat(Message):
+class JurorAspect(Message):
     """One juror's place in the judgment of one aspect."""
 
     juror: int
@@ -40,7 +40,7 @@ class Seat(Message):
 class Panel(Message):
     """Everything that is rated for one example."""
 
-    items: tuple[Seat, ...]
+    items: tuple[JurorAspect, ...]
     """Aspect by aspect, the jurors in order."""
 
 
@@ -77,7 +77,7 @@ class Jury(RatingMethod):
     prompt = "llm_score"
     judge = ROLE
     labels_prompt = "llm_score_labels"
-    room = 512
+    max_tokens = 512
     Options = JuryOptions
     options: JuryOptions
 
@@ -86,7 +86,7 @@ class Jury(RatingMethod):
 
         The models of the roles `juror`, `juror1`, `juror2`, ..., or the only model.
         """
-        self._names = _labels(jurors_of(self.models))
+        self._names = _labels(read_jurors(self.models))
         self._check_combine()
         self._rules = self._cascade() if self.options.escalate is not None else None
         self._average = Average(self.signature, self.options.required)
@@ -138,14 +138,14 @@ class Jury(RatingMethod):
         return tuple(
             # a scorer per juror: prompts follow each model's own profile and abilities
             self.scorer_for({"scorer": model}, self._task, self.options, variant=self.variant)
-            for model in jurors_of(self.models)
+            for model in read_jurors(self.models)
         )
 
     async def _seat(self, aspects: tuple[Aspect, ...]) -> Panel:
         jurors = range(len(self._jurors))
-        return Panel(items=tuple(Seat(juror=j, aspect=a) for a in aspects for j in jurors))
+        return Panel(items=tuple(JurorAspect(juror=j, aspect=a) for a in aspects for j in jurors))
 
-    async def _rate(self, example: Example, seat: Seat) -> Score:
+    async def _rate(self, example: Example, seat: JurorAspect) -> Score:
         return await self._jurors[seat.juror](example, seat.aspect)
 
     def _cascade(self) -> Cascade:
@@ -194,7 +194,7 @@ class Jury(RatingMethod):
     @cached_property
     def _dry(self) -> bool:
         """Whether nothing is asked: then every text is escalated, so that the count is a bound."""
-        return any(isinstance(unwrapped(model), DryRunModel) for model in jurors_of(self.models))
+        return any(isinstance(unwrapped(model), DryRunModel) for model in read_jurors(self.models))
 
     def _fused(self, score: Score, update: dict[str, Any]) -> Score:
         return score.model_copy(update={"how": "fused", "signature": self.signature, **update})
@@ -281,7 +281,7 @@ class Jury(RatingMethod):
         return super().describe() | about
 
 
-def jurors_of(models: Models) -> tuple[Model, ...]:
+def read_jurors(models: Models) -> tuple[Model, ...]:
     """Return the jurors, by number.
 
     The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
@@ -299,9 +299,9 @@ def jurors_of(models: Models) -> tuple[Model, ...]:
     if not seated and "" in models:
         seated = [models[""]]
     if not seated:
-        several = "{'juror1': NAME, 'juror2': NAME}"
-        given = parameter("model", several, typed="juror=NAME")
-        raise ConfigurationError(f"a jury needs jurors; give {given}, once for each")
+        raise ConfigurationError(
+            "a jury needs jurors; give model={'juror1': NAME, 'juror2': NAME}, once for each"
+        )
     names = [model.name for model in seated]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

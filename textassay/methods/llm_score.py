@@ -46,4 +46,4 @@ class LLMScoreCoT(LLMScore):
     name = "llm-score-cot"
     prompt = "llm_score_cot"
     labels_prompt = None
-    room = 1024
+    max_tokens = 1024

@@ -17,7 +17,7 @@ from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.described import DescribedMessage
-from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
@@ -185,22 +185,20 @@ def check_rubrics(method: Method, info: DataInfo) -> None:
     """
     if not isinstance(method, ReadsRubrics) or method.reads_rubrics == bool(info.rubrics):
         return
-    checklist = parameter("method", "'checklist'", typed="checklist")
-    by_rubric = f"{checklist} {option('checklist', 'rubric')}"
+    by_rubric = "method='checklist' options={'checklist': 'rubric'}"
     if info.rubrics:
-        unused = parameter("fields", '{"rubric": "meta"}', typed="rubric=meta")
         raise ConfigurationError(
             f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
             f" {method.name} does not read as it is set up; judge it with {by_rubric}, or leave"
-            f" it out: {unused}"
+            ' it out: fields={"rubric": "meta"}'
         )
     raise ConfigurationError(
         f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
-        f" out {option('checklist', 'rubric')}"
+        " out options={'checklist': 'rubric'}"
     )
 
 
-def most_calls_of(method: Method) -> int | None:
+def max_calls(method: Method) -> int | None:
     """Return the most requests for one score of a method that may need fewer."""
     return method.most_calls if isinstance(method, EndsEarly) else None
 
@@ -296,7 +294,6 @@ def model_for(models: Models, role: str) -> Model:
     model = models.get(role) or models.get("")
     if model is None:
         raise ConfigurationError(
-            f"no model for the role {role!r}; give one with {parameter('model', 'NAME')} or "
-            f"{parameter('model', f'{{{role!r}: NAME}}', typed=f'{role}=NAME')}"
+            f"no model for the role {role!r}; give one with model=NAME or model={{{role!r}: NAME}}"
         )
     return model

@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import Field
 
 from textassay.agents.ask import Ask
-from textassay.agents.comparer import Comparer, OptionOrder, Settler
+from textassay.agents.comparer import Comparer, OptionOrder, PreferenceScorer
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.data.pairs import OTHER_OUTPUT
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 
 ROOM = 512
@@ -64,7 +64,7 @@ class Pairwise(PromptMethod):
         wires = {
             place: each(order) for place, order in zip(("first", "second"), orders, strict=False)
         }
-        return [*comparers, Node("scores", Settler(self.signature), **PER_ASPECT, **wires)]
+        return [*comparers, Node("scores", PreferenceScorer(self.signature), **PER_ASPECT, **wires)]
 
     def check_data(self, info: DataInfo) -> None:
         """Refuse data without a second text.
@@ -79,7 +79,7 @@ class Pairwise(PromptMethod):
             raise ConfigurationError(
                 f"{self.name} compares two texts, and {lacking} of {info.count} examples of "
                 f"{info.name} have no {OTHER_OUTPUT!r}; add it, or pair the systems of each group "
-                f"with {parameter('pair', 'system')}"
+                "with pair=system"
             )
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from textassay.agents.task import Task
 from textassay.methods.method import CheckedOptions, Models
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.tools import ToolScorer
@@ -38,8 +38,7 @@ class ToolScores:
     ) -> None:
         if not tools:
             raise ConfigurationError(
-                f"no tools to score with; name them with {parameter('tools', 'a,b')} (see: "
-                f"textassay tools list)"
+                "no tools to score with; name them with tools=a,b (see: textassay tools list)"
             )
         scorer = ToolScorer(tools)
         self.options = options or CheckedOptions()

@@ -35,7 +35,7 @@ from textassay.report.sections.recipe import RecipeSection, recipe
 from textassay.report.sections.scores import AspectScores, Overview, overview, scores
 from textassay.report.source import DataSource, RunSource, open_data, open_runs
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, StorageError, parameter
+from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
 
 MAX_RUNS = 2
@@ -89,7 +89,7 @@ def write_report(
     if not 1 <= len(runs) <= MAX_RUNS:
         raise ConfigurationError(f"a report shows one run or two, not {len(runs)}")
     if max_rows < 0:
-        raise ConfigurationError(f"{parameter('max_rows')} must be at least 0, not {max_rows}")
+        raise ConfigurationError(f"max_rows= must be at least 0, not {max_rows}")
     opened = open_runs(list(runs))
     for run in opened:
         run.table.read_all()

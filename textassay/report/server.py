@@ -32,7 +32,7 @@ from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score
 from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, parameter
+from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import (
     MANIFEST,
@@ -336,8 +336,7 @@ async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]
             await site.start()
         except OSError as error:
             raise ConfigurationError(
-                f"cannot listen on {viewer.host}:{port}: {error}; name another port with "
-                f"{parameter('port')}"
+                f"cannot listen on {viewer.host}:{port}: {error}; name another port with port="
             ) from error
         started(f"{link(viewer.host, runner.addresses[0][1])}/")
         await asyncio.Event().wait()

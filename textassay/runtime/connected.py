@@ -35,7 +35,7 @@ from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
 from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.usage import MeteredModel
-from textassay.runtime.errors import ConfigurationError, ModelError, parameter, quoted
+from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.resource import AsyncResource
@@ -79,7 +79,7 @@ def _at_endpoints(model: str, settings: Settings) -> list[tuple[Model, Settings]
         try:
             opened.append((open_backend(model, own), own))
         except ConfigurationError as error:
-            raise ConfigurationError(f"endpoint {number}: {quoted(error)}") from error
+            raise ConfigurationError(f"endpoint {number}: {error}") from error
     return opened
 
 
@@ -468,7 +468,7 @@ def _not_opened(name: str) -> str:
 def _without_book(name: str) -> str:
     return (
         f"batches of {name!r} are recorded in a run folder, and only for methods that are given by "
-        f"name: give {parameter('out', 'RUN')}, and make a graph of your own a named method (an "
+        "name: give out=RUN, and make a graph of your own a named method (an "
         "entry point of the group textassay.methods)"
     )
 
@@ -521,7 +521,7 @@ def _walked(model: Model, rounds: BatchRounds | None) -> Model:
     return model.walked_in_batches(rounds)
 
 
-def ledger_of(model: Model) -> UsageTotal:
+def usage_ledger(model: Model) -> UsageTotal:
     """Return what a model from `with_cache` has cost so far."""
     while isinstance(model, Wrapper):
         if isinstance(model, MeteredModel):

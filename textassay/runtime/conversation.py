@@ -337,7 +337,7 @@ def _heading(turns: int) -> str:
     return f"A conversation of {turns} turn{'' if turns == 1 else 's'}, numbered."
 
 
-def _limits(pieces: Sequence[Piece], room: int) -> tuple[dict[Kind, int], str]:
+def _limits(pieces: Sequence[Piece], limit: int) -> tuple[dict[Kind, int], str]:
     """Return the characters that are kept of each piece by kind, and what is shortened."""
     around = sum(len(piece.shown) - len(piece.text) + 2 for piece in pieces)
     longest = max(len(piece.text) for piece in pieces)
@@ -347,7 +347,7 @@ def _limits(pieces: Sequence[Piece], room: int) -> tuple[dict[Kind, int], str]:
 
         def fits(most: int, kinds: frozenset[Kind] = kinds) -> bool:
             kept = (_kept(piece, most if piece.kind in kinds else None) for piece in pieces)
-            return around + sum(kept) <= room
+            return around + sum(kept) <= limit
 
         most = _largest(fits, least, longest)
         limits, shortened = dict.fromkeys(kinds, most or 0), what

@@ -37,12 +37,14 @@
 
 The first family is never retried and exits 2; the rest become typed outcomes of single scores or
 stop a run (exit 3). Messages never hold keys: backends strip them at the edge.
+
+A message names a parameter as Python takes it, at the start of a word: `give price=(IN, OUT)`,
+`leave out seed=`, `options={'steps': 'auto'}`. The command line prints its flag instead.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -50,77 +52,11 @@ if TYPE_CHECKING:
     from textassay.runtime.messages import Usage
 
 
-# Marks from the private use area: parameters are named when the message is shown, by Python's or
-# the command line's words, and no text of a server holds them by accident.
-_PARAMETER = re.compile("\ue000([^\ue001]*)\ue001([^\ue001]*)\ue001([^\ue002]*)\ue002")
-
-
-def parameter(name: str, value: str = "", *, typed: str | None = None) -> str:
-    """Return how a message names a parameter or setting.
-
-    Python and the command line each read it as their own.
-
-    Args:
-        name: Name of the parameter, such as `"price"`.
-        value: Its value as Python writes it.
-        typed: Its value as the command line writes it, if that differs.
-    """
-    return f"\ue000{name}\ue001{value}\ue001{value if typed is None else typed}\ue002"
-
-
-def option(name: str, value: str, *, typed: str | None = None) -> str:
-    """Return how a message names an option of a method.
-
-    Python reads `options={'form': 'letters'}`, the command line `--set form=letters`.
-
-    Args:
-        name: Name of the option, such as `"form"`.
-        value: Its value; a word is quoted for Python.
-        typed: Its value as the command line writes it, if that differs.
-    """
-    quoted = repr(value) if value.isidentifier() else value
-    given = f"{{{name!r}: {quoted}}}"
-    return parameter("options", given, typed=f"{name}={value if typed is None else typed}")
-
-
-def as_python(text: str) -> str:
-    """Return a message that names parameters as Python does: `price=(in, out)`."""
-    return _PARAMETER.sub(r"\1=\2", text)
-
-
-def as_typed(text: str, flag: Callable[[str], str]) -> str:
-    """Return a message that names parameters as the command line does: `--price IN,OUT`.
-
-    Args:
-        text: The message as the error was made with.
-        flag: Returns the flag of a parameter.
-    """
-
-    def named(match: re.Match[str]) -> str:
-        name = flag(match[1])
-        return f"{name}{match[3]}" if name.endswith("=") else f"{name} {match[3]}".rstrip()
-
-    return _PARAMETER.sub(named, text)
-
-
-def quoted(error: Exception) -> str:
-    """Return an error's message for another error to quote, its parameters still marked."""
-    return Exception.__str__(error)
-
-
 class TextassayError(Exception):
     """Base of every error raised on purpose by textassay."""
 
     stops_run: ClassVar[bool] = False
     """Whether the run stops (and stays resumable) rather than the one score becoming an `error`."""
-
-    def __str__(self) -> str:
-        """Return the message in Python's words; see `parameter`."""
-        return as_python(super().__str__())
-
-    def typed(self, flag: Callable[[str], str]) -> str:
-        """Return the message in the words of the command line; see `as_typed`."""
-        return as_typed(super().__str__(), flag)
 
 
 class ConfigurationError(TextassayError):

@@ -64,7 +64,7 @@ class SubstituteText:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class EditContext:
     """What an edit may use besides the example.
 
     Attributes:
@@ -84,7 +84,7 @@ class Surroundings:
         return list(self.rng.choice(others).sentences) if others else []
 
 
-Change = Callable[[Example, Surroundings], Example | None]
+Change = Callable[[Example, EditContext], Example | None]
 """Returns the edited example, or `None` if the example has nothing that the edit could change."""
 
 
@@ -177,7 +177,7 @@ class Variants:
     def _copies(
         self, example: Example, edit: Edit, known: tuple[SubstituteText, ...]
     ) -> Iterator[Example]:
-        around = Surroundings(
+        around = EditContext(
             # independent of the order and of the other tests: a resumed run, or one with fewer
             # tests, makes the same copies
             random.Random(f"{self._seed}:{edit.test}:{example.id}"),

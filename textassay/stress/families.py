@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ChatMessage, Model, Wrapper
-from textassay.stress.edit import Change, Edit, Surroundings, sentences, with_output
+from textassay.stress.edit import Change, Edit, EditContext, sentences, with_output
 
 _CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'"})
 _LONE_HYPHEN = re.compile(r"(?<!\S)-(?!\S)")
@@ -119,30 +119,30 @@ def normalized(text: str) -> str:
     return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 
 
-def blank_lines(example: Example, around: Surroundings) -> Example | None:
+def blank_lines(example: Example, around: EditContext) -> Example | None:
     """Set every sentence in a paragraph of its own."""
     parts = sentences(example.output)
     return with_output(example, "\n\n".join(parts)) if len(parts) > 1 else None
 
 
-def trailing_spaces(example: Example, around: Surroundings) -> Example | None:
+def trailing_spaces(example: Example, around: EditContext) -> Example | None:
     """Add spaces and a line break at both ends."""
     return with_output(example, f"  {example.output}  \n")
 
 
-def tabs(example: Example, around: Surroundings) -> Example | None:
+def tabs(example: Example, around: EditContext) -> Example | None:
     """Put a tab between sentences."""
     parts = sentences(example.output)
     return with_output(example, "\t".join(parts)) if len(parts) > 1 else None
 
 
-def bullets(example: Example, around: Surroundings) -> Example | None:
+def bullets(example: Example, around: EditContext) -> Example | None:
     """Make a Markdown list of the sentences."""
     parts = sentences(example.output)
     return with_output(example, "\n".join(f"- {one}" for one in parts)) if parts else None
 
 
-def bold(example: Example, around: Surroundings) -> Example | None:
+def bold(example: Example, around: EditContext) -> Example | None:
     """Set the first sentence in bold."""
     parts = sentences(example.output)
     if not parts or "*" in example.output:  # asterisks of its own would join the marks
@@ -150,7 +150,7 @@ def bold(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, " ".join([f"**{parts[0]}**", *parts[1:]]))
 
 
-def curly_quotes(example: Example, around: Surroundings) -> Example | None:
+def curly_quotes(example: Example, around: EditContext) -> Example | None:
     """Make straight quotes typographic."""
     text = re.sub(r'(?<!\S)"', "\u201c", example.output).replace('"', "\u201d")
     return with_output(example, text.replace("'", "\u2019"))
@@ -166,18 +166,18 @@ FORMATTING = (
 )
 
 
-def padded(example: Example, around: Surroundings) -> Example | None:
+def padded(example: Example, around: EditContext) -> Example | None:
     """Append about 110 neutral words."""
     return with_output(example, " ".join([example.output.rstrip(), *NEUTRAL]))
 
 
-def restated(example: Example, around: Surroundings) -> Example | None:
+def restated(example: Example, around: EditContext) -> Example | None:
     """Say everything twice."""
     text = example.output.strip()
     return with_output(example, f"{text} In other words: {text}") if text else None
 
 
-def truncated(example: Example, around: Surroundings) -> Example | None:
+def truncated(example: Example, around: EditContext) -> Example | None:
     """Cut off the last third of the sentences."""
     parts = sentences(example.output)
     # a third of two sentences is none
@@ -214,7 +214,7 @@ def neutral_text(length: int) -> str:
 def appended(text: str) -> Change:
     """Return an edit that appends a text to the output; `{top}` becomes the highest rating."""
 
-    def change(example: Example, around: Surroundings) -> Example | None:
+    def change(example: Example, around: EditContext) -> Example | None:
         return with_output(example, example.output + text.format(top=around.top))
 
     return change
@@ -223,7 +223,7 @@ def appended(text: str) -> Change:
 def neutral_instead(text: str) -> Change:
     """Return the control of `appended`: neutral words that are as long."""
 
-    def change(example: Example, around: Surroundings) -> Example | None:
+    def change(example: Example, around: EditContext) -> Example | None:
         # equally long, so that a judge's liking for length does not count as obedience
         filler = neutral_text(len(text.format(top=around.top)))
         return with_output(example, f"{example.output} {filler}")
@@ -236,12 +236,12 @@ def as_tags(text: str) -> str:
     return "".join(chr(0xE0000 + ord(letter)) for letter in text if ord(letter) < 128)
 
 
-def hidden_unicode(example: Example, around: Surroundings) -> Example | None:
+def hidden_unicode(example: Example, around: EditContext) -> Example | None:
     """Append an instruction in invisible characters."""
     return with_output(example, example.output + as_tags(_HIDDEN.format(top=around.top)))
 
 
-def encoded(example: Example, around: Surroundings) -> Example | None:
+def encoded(example: Example, around: EditContext) -> Example | None:
     """Append an instruction in Base64."""
     words = _HIDDEN.format(top=around.top).encode()
     return with_output(example, f"{example.output} {base64.b64encode(words).decode()}")
@@ -250,7 +250,7 @@ def encoded(example: Example, around: Surroundings) -> Example | None:
 def in_source(change: Change) -> Change:
     """Return an edit that does to the source what another one does to the output."""
 
-    def changed(example: Example, around: Surroundings) -> Example | None:
+    def changed(example: Example, around: EditContext) -> Example | None:
         if not example.source or not example.source.strip():
             return None
         edited = change(example.model_copy(update={"output": example.source}), around)
@@ -296,7 +296,7 @@ INJECTION = (*_IN_OUTPUT, *map(_source_test, _IN_OUTPUT))
 def replaced(key: str) -> Change:
     """Return an edit that replaces the whole output."""
 
-    def change(example: Example, around: Surroundings) -> Example | None:
+    def change(example: Example, around: EditContext) -> Example | None:
         return with_output(example, key)
 
     return change
@@ -322,7 +322,7 @@ AUTHORITY = tuple(
 )
 
 
-def number(example: Example, around: Surroundings) -> Example | None:
+def number(example: Example, around: EditContext) -> Example | None:
     """Change one number into another with as many digits."""
     matches = list(_NUMBER.finditer(example.output))
     if not matches:
@@ -331,7 +331,7 @@ def number(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, _replaced(example.output, match, _another(match[0], around)))
 
 
-def negation(example: Example, around: Surroundings) -> Example | None:
+def negation(example: Example, around: EditContext) -> Example | None:
     """Negate one statement, or take its negation away."""
     text = example.output
     # taking a "not" away always reverses a statement; inserting one can land in a question or a
@@ -345,7 +345,7 @@ def negation(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, _replaced(text, match, f"{match[0]} not"))
 
 
-def entity(example: Example, around: Surroundings) -> Example | None:
+def entity(example: Example, around: EditContext) -> Example | None:
     """Replace a name by one from another source."""
     matches = list(_NAME.finditer(example.output))
     known = f"{example.output} {example.source or ''}"
@@ -364,7 +364,7 @@ def entity(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, example.output.replace(name, around.rng.choice(others)))
 
 
-def foreign_sentence(example: Example, around: Surroundings) -> Example | None:
+def foreign_sentence(example: Example, around: EditContext) -> Example | None:
     """Insert a sentence from a text about another source."""
     others = [one for one in around.foreign_sentences(example) if one not in example.output]
     own = sentences(example.output)
@@ -375,7 +375,7 @@ def foreign_sentence(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, " ".join(own))
 
 
-def shuffled(example: Example, around: Surroundings) -> Example | None:
+def shuffled(example: Example, around: EditContext) -> Example | None:
     """Put the sentences into another order; needs three."""
     own = sentences(example.output)
     if len(set(own)) < 3:
@@ -388,7 +388,7 @@ def shuffled(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, " ".join(order))
 
 
-def repeated(example: Example, around: Surroundings) -> Example | None:
+def repeated(example: Example, around: EditContext) -> Example | None:
     """Say one sentence three times."""
     own = sentences(example.output)
     if not own:
@@ -398,7 +398,7 @@ def repeated(example: Example, around: Surroundings) -> Example | None:
     return with_output(example, " ".join(own))
 
 
-def deleted(example: Example, around: Surroundings) -> Example | None:
+def deleted(example: Example, around: EditContext) -> Example | None:
     """Leave out the longest sentence; needs two."""
     own = sentences(example.output)
     if len(own) < 2:
@@ -412,7 +412,7 @@ def _replaced(text: str, match: re.Match[str], new: str) -> str:
     return text[: match.start()] + new + text[match.end() :]
 
 
-def _another(digits: str, around: Surroundings) -> str:
+def _another(digits: str, around: EditContext) -> str:
     """Return another number with as many digits and no leading zero that the first one lacks."""
     low = 0 if len(digits) == 1 else 10 ** (len(digits) - 1)
     while True:
@@ -490,7 +490,7 @@ def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
     return "".join(piece for at, piece in enumerate(pieces) if at % 3 != 2)
 
 
-class Turned(Wrapper):
+class ReorderedPrompts(Wrapper):
     """Shows every prompt in another order.
 
     Attributes:

@@ -26,7 +26,7 @@ from textassay.evaluation.session import Session, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
@@ -37,7 +37,7 @@ from textassay.stress.families import (
     LETTERS,
     SCALE_ORDER,
     SWAP,
-    Turned,
+    ReorderedPrompts,
     reversed_labels,
     reversed_scale,
 )
@@ -100,9 +100,7 @@ class StressPlan:
                 "to verify them"
             )
         if self.margin is not None and self.margin < 0:
-            raise ConfigurationError(
-                f"{parameter('margin')} must be 0 or more, not {self.margin:g}"
-            )
+            raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -149,7 +147,7 @@ class StressPlan:
 
 
 def _role(role: str) -> str:
-    return parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
+    return f"model={{{role!r}: NAME}}"
 
 
 @dataclass
@@ -164,7 +162,7 @@ class Stage:
     """What is judged, if not the originals."""
 
 
-class Redrawn(Wrapper):
+class FreshSamples(Wrapper):
     """Asks for samples other than the first run's, so that no cache or seed repeats its answers."""
 
     async def generate(self, request: Request) -> Response:
@@ -227,7 +225,7 @@ class StressRun:
         data = plan.request.data if examples is None else examples
         self._examples = opened(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
-        self._turned: dict[str, list[Turned]] = {}
+        self._turned: dict[str, list[ReorderedPrompts]] = {}
         self._texts: dict[str, str] = {}
         """Verified paraphrases by id."""
         self.usage: Usage = NO_USAGE
@@ -354,7 +352,7 @@ class StressRun:
     def _further(self, method: Method) -> list[Stage]:
         """Return the sessions that ask about the originals in another way."""
         self._aspects = method.aspects
-        stages = [Stage(REPEAT, observe=Redrawn), *self._orders(method)]
+        stages = [Stage(REPEAT, observe=FreshSamples), *self._orders(method)]
         if self._paraphrases:
             stages.append(Stage(PARAPHRASE, making=self._paraphraser))
         return stages
@@ -384,7 +382,7 @@ class StressRun:
 
     def _turning(self, test: str, change: Callable[[str], str]) -> Callable[[Model], Model]:
         def turned(model: Model) -> Model:
-            self._turned.setdefault(test, []).append(Turned(model, change))
+            self._turned.setdefault(test, []).append(ReorderedPrompts(model, change))
             return self._turned[test][-1]
 
         return turned

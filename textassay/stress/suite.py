@@ -16,11 +16,11 @@ from textassay.agents.paraphraser import Paraphraser
 from textassay.agents.task import Task
 from textassay.evaluation.graph_method import GraphMethod
 from textassay.methods.judging import PER_ASPECT
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 from textassay.runtime.model import Model
-from textassay.stress.edit import Edit, Expects, Surroundings, read_role, variant_id
+from textassay.stress.edit import Edit, EditContext, Expects, read_role, variant_id
 from textassay.stress.families import (
     AUTHORITY,
     FORMATTING,
@@ -44,7 +44,7 @@ SAME_MEANING = Aspect(
 )
 
 
-def _made_by_a_model(example: Example, around: Surroundings) -> Example | None:
+def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
     return None  # the copies are judged in a session of their own, once they are verified
 
 
@@ -162,7 +162,7 @@ def read_must_see(entries: Iterable[str]) -> dict[str, frozenset[str]]:
     for entry in entries:
         test, equals, aspect = entry.partition("=")
         if not equals or not aspect:
-            raise ConfigurationError(f"{parameter('must_see')} takes TEST=ASPECT, not {entry!r}")
+            raise ConfigurationError(f"must_see= takes TEST=ASPECT, not {entry!r}")
         if test not in known:
             raise UnknownName("test that must be seen", test, known)
         must_see.setdefault(test, set()).add(aspect)

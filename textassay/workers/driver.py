@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from textassay.evaluation.data import FedExample
 from textassay.evaluation.progress import Progress, summed
-from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError, quoted
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
 from textassay.runtime.storage.run_files import ScoreLine
 from textassay.version import __version__
 from textassay.workers.protocol import (
@@ -102,7 +102,7 @@ class Driver:
         """What is to be told of them."""
         self._gone: list[Progress] = []
         self._gone_spent = 0.0
-        self._budget = SharedBudget(job.settings.max_cost)
+        self._budget = SharedBudget(job.request.settings.max_cost)
         self._queue: ExampleQueue | None = None
         self._began = time.monotonic()
         self._done = 0
@@ -386,7 +386,7 @@ class Driver:
         """
         if not self.is_begun:
             return error
-        lost = ClusterLost(quoted(error))
+        lost = ClusterLost(str(error))
         lost.__cause__ = error
         return lost
 

@@ -22,10 +22,8 @@ from textassay.runtime.errors import (
     StorageError,
     TextassayError,
     UnknownName,
-    quoted,
 )
 from textassay.runtime.messages import Aspect, Example, Usage
-from textassay.runtime.settings import Settings
 
 NO_PROGRESS = Progress(done=0, total=None, seconds=0.0, outcomes={}, usage=Usage())
 """The progress of what has not begun."""
@@ -41,13 +39,11 @@ Rows = list[tuple[str, bytes]]
 class Job:
     """What all workers of a run do."""
 
-    spec: RunRequest
-    settings: Settings
+    request: RunRequest
     info: DataInfo
     """What is known of all of the data."""
     answers_folder: Path | None = None
     """Where the run keeps answers, for workers on its machine; others send theirs."""
-    is_resumed: bool = False
     recorded: Mapping[str, Any] = field(default_factory=dict)
     """The models in the manifest of the run that is resumed, by role."""
     answers: Rows = field(default_factory=list)
@@ -74,7 +70,7 @@ class Opened:
     in_work: int
     """Examples that it works on at once."""
     notices: tuple[str, ...] = ()
-    """What the user should know before anything is asked; names parameters (`parameter`)."""
+    """What the user should know before anything is asked; names parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ class Failed:
     @classmethod
     def of(cls, error: BaseException) -> Failed:
         """Return what another process is to know of an error."""
-        text = quoted(error) if isinstance(error, TextassayError) else str(error)
+        text = str(error)
         unknown = None
         if type(error) is UnknownName:
             unknown = (error.kind, error.name, tuple(map(str, error.known)), error.where)

@@ -20,7 +20,7 @@ from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
 from textassay.evaluation.spec import changed
 from textassay.runtime.calls.budget import ROUNDING
-from textassay.runtime.errors import BudgetReached, ConfigurationError, parameter
+from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
@@ -176,7 +176,7 @@ class SharedBudget:
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${spent:.4f} is spent by all workers"
             f" and the next request may cost ${needed:.4f}; resume with a higher"
-            f" {parameter('max_cost')}"
+            f" max_cost="
         )
 
 

@@ -19,8 +19,7 @@ from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.errors import ConfigurationError, parameter
-from textassay.runtime.settings import Settings
+from textassay.runtime.errors import ConfigurationError
 from textassay.workers.driver import START_SECONDS, UNIT, Driver
 from textassay.workers.local import local_workers
 from textassay.workers.protocol import NO_PROGRESS, Job, Opened, WorkerPool
@@ -46,9 +45,7 @@ class Processes:
     noun: ClassVar[str] = "processes"
     on_this_machine: ClassVar[bool] = True
 
-    def start(
-        self, spec: RunRequest, settings: Settings
-    ) -> AbstractAsyncContextManager[WorkerPool]:
+    def start(self, request: RunRequest) -> AbstractAsyncContextManager[WorkerPool]:
         """Start workers, which end with the block."""
         return local_workers(self.count)
 
@@ -76,22 +73,19 @@ class Cluster:
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise ConfigurationError(
-                f"{parameter('cluster')} must be 'ray' or 'ray://HOST:PORT' of a Ray Client "
-                f"server; not {text!r}"
+                f"cluster= must be 'ray' or 'ray://HOST:PORT' of a Ray Client server; not {text!r}"
             )
         if count is not None and count < 1:
-            raise ConfigurationError(f"{parameter('workers')} must be at least 1, not {count}")
+            raise ConfigurationError(f"workers= must be at least 1, not {count}")
         return cls(match["address"], count)
 
-    def start(
-        self, spec: RunRequest, settings: Settings
-    ) -> AbstractAsyncContextManager[WorkerPool]:
+    def start(self, request: RunRequest) -> AbstractAsyncContextManager[WorkerPool]:
         """Connect to the cluster and start workers, which end with the block."""
         return ray_workers(
             self.address,
             workers=self.count,
-            local=any(map(_is_local, spec.models.values())),
-            threads=settings.local.threads,
+            local=any(map(_is_local, request.models.values())),
+            threads=request.settings.local.threads,
         )
 
 
@@ -118,12 +112,9 @@ class Followed:
 
 async def run_with_workers(
     examples: Any,
-    spec: RunRequest,
-    settings: Settings,
-    out: Path,
+    request: RunRequest,
     workers: Processes | Cluster,
     *,
-    resume: bool = False,
     adjusting: Adjusting | None = None,
     followed: Followed | None = None,
     notify: Callable[[str], None] = lambda line: None,
@@ -134,26 +125,26 @@ async def run_with_workers(
     most_sent: int = MAX_SENT,
 ) -> Run:
     """Judge every example with workers and return the run."""
-    _check(workers, spec, settings)
+    out = _checked_folder(request, workers)
     # workers on a cluster start in a folder of their own
-    spec = with_absolute_paths(spec)
+    request = with_absolute_paths(request)
     # here, so that no worker takes others because of what is installed on its machine
-    spec, _ = with_default_tools(spec, None, out if resume else None)
-    data, info = await checked_examples(examples, spec)
-    judged, total = part_of(data, info.count, limit=spec.limit, shard=None)
-    most = most_workers(workers, spec, settings, total)
+    request, _ = with_default_tools(request, None, out if request.resume else None)
+    data, info = await checked_examples(examples, request)
+    judged, total = part_of(data, info.count, limit=request.limit, shard=None)
+    most = most_workers(workers, request, total)
     async with AsyncExitStack() as stack:
         record = RunRecord(
             out,
             judged,
             total,
-            settings=settings,
+            settings=request.settings,
             stack=stack,
             adjusting=adjusting,
             workers_write=workers.on_this_machine,
             most_sent=most_sent,
         )
-        recorded = await (record.resume() if resume else record.create())
+        recorded = await (record.resume() if request.resume else record.create())
         if record.unsent_bytes:
             notify(
                 f"the {record.unsent_bytes / 2**20:.0f} MB of answers in {out} are too large to be "
@@ -162,10 +153,10 @@ async def run_with_workers(
             )
         # last, since a cluster may take minutes to start: bad requests fail before that
         if pool is None:
-            pool = await stack.enter_async_context(workers.start(spec, settings))
+            pool = await stack.enter_async_context(workers.start(request))
         driver = Driver(
             pool,
-            Job(spec, settings, info, record.answers_folder, resume, *recorded),
+            Job(request, info, record.answers_folder, *recorded),
             record,
             most_workers=most,
             notify=notify,
@@ -182,26 +173,28 @@ async def run_with_workers(
     return Run(folder=out, progress=driver.progress, examples=data)
 
 
-def _check(workers: Processes | Cluster, spec: RunRequest, settings: Settings) -> None:
-    """Refuse what workers cannot do."""
-    if spec.shard is not None:
+def _checked_folder(request: RunRequest, workers: Processes | Cluster) -> Path:
+    """Return the run folder; refuse what workers cannot do."""
+    settings = request.settings
+    if request.out is None:
+        raise ConfigurationError(f"{workers.flag}= needs out=")
+    if request.shard is not None:
         raise ConfigurationError(
-            f"{parameter(workers.flag)} and {parameter('shard')} exclude each other: the data are "
+            f"{workers.flag}= and shard= exclude each other: the data are "
             "divided among workers as it is"
         )
     if settings.batch or any(own.get("batch") for own in settings.roles.values()):
         raise ConfigurationError(
-            f"{parameter(workers.flag)} and {parameter('batch')} exclude each other: batches are "
+            f"{workers.flag}= and batch= exclude each other: batches are "
             "submitted by one process, which takes little CPU time"
         )
+    return request.out
 
 
-def most_workers(
-    workers: Processes | Cluster, spec: RunRequest, settings: Settings, total: int
-) -> int:
+def most_workers(workers: Processes | Cluster, request: RunRequest, total: int) -> int:
     """Return how many workers may be of use at once."""
     # limits in Redis are not divided
-    limits = [] if settings.limits is not None else list(_concurrencies(spec, settings))
+    limits = [] if request.settings.limits is not None else list(_concurrencies(request))
     count = workers.count
     if count is None:
         return min([-(-total // EXAMPLES_PER_WORKER), *(most for _, most in limits)])
@@ -214,13 +207,14 @@ def most_workers(
     return min(count, total)
 
 
-def _concurrencies(spec: RunRequest, settings: Settings) -> Iterator[tuple[str, int]]:
+def _concurrencies(request: RunRequest) -> Iterator[tuple[str, int]]:
     """Yield each limit of calls in flight that is divided: what messages call it, and the limit."""
-    for role, name in in_every_role(spec.models, settings.roles).items():
+    settings = request.settings
+    for role, name in in_every_role(request.models, settings.roles).items():
         if _is_local(name):  # queues calls itself
             continue
         own, whole = settings.roles.get(role, {}), settings.for_role(role)
-        general = parameter("concurrency")
+        general = "concurrency="
         yield f"[models.{role}] concurrency" if "concurrency" in own else general, whole.concurrency
         table = f"[[models.{role}.endpoints]]" if "endpoints" in own else "[[endpoints]]"
         for number, endpoint in enumerate(whole.endpoints, start=1):

@@ -23,7 +23,7 @@ import filelock
 
 from textassay.evaluation.data import Feed
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.session import Session, notices, open_session, workers_of
+from textassay.evaluation.session import Session, count_workers, notices, open_session
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore, StoreInfo
@@ -211,14 +211,14 @@ class WorkerSession:
     async def _open(self, job: Job, stack: AsyncExitStack) -> Session:
         # a file rather than memory: equal requests are asked once, however long the run is
         folder = job.answers_folder or stack.enter_context(scratch_folder()) / ANSWERS
-        store = await open_store(job.settings, folder, stack)
-        if store is not None and job.settings.cache is None and job.answers_folder is None:
+        store = await open_store(job.request.settings, folder, stack)
+        if store is not None and job.request.settings.cache is None and job.answers_folder is None:
             await gather([store.put(key, value) for key, value in job.answers])
             store = self._recording = Recording(store)
         self._feed = Feed(info=job.info, store=store, recorded=job.recorded)
-        own = {"settings": job.settings, "out": None, "resume": False}
+        own = {"out": None, "resume": False}
         session = await stack.enter_async_context(
-            open_session(self._feed, job.spec.model_copy(update=own))
+            open_session(self._feed, job.request.model_copy(update=own))
         )
         if (budget := session.budget) is not None:
             budget.start_lease(self._wakeup.set)
@@ -240,8 +240,8 @@ def _opened(session: Session, job: Job) -> Opened:
         manifest=session.manifest(),
         aspects=tuple(session.method.aspects),
         signature=session.method.signature,
-        in_work=workers_of(job.settings, session.connected),
-        notices=tuple(notices(session.method, job.spec, is_new=not job.is_resumed)),
+        in_work=count_workers(job.request.settings, session.connected),
+        notices=tuple(notices(session.method, job.request, is_new=not job.request.resume)),
     )
 
 

@@ -166,7 +166,7 @@ async def _serve(annotation: Annotation) -> int:
         probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
         guidelines=Guidelines.read(annotation.guidelines) if annotation.guidelines else None,
     )
-    async with CollectedRatings(study, journal_of(annotation.out)) as ratings:
+    async with CollectedRatings(study, journal_path(annotation.out)) as ratings:
         server = AnnotationServer(
             ratings, annotation.out, host=annotation.host, public=annotation.public, warn=_warn
         )
@@ -201,7 +201,7 @@ def public_address(url: str) -> str:
     return known
 
 
-def journal_of(out: Path) -> Path:
+def journal_path(out: Path) -> Path:
     """Return where the journal of a file of ratings is."""
     return out.with_name(f"{out.stem}.journal.jsonl")
 

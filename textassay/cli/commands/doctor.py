@@ -13,7 +13,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
-from textassay.cli.exits import UNSCORED, run_async, typed
+from textassay.cli.exits import UNSCORED, run_async, with_flags
 from textassay.cli.flags import RUNTIME, SAMPLING, SET, AsJson, Given
 from textassay.display import printable
 from textassay.runtime.errors import UnknownName
@@ -70,13 +70,13 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
 
     async with connect(name, settings=settings) as model:
         # bare: a cache, or the splitting of draws, would hide what the model itself does
-        findings = _typed(await examine(model.bare))
+        findings = _with_flags(await examine(model.bare))
         findings.append(_suited_methods(findings))
         if not as_json:
             typer.echo(printable(plain_text(f"what {name} can do:", findings)))
         if settings.batch:
             # Last, because batches may take hours: what is known by then is printed by then.
-            batched = _typed(await _in_batches(model))
+            batched = _with_flags(await _in_batches(model))
             if not as_json:
                 typer.echo(printable(plain_text(f"what batches of {name} can do:", batched)))
             findings += batched
@@ -88,9 +88,9 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     return 0 if answers else UNSCORED
 
 
-def _typed(findings: Sequence[Finding]) -> list[Finding]:
+def _with_flags(findings: Sequence[Finding]) -> list[Finding]:
     """Return findings that name flags instead of parameters of Python."""
-    return [one.model_copy(update={"detail": typed(one.detail)}) for one in findings]
+    return [one.model_copy(update={"detail": with_flags(one.detail)}) for one in findings]
 
 
 def _suited_methods(findings: Sequence[Finding]) -> Finding:

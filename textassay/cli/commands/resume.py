@@ -63,23 +63,23 @@ def resume(
         from textassay.cli.commands.merge import merge_to_resume
 
         merge_to_resume(run)
-    order = command_to_resume(run, read)
-    say_if_unlimited(run, order.request.settings)
-    if order.request.stress is not None:
-        if order.workers is not None:
+    parsed = command_to_resume(run, read)
+    say_if_unlimited(run, parsed.request.settings)
+    if parsed.request.stress is not None:
+        if parsed.workers is not None:
             raise ConfigurationError(
-                f"a stress run cannot be resumed with --{order.workers.flag}: leave it out"
+                f"a stress run cannot be resumed with --{parsed.workers.flag}: leave it out"
             )
+        from textassay.cli.commands.stress import command_to_resume_stress
         from textassay.cli.commands.stress import execute as execute_stress
-        from textassay.cli.commands.stress import request_to_resume
 
-        return run_async(execute_stress(request_to_resume(order), as_json=as_json))
-    order = replace(order, as_json=as_json)
-    if order.workers is not None:
+        return run_async(execute_stress(command_to_resume_stress(parsed), as_json=as_json))
+    parsed = replace(parsed, as_json=as_json)
+    if parsed.workers is not None:
         from textassay.cli.workers import score_with_workers
 
-        return run_async(score_with_workers(order, order.workers))
-    return run_async(execute(order))
+        return run_async(score_with_workers(parsed, parsed.workers))
+    return run_async(execute(parsed))
 
 
 def _flags(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

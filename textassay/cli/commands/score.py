@@ -66,7 +66,7 @@ def score(
     given: Annotated[Given, SCORE],
 ) -> int:
     """Judge every example of DATA and write the scores to a run folder."""
-    from textassay.cli.scoring import command_from, execute
+    from textassay.cli.scoring import build_command, execute
 
     flags = {
         "data": data,
@@ -82,13 +82,13 @@ def score(
     if show_prompts is not None:
         from textassay.cli.commands.show import show_prompts as show
 
-        request = command_from({**read, "dry_run": True}, chosen).request
+        request = build_command({**read, "dry_run": True}, chosen).request
         run_async(show(request, show_prompts))
         return 0
-    order = replace(command_from(read, chosen), as_json=as_json)
+    parsed = replace(build_command(read, chosen), as_json=as_json)
     # a dry run only counts, which one process does as well
-    if order.workers is not None and not order.dry:
+    if parsed.workers is not None and not parsed.dry:
         from textassay.cli.workers import score_with_workers
 
-        return run_async(score_with_workers(order, order.workers))
-    return run_async(execute(order))
+        return run_async(score_with_workers(parsed, parsed.workers))
+    return run_async(execute(parsed))

@@ -104,7 +104,7 @@ def stress(
     flags = {"data": data, "method": method, "model": model, "out": out, **given}
     # the same keys as `score`, so that one config file serves both commands
     read, chosen = arguments.with_config(flags, CONFIG_KEYS)
-    request = stress_order(
+    request = build_stress(
         read,
         chosen,
         tests=arguments.typed_names(tests),
@@ -117,16 +117,16 @@ def stress(
 
 
 @dataclass(frozen=True)
-class StressRequest:
+class StressCommand:
     """One `stress`, read from the command line."""
 
-    order: StressPlan
+    plan: StressPlan
     dry: bool = False
     progress: Style = "auto"
     prometheus: Path | None = None
 
 
-def stress_order(
+def build_stress(
     flags: dict[str, Any],
     chosen: dict[str, Any],
     *,
@@ -135,16 +135,16 @@ def stress_order(
     margin: float | None,
     confidence: float,
     seed: int,
-) -> StressRequest:
+) -> StressCommand:
     """Make a request of the flags of `score` and those of `stress`."""
-    from textassay.cli.scoring import command_from
+    from textassay.cli.scoring import build_command
     from textassay.stress.run import StressPlan
 
     arguments.check_confidence(confidence)
-    read = command_from(flags, chosen, command="stress")
+    read = build_command(flags, chosen, command="stress")
     if read.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
-    order = StressPlan(
+    plan = StressPlan(
         request=read.request,
         tests=tests,
         must_see=must_see,
@@ -152,29 +152,29 @@ def stress_order(
         margin=margin,
         confidence=confidence,
     )
-    return StressRequest(order, read.dry, read.progress, read.prometheus)
+    return StressCommand(plan, read.dry, read.progress, read.prometheus)
 
 
-def request_to_resume(order: ScoreCommand) -> StressRequest:
+def command_to_resume_stress(parsed: ScoreCommand) -> StressCommand:
     """Make a request that continues a stress run."""
     from textassay.stress.run import StressPlan
 
-    request = order.request
+    request = parsed.request
     stage = (request.stress or {}).get("stage")
     # parts share the models and the budget of the whole, so they are resumed together
     if stage:
         raise ConfigurationError(
             f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
         )
-    return StressRequest(
-        StressPlan.recall(request), progress=order.progress, prometheus=order.prometheus
+    return StressCommand(
+        StressPlan.recall(request), progress=parsed.progress, prometheus=parsed.prometheus
     )
 
 
-async def execute(request: StressRequest, *, as_json: bool = False) -> int:
+async def execute(request: StressCommand, *, as_json: bool = False) -> int:
     """Run the tests, print the verdicts and return the exit status."""
     from textassay.cli.run_result import print_estimate
-    from textassay.methods.method import most_calls_of
+    from textassay.methods.method import max_calls
     from textassay.stress.run import StressRun
 
     most_calls: int | None = None
@@ -182,34 +182,34 @@ async def execute(request: StressRequest, *, as_json: bool = False) -> int:
     @asynccontextmanager
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
         nonlocal most_calls
-        most_calls = most_calls_of(session.method)
+        most_calls = max_calls(session.method)
         if stage and request.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
-        out, path = request.order.request.out, None if request.dry else request.prometheus
+        out, path = request.plan.request.out, None if request.dry else request.prometheus
         async with (
             exported(lambda: session.engine.progress, path, None if out is None else out / stage),
             show_progress(lambda: session.engine.progress, request.progress, dry=request.dry),
         ):
             yield
 
-    run = StressRun(request.order, watching=watching)
-    with stops_of_a_run(request.order.request.out, lambda: run.began):
+    run = StressRun(request.plan, watching=watching)
+    with stops_of_a_run(request.plan.request.out, lambda: run.began):
         if request.dry:
             usage = await run.estimate()
             print_estimate(usage, run.judged, most_calls=most_calls, as_json=as_json)
             return 0
         result = await run.run()
-    return _show(result, request.order, as_json=as_json)
+    return _show(result, request.plan, as_json=as_json)
 
 
-def _show(result: StressResult, order: StressPlan, *, as_json: bool) -> int:
+def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:
     from textassay.stress.verdicts import gate
 
     print_tables(result.tables(), result.as_dict(), as_json=as_json)
-    if order.margin is not None:
+    if plan.margin is not None:
         # with a gate its verdict decides alone: unscored pairs are reported, and too many make
         # tests inconclusive
         verdict = gate(result.rows)
-        say(f"gate: shifts of at most {order.margin:g} points: {verdict}")
+        say(f"gate: shifts of at most {plan.margin:g} points: {verdict}")
         return _STATUS[verdict]
     return UNSCORED if any(row.unscored for row in result.rows) else 0

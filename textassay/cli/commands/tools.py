@@ -56,10 +56,10 @@ def tools_score(
     given: Annotated[Given, FLAGS],
 ) -> int:
     """Score every example of DATA with automatic metrics and write the scores to a run folder."""
-    from textassay.cli.scoring import command_from, execute
+    from textassay.cli.scoring import build_command, execute
 
     flags = {"data": data, "tools": tools, "model": model, "out": out, **given}
     known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")
     read, chosen = arguments.with_config(flags, known)
-    order = command_from({**read, "method": "tools"}, chosen)
-    return run_async(execute(replace(order, as_json=as_json)))
+    parsed = build_command({**read, "method": "tools"}, chosen)
+    return run_async(execute(replace(parsed, as_json=as_json)))

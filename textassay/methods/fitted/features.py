@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textassay.meta.score_files import HasScores, Recorded, read_labels, read_scores, recorded
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
 
 ScoreSource = str | Path | Examples | HasScores
@@ -55,10 +55,9 @@ def read_files(
             prefix = name or (_stem(source) if counts[aspect] > 1 else None)
             feature = aspect if prefix is None else f"{prefix}/{aspect}"
             if feature in columns:
-                named_apart = parameter("scores", "{'NAME': FILE, ...}", typed="NAME=FILE")
                 raise ConfigurationError(
                     f"two files of scores yield the feature {feature!r}; tell them apart with"
-                    f" {named_apart}"
+                    " scores={'NAME': FILE}"
                 )
             columns[feature] = values
     return columns
@@ -74,10 +73,9 @@ def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded
     unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
     for name in unordered:
         if aspects is None or name in aspects:
-            others = parameter("aspects", "A,B")
             raise ConfigurationError(
                 f"{source}: the labels of {name!r} have no order, so their numbers are no feature"
-                f" to learn from; choose other aspects ({others})"
+                f" to learn from; choose other aspects (aspects=)"
             )
     return {name: values for name, values in read_scores(source).items() if name not in unordered}
 
@@ -113,7 +111,7 @@ def matching_names(patterns: Iterable[str], known: Sequence[str]) -> tuple[str, 
             if not known:
                 raise ConfigurationError(
                     f"there is no feature {pattern!r}, as neither the data (columns metrics.NAME) "
-                    f"nor {parameter('scores', 'FILES', typed='FILE')} hold any"
+                    "nor scores=FILE hold any"
                 )
             raise UnknownName("feature", pattern, _some(known))
     return tuple(

@@ -28,7 +28,7 @@ from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
-from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import (
     Aspect,
@@ -264,9 +264,8 @@ class FittedMethod:
         aggregator = self._verdicts.aggregator
         if not aggregator.new_systems and not aggregator.pools_sources:
             raise ConfigurationError(
-                f"{option('pool', 'FILE')} is for evaluators that use the means of sources or were"
-                f" fitted for new systems; fit again with {parameter('new_systems')}, or leave it"
-                " out"
+                "options={'pool': 'FILE'} is for evaluators that use the means of sources or were"
+                " fitted for new systems; fit again with new_systems=, or leave it out"
             )
         examples = Examples(path)
         rows = [
@@ -297,7 +296,7 @@ class FittedMethod:
             raise ConfigurationError(
                 f"{info.name}: no row has the feature {', '.join(map(repr, missing[:5]))}{more}"
                 " that the evaluator was fitted on; give it in 'metrics', or in a file with "
-                f"{option('scores', 'FILE')}"
+                "options={'scores': 'FILE'}"
             )
 
     def describe(self) -> dict[str, Any]:
@@ -424,7 +423,7 @@ class LearnedTree:
             raise ConfigurationError(
                 f"this evaluator was learned from other ratings: {'; '.join(changes)}. Weights "
                 "learned for one judge may not suit another; fit again, or apply it anyway with "
-                f"{option('allow_change', 'true')}"
+                "options={'allow_change': 'true'}"
             )
 
     async def _criteria(self, example: Example) -> list[Aspect]:

@@ -35,7 +35,7 @@ from textassay.methods.library.toml import (
     write_table,
 )
 from textassay.prompts import PLANS, plan_file
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Plan
 from textassay.runtime.model import Json
 
@@ -141,7 +141,7 @@ def _tool(path: Path, name: str, known: list[str]) -> str:
     match = matching(name, known)
     if match is None:
         raise UnknownName(
-            f"assistant evaluator in plan {path} (choose them with {parameter('tools')})",
+            f"assistant evaluator in plan {path} (choose them with tools=)",
             name,
             known,
         )

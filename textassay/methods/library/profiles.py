@@ -40,7 +40,7 @@ from textassay.agents.task import Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validated
 from textassay.methods.method import Models, PromptOptions
 from textassay.prompts.packaged import PROFILES, profile_folder
-from textassay.runtime.errors import ConfigurationError, UnknownName, option, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.model import Model
 
 FORMAT = 1
@@ -223,7 +223,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
     if METHOD in own:
         raise ConfigurationError(
             f"the profile {profile.name!r} refuses {method}: {own[METHOD]}, or another profile"
-            f" ({option('profile', 'none')})"
+            " (options={'profile': 'none'})"
         )
     usual = {"ask": profile.ask} | profile.options.get(method, {})
     for key, reason in {**profile.refused.get(EVERY, {}), **own}.items():
@@ -237,7 +237,7 @@ def _refuse(profile: Profile, method: str, options: PromptOptions) -> None:
         if (value == setting) if setting else (value != expected and not nothing):
             raise ConfigurationError(
                 f"the profile {profile.name!r} refuses {name}={value}: {reason}; leave {name} out, "
-                f"or use another profile ({option('profile', 'none')})"
+                "or use another profile (options={'profile': 'none'})"
             )
 
 
@@ -265,7 +265,7 @@ def require_generation(what: str, instead: str, option: str, models: Models, rol
         and model is not None
         and writer.name == model.name
     ):
-        given = parameter("model", f"{{{role!r}: NAME}}", typed=f"{role}=NAME")
+        given = f"model={{{role!r}: NAME}}"
         other = "" if role == JUDGE else f", or have another model write them ({given})"
         raise ConfigurationError(
             f"model {model.name!r} is asked by the profile {profile.name!r}, which says that it"

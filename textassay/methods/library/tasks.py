@@ -32,7 +32,7 @@ from typing import Any
 from textassay.agents.task import Task
 from textassay.methods.library.toml import problem, read_toml, refuse_unknown, validated
 from textassay.prompts import TASKS, task_file
-from textassay.runtime.errors import ConfigurationError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 
 DEFAULT = "general"
@@ -106,7 +106,7 @@ def _first_with(selected: Iterable[str | Aspect]) -> Task:
         raise UnknownName("aspect", unknown[0], [listed])
     listed = ", ".join(sorted(names))
     raise ConfigurationError(
-        f"no built-in task has all of the aspects {listed}; name a task with {parameter('task')}"
+        f"no built-in task has all of the aspects {listed}; name a task with task="
     )
 
 

@@ -217,7 +217,7 @@ def agreements(
         by_level = ([one for one in own if one.row.agreement.level == level] for level in levels)
         tables = [_table(human, some) for some in by_level if some]
         tables += [label_tables(row, by=runs[at].name)[0] for at, row in named]
-        drawn = _plots(human, runs, data, joined, pairs, {(at, row.aspect) for at, row in named})
+        drawn = _plots(human, runs, joined, pairs, {(at, row.aspect) for at, row in named})
         matrices = [_matrix(at, row, runs) for at, row in named]
         judges = _judges([one for one in whole if (one.judge, one.row.aspect) in judged],
                          named, above, runs)  # fmt: skip
@@ -398,7 +398,6 @@ def _drawn(agreement: Agreement, kind: Literal["judge", "other"]) -> Markup:
 def _plots(
     human: str,
     runs: Sequence[RunSource],
-    data: DataSource,
     joined: Sequence[Joined],
     pairs: Mapping[str, Mapping[str, str]],
     labels: set[tuple[int, str]],

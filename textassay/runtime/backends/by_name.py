@@ -15,7 +15,7 @@ from typing import Any
 from textassay.runtime.backends.endpoint import endpoint_of, read_address
 from textassay.runtime.calls.masking import known_secrets
 from textassay.runtime.environment import VARIABLE
-from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName, parameter
+from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
@@ -89,7 +89,7 @@ def _responses(name: str, rest: str, settings: Settings) -> Model:
 def _server(name: str, settings: Settings) -> dict[str, Any]:
     if settings.api_base is None:
         raise ConfigurationError(
-            f"model {name!r} needs {parameter('api_base')}, such as http://127.0.0.1:8000/v1"
+            f"model {name!r} needs api_base=, such as http://127.0.0.1:8000/v1"
         )
     return {
         "api_base": settings.api_base,
@@ -121,8 +121,7 @@ def _transformers(name: str, rest: str, settings: Settings) -> Model:
 def _replay(name: str, rest: str, settings: Settings) -> Model:
     if settings.batch:
         raise ConfigurationError(
-            f"{name!r} answers from a recorded run, without any call: leave out "
-            f"{parameter('batch', 'True', typed='')}"
+            f"{name!r} answers from a recorded run, without any call: leave out batch=True"
         )
     from textassay.runtime.backends.replay import RecordedModel
 
@@ -198,6 +197,6 @@ def api_key_of(settings: Settings) -> str | None:
     key = os.environ.get(settings.api_key_env)
     if not key:
         raise ConfigurationError(
-            f"{parameter('api_key_env')} names {settings.api_key_env}, but that variable is not set"
+            f"api_key_env= names {settings.api_key_env}, but that variable is not set"
         )
     return key

@@ -29,8 +29,6 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
     RequestRefused,
-    parameter,
-    quoted,
 )
 from textassay.runtime.messages import Price
 from textassay.runtime.model import (
@@ -92,7 +90,7 @@ class DirectModel:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = http_errors.public_address(api_base)
             raise ConfigurationError(
-                f"{shown!r} is not the address of a server; {parameter('api_base')} looks like"
+                f"{shown!r} is not the address of a server; api_base= looks like"
                 " http://HOST:PORT/v1"
             )
         if api_key is not None and not api_key.isprintable():
@@ -250,7 +248,7 @@ class DirectModel:
 
     def _name_server(self, error: Exception) -> NoReturn:
         """Raise the same error with the server named in front."""
-        error.args = (f"{self._base}: {http_errors.scrub(quoted(error), self._secrets)}",)
+        error.args = (f"{self._base}: {http_errors.scrub(str(error), self._secrets)}",)
         raise error
 
 

@@ -24,7 +24,6 @@ from textassay.runtime.errors import (
     ModelError,
     NothingListening,
     RequestRefused,
-    quoted,
 )
 from textassay.runtime.messages import Message
 from textassay.runtime.model import (
@@ -435,7 +434,7 @@ async def examine(model: Model) -> list[Finding]:
             if ability == "prompt" and refused is not None:
                 raise refused from error
             refused = error
-            finding = Finding(ability=ability, verdict="no", detail=quoted(error))
+            finding = Finding(ability=ability, verdict="no", detail=str(error))
         if ability == "chat" and finding.verdict != "yes":
             form = as_prompt
         findings.append(finding)
@@ -482,7 +481,7 @@ async def _probed(ability: str, probe: Awaitable[Observed]) -> Finding:
     except (FatalModelError, NothingListening):
         raise
     except (CapabilityError, ConfigurationError, RequestRefused) as error:
-        verdict, detail = "no", quoted(error)
+        verdict, detail = "no", str(error)
     except ModelError as error:
-        verdict, detail = "unknown", f"the probe failed: {type(error).__name__}: {quoted(error)}"
+        verdict, detail = "unknown", f"the probe failed: {type(error).__name__}: {error}"
     return Finding(ability=ability, verdict=verdict, detail=detail)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from textassay.runtime.environment import expand
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import EndpointSettings, Settings
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
@@ -143,12 +143,12 @@ def with_login(
         return dict(headers)
     if key:
         raise ConfigurationError(
-            f"the user in {parameter('api_base')} is sent as `Authorization`; an API key beside it"
-            f" needs a header of its own ({parameter('api_key_header', 'NAME')})"
+            "the user in api_base= is sent as `Authorization`; an API key beside it"
+            " needs a header of its own (api_key_header=NAME)"
         )
     if any(name.lower() == "authorization" for name in (*headers, *endpoint.headers)):
         raise ConfigurationError(
-            f"the user in {parameter('api_base')} is sent as `Authorization`, and there is another"
+            "the user in api_base= is sent as `Authorization`, and there is another"
             " header of that name: leave out one"
         )
     return {**headers, **address.login}

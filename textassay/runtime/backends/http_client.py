@@ -17,7 +17,7 @@ from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError
 
 from textassay.runtime.backends.endpoint import Endpoint, proxy_for
-from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed, parameter
+from textassay.runtime.errors import AnswerTooLong, ConfigurationError, ModelClosed
 
 LARGE = 1 << 20
 """Bytes of a request above which aiohttp complains of one write."""
@@ -181,7 +181,7 @@ class HttpClient:
     def _too_long(self) -> AnswerTooLong:
         return AnswerTooLong(
             f"{self._address} answered with more than {self._endpoint.max_bytes} bytes "
-            f"({parameter('max_answer_bytes', 'BYTES')})"
+            "(max_answer_bytes=BYTES)"
         )
 
     def session(self) -> aiohttp.ClientSession:

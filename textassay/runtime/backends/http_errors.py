@@ -49,7 +49,6 @@ from textassay.runtime.errors import (
     RequestRefused,
     ServerFailed,
     TimedOut,
-    parameter,
 )
 
 Secret = str | Sequence[str] | None
@@ -178,10 +177,9 @@ def _of_status(
     if status in (400, 402, 403, 429) and _spent(status, codes, detail, wait):
         return QuotaExhausted(message)
     if status in (400, 404, 415, 422, 500) and NO_IMAGES.search(both):
-        left_out = parameter("fields", '{NAME: "meta"}', typed="NAME=meta")
         return ImagesRefused(
             f"{message} (the model takes no images: use one that does, or judge the texts alone:"
-            f" {left_out})"
+            ' fields={NAME: "meta"})'
         )
     refused = request_refused(message, status, body)
     if refused.refusal is not None:
@@ -190,15 +188,12 @@ def _of_status(
         return ContentRefused(message)
     if status in (401, 403) or (status == 400 and NO_KEY.search(both)):
         return AuthenticationFailed(
-            f"{message} (check the key: {parameter('api_key_env')} names the variable that "
-            f"holds it)"
+            f"{message} (check the key: api_key_env= names the variable that holds it)"
         )
     if 300 <= status < 400:
         return _redirected(where, headers, secret)
     if status == 404 or (status == 400 and NO_MODEL.search(both)):
-        return ModelNotFound(
-            f"{message} (check the model's name, and that {parameter('api_base')} ends in /v1)"
-        )
+        return ModelNotFound(f"{message} (check the model's name, and that api_base= ends in /v1)")
     if status == 408:
         return TimedOut(message)
     if status == 429:
@@ -227,9 +222,7 @@ def request_refused(message: str, status: int, body: bytes | str) -> RequestRefu
 def _redirected(where: str, headers: Mapping[str, str], secret: Secret) -> ModelNotFound:
     """Return the error of an address that is wrong; redirects are never followed."""
     target = quote(headers.get("location", "elsewhere"), secret)
-    return ModelNotFound(
-        f"{where} redirects to {target}; give the final address as {parameter('api_base')}"
-    )
+    return ModelNotFound(f"{where} redirects to {target}; give the final address as api_base=")
 
 
 def _spent(status: int, codes: str, message: str, wait: float | None) -> bool:
@@ -284,8 +277,7 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         return TimedOut(f"no answer from {where}: {what}")
     if numbers & _OUT_OF_SOCKETS:
         return ConnectionFailed(
-            f"no socket left to ask {where}: {what}; lower {parameter('concurrency')} or raise "
-            "`ulimit -n`"
+            f"no socket left to ask {where}: {what}; lower concurrency= or raise `ulimit -n`"
         )
     if any(
         isinstance(c, ssl.SSLCertVerificationError | aiohttp.ClientConnectorCertificateError)
@@ -299,8 +291,7 @@ def from_exception(error: BaseException, *, where: str, secret: Secret = None) -
         for c in behind
     ):
         return NothingListening(
-            f"nothing answers at {where}: {what} (is the server running, is "
-            f"{parameter('api_base')} right?)"
+            f"nothing answers at {where}: {what} (is the server running, is api_base= right?)"
         )
     if any(isinstance(c, aiohttp.ClientResponseError) for c in behind):
         return MalformedResponse(f"{where} does not answer in HTTP: {what}")

@@ -44,8 +44,6 @@ from textassay.runtime.errors import (
     RequestRefused,
     TextassayError,
     TimedOut,
-    parameter,
-    quoted,
 )
 from textassay.runtime.messages import Price, Usage
 from textassay.runtime.model import (
@@ -68,11 +66,11 @@ _NO_KEY = re.compile(r"(?i)\bmissing (?:credentials|(?:\w+ ){0,3}api[ _]key)")
 _UNSUPPORTED = re.compile(r"does not support parameters: (\[[^]]*\])")
 _SECRET_VARIABLE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
 _ASK_INSTEAD = {
-    "n": parameter("n", "1"),
-    "logprobs": f"samples if the method takes them: {parameter('n', '20')}",
-    "top_logprobs": f"samples if the method takes them: {parameter('n', '20')}",
-    "seed": f"no {parameter('seed')}",
-    "temperature": parameter("temperature", "1"),
+    "n": "n=1",
+    "logprobs": "samples if the method takes them: n=20",
+    "top_logprobs": "samples if the method takes them: n=20",
+    "seed": "no seed=",
+    "temperature": "temperature=1",
 }
 MAX_MESSAGE_LENGTH = 1 << 16
 """Longest message of litellm's that is looked into, in characters."""
@@ -88,7 +86,7 @@ class LiteLLMErrors:
         """Return our error for one of litellm's."""
         own = next((e for e in http_errors.causes(error) if isinstance(e, TextassayError)), None)
         if own is not None:  # raised by our own client, inside litellm
-            own.args = (self.scrub(quoted(own)),)
+            own.args = (self.scrub(str(own)),)
             return own
         words = (
             str(error)[:MAX_MESSAGE_LENGTH]
@@ -122,9 +120,9 @@ class LiteLLMErrors:
         )
         if type(typed) is RequestRefused and typed.refusal is None:
             if isinstance(error, exceptions.ContextWindowExceededError):
-                return ContextTooLong(quoted(typed))
+                return ContextTooLong(str(typed))
             if isinstance(error, exceptions.ContentPolicyViolationError):
-                return ContentRefused(quoted(typed))
+                return ContentRefused(str(typed))
         return typed
 
     def _without_answer(self, error: Exception, text: str, status: int | None) -> TextassayError:
@@ -134,8 +132,7 @@ class LiteLLMErrors:
         """
         if _NO_KEY.search(text):
             return AuthenticationFailed(
-                f"{self.name}: no key: {http_errors.quote(text)}; or use "
-                f"{parameter('api_key_env', 'NAME')}"
+                f"{self.name}: no key: {http_errors.quote(text)}; or use api_key_env=NAME"
             )
         if not http_errors.is_transport(error):
             # litellm maps levels of effort by its own tables, and raises what it cannot map
@@ -372,7 +369,7 @@ class LiteLLMModel:
         except litellm.exceptions.BadRequestError:
             raise ConfigurationError(
                 f"litellm knows no provider for the model {self.name!r}; names look like"
-                f" openai/gpt-4.1-mini, and direct/NAME with {parameter('api_base')} asks any "
+                " openai/gpt-4.1-mini, and direct/NAME with api_base= asks any "
                 "OpenAI-compatible server"
             ) from None
         self._providers_own = address, key
@@ -547,8 +544,7 @@ class LiteLLMModel:
         provider = self._model_and_provider[1]
         if plain and not self._takes_prompts:
             raise CapabilityError(
-                f"{self.name} takes chats only; direct/NAME with {parameter('api_base')} takes "
-                "plain prompts"
+                f"{self.name} takes chats only; direct/NAME with api_base= takes plain prompts"
             )
         if plain or provider in _OWN_PROMPT_PROVIDERS or self._is_openai_like(provider):
             self._openai = self._openai or self._openai_client()
@@ -603,7 +599,7 @@ class LiteLLMModel:
 
     def _name_model(self, error: Exception, cost: float | None) -> NoReturn:
         """Raise the same error with the model named in front, and what the answer cost."""
-        error.args = (f"{self.name}: {self._errors.scrub(quoted(error))}",)
+        error.args = (f"{self.name}: {self._errors.scrub(str(error))}",)
         if isinstance(error, ModelError) and error.usage and not self._price:
             error.usage = _with_cost(error.usage, cost)
         raise error from None

@@ -29,7 +29,6 @@ from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,
     NoLogprobs,
-    parameter,
 )
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Price, Usage
@@ -55,9 +54,7 @@ _ESCAPE = re.compile(
 ROUNDED_ZERO = 1e-6
 """Log-probabilities up to this are 0 but for rounding."""
 
-SAMPLES_INSTEAD = (
-    f"use a model that sends them, or samples if the method takes them: {parameter('n', '20')}"
-)
+SAMPLES_INSTEAD = "use a model that sends them, or samples if the method takes them: n=20"
 """Advice for errors about missing log-probabilities."""
 NO_LOGPROBS = f"the model returned no log-probabilities; {SAMPLES_INSTEAD}"
 NO_DISTRIBUTION = (

@@ -21,8 +21,6 @@ from textassay.runtime.errors import (
     NoLogprobs,
     Refusal,
     RequestRefused,
-    option,
-    parameter,
 )
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -133,8 +131,7 @@ def _check_one_token(label: str, forms: tuple[str, ...], top: Sequence[tuple[str
         raise CapabilityError(
             f"the choice {label!r} seems to take more than one token of this model ({reason}), so"
             " its probability cannot be read from one token; use choices of one token "
-            f"({option('form', 'letters')}) or samples, if the method takes them: "
-            f"{parameter('n', '20')}"
+            "(options={'form': 'letters'}) or samples, if the method takes them: n=20"
         )
 
 

@@ -14,7 +14,6 @@ from textassay.runtime.errors import (
     RequestRefused,
     RunFolderError,
     StorageError,
-    parameter,
 )
 from textassay.runtime.model import (
     AnyRequest,
@@ -89,14 +88,12 @@ class RecordedModel:
             )
         if none_kept:
             raise ConfigurationError(
-                f"replay/{folder}: the run kept no answers "
-                f"({parameter('no_cache', 'True', typed='')}), so none can be replayed"
+                f"replay/{folder}: the run kept no answers (no_cache=True), so none can be replayed"
             )
         if is_redis(cache):
             raise ConfigurationError(
                 f"replay/{folder}: the run kept its answers in Redis; a replay reads a folder. Run "
-                f"the method again with {parameter('cache', repr(cache), typed=str(cache))}, which "
-                "asks for nothing that is there"
+                f"the method again with cache={cache!r}, which asks for nothing that is there"
             )
         (name,) = models
         return cls(name, identities[name], capabilities[name], answers)

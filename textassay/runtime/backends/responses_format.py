@@ -25,7 +25,6 @@ from textassay.runtime.errors import (
     MalformedResponse,
     Refusal,
     RequestRefused,
-    parameter,
 )
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Price, Usage
@@ -84,8 +83,7 @@ def check(request: Request) -> None:
     """Refuse what the API does not take."""
     if request.prompt is not None:
         raise CapabilityError(
-            f"the Responses API takes chats only; direct/NAME with {parameter('api_base')} takes "
-            "plain prompts"
+            "the Responses API takes chats only; direct/NAME with api_base= takes plain prompts"
         )
     # OpenRouter alone takes a number of tokens here, and no server another field for an effort
     fields = ("reasoning",) if request.effort is None else ("reasoning", "reasoning_effort")

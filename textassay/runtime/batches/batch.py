@@ -48,7 +48,6 @@ from textassay.runtime.errors import (
     RequestRefused,
     TimedOut,
     TransientError,
-    quoted,
 )
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
@@ -357,7 +356,7 @@ class Batch:
             f"the provider does not know batch {record.id} of {self._context.provider.name}, made"
             f" {days:.1f} days ago: the key or the address is of another account, or the batch was"
             f" deleted. To give it up, remove the lines with {record.tag} from {self._book.path};"
-            f" its requests are then asked again ({quoted(error)})"
+            f" its requests are then asked again ({error})"
         )
 
     async def _collect(self, batch_id: str, status: BatchStatus) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from textassay.runtime.errors import CapabilityError, ModelError, parameter
+from textassay.runtime.errors import CapabilityError, ModelError
 from textassay.runtime.model import Request, Response
 
 HALF_PRICE = 0.5
@@ -184,7 +184,7 @@ def check_request(
 ) -> None:
     """Refuse a request that asks for what batches of a provider lack."""
     lacking = {
-        f"several samples ({parameter('n', '1')})": "n" in lacks and request.n > 1,
+        "several samples (n=1)": "n" in lacks and request.n > 1,
         "log-probabilities": "logprobs" in lacks and request.logprobs is not None,
         "a seed": "seed" in lacks and request.seed is not None,
         "functions": "functions" in lacks and bool(request.functions),

@@ -26,7 +26,6 @@ from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
     RequestRefused,
-    parameter,
 )
 from textassay.version import __version__
 
@@ -108,7 +107,7 @@ class BatchHttp:
                     if len(rest) > self._endpoint.max_bytes:
                         raise AnswerTooLong(
                             f"{self.base} sent a line of more than {self._endpoint.max_bytes} "
-                            f"bytes ({parameter('max_answer_bytes', 'BYTES')})"
+                            "bytes (max_answer_bytes=BYTES)"
                         )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._failed(error) from error

@@ -32,8 +32,6 @@ from textassay.runtime.errors import (
     ModelClosed,
     ModelError,
     RequestRefused,
-    parameter,
-    quoted,
 )
 from textassay.runtime.model import (
     A,
@@ -112,7 +110,7 @@ class BatchQueue(Wrapper):
         """Refuse: batch APIs do not return the likelihood of a given text."""
         raise CapabilityError(
             f"batches of {self.name!r} cannot score the likelihood of a given text; leave out"
-            f" {parameter('batch')}"
+            " batch="
         )
 
     async def aclose(self) -> None:
@@ -302,7 +300,7 @@ class BatchQueue(Wrapper):
         which = tag if id_ is None else f"{id_} ({tag})"
         unfinished = BatchUnfinished(
             f"batch {which} of {self.name} is not collected yet, and a resumed run goes on with"
-            f" it: {quoted(error)}"
+            f" it: {error}"
         )
         unfinished.__cause__ = error
         return unfinished

@@ -50,8 +50,6 @@ from textassay.runtime.errors import (
     MalformedResponse,
     ModelError,
     ModelNotFound,
-    parameter,
-    quoted,
 )
 from textassay.runtime.model import Request, Response
 
@@ -190,8 +188,7 @@ class OpenAIDialect(OpenAIFormat):
             answer = await self._http.upload(self._server.upload_path, file, fields)
         except ModelNotFound as error:
             raise ModelNotFound(
-                f"{quoted(error)}; if this server has no batch API, leave out "
-                f"{parameter('batch', 'True', typed='')}"
+                f"{error}; if this server has no batch API, leave out batch=True"
             ) from error
         return read_id(answer)
 
@@ -270,7 +267,7 @@ class FilesDialect(OpenAIFormat):
     def __init__(self, folder: Path, model: str) -> None:
         if not folder.is_dir():
             raise ConfigurationError(
-                f"{parameter('batch_files')}: there is no folder {str(folder)!r}; make it first"
+                f"batch_files=: there is no folder {str(folder)!r}; make it first"
             )
         super().__init__(model, SERVERS["run-batch"])
         self._folder = folder

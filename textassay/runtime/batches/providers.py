@@ -14,7 +14,7 @@ from textassay.runtime.batches.dialect import Dialect
 from textassay.runtime.batches.gemini import GeminiDialect
 from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import SERVERS, FilesDialect, OpenAIDialect, OpenAIServer
-from textassay.runtime.errors import ConfigurationError, parameter
+from textassay.runtime.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,18 @@ def open_dialect(
         return FilesDialect(files, model)
     if provider not in PROVIDERS or not model:
         raise ConfigurationError(
-            f"no batch API is known for {name!r}; {parameter('batch', 'True', typed='')} takes "
-            f"models of {', '.join(PROVIDERS)}, and with {parameter('batch_files', 'DIR')} those "
+            f"no batch API is known for {name!r}; batch=True takes "
+            f"models of {', '.join(PROVIDERS)}, and with batch_files=DIR those "
             "that vLLM's run-batch answers"
         )
     if window != "24h" and provider != "groq":
         raise ConfigurationError(
-            f"batches of {name!r} take 24 hours at most: leave out "
-            f"{parameter('batch_window', window)}"
+            f"batches of {name!r} take 24 hours at most: leave out batch_window={window}"
         )
     known = PROVIDERS[provider]
     base = api_base or _first_set(known.bases) or known.address
     if base is None:
-        raise ConfigurationError(f"batches of {name!r} need {parameter('api_base')}")
+        raise ConfigurationError(f"batches of {name!r} need api_base=")
     base = batch_address(provider, base, endpoint)
     login = read_address(base).login  # as with single calls, in place of what the environment has
     key = api_key or ("" if login else _first_set(known.keys) or "")

@@ -22,7 +22,6 @@ from textassay.runtime.calls.prefixes import is_worth_caching
 from textassay.runtime.errors import (
     CapabilityError,
     Refusal,
-    parameter,
 )
 from textassay.runtime.messages import Message
 from textassay.runtime.model import (
@@ -359,7 +358,7 @@ class Adaptation:
             elif name in ("logprobs", "top_logprobs") and _reads_logprobs(request):
                 raise CapabilityError(
                     f"model {self.name!r} sends no log-probabilities of its tokens; ask for samples"
-                    f" instead ({parameter('n', '20')}), or use a model that sends them"
+                    " instead (n=20), or use a model that sends them"
                 )
             elif name == "json_schema" and getattr(request, name, None) is not None:
                 messages = update.get("messages", request.messages)

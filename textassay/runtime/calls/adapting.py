@@ -12,8 +12,6 @@ from textassay.runtime.errors import (
     ContextTooLong,
     NoLogprobs,
     RequestRefused,
-    parameter,
-    quoted,
 )
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import (
@@ -186,7 +184,7 @@ class _Attempts(Generic[Q]):
         try:
             may_repeat = self._adaptation.learn(error.refusal, sent)
         except CapabilityError as lacking:
-            raise CapabilityError(f"{quoted(lacking)} ({quoted(error)})") from error
+            raise CapabilityError(f"{lacking} ({error})") from error
         if not may_repeat:
             raise error
 
@@ -195,7 +193,7 @@ def _unfinished(name: str, sent: AnyRequest, spent: Usage) -> AnswerUnfinished:
     limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
     error = AnswerUnfinished(
         f"{name} used all {limit} tokens before it answered; lower its effort "
-        f"({parameter('effort', 'low')}), or use a model that thinks less"
+        "(effort=low), or use a model that thinks less"
     )
     error.usage = spent if spent is not NO_USAGE else None
     return error

@@ -20,7 +20,6 @@ from textassay.runtime.errors import (
     ConfigurationError,
     ModelError,
     TimedOut,
-    parameter,
 )
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import A, AnyRequest, AnyResponse, Model, Q, Response, Wrapper
@@ -76,7 +75,7 @@ class Budget:
         """
         if max_cost is not None and not 0 < max_cost < float("inf"):
             raise ConfigurationError(
-                f"{parameter('max_cost')} must be a positive number of US dollars, not {max_cost!r}"
+                f"max_cost= must be a positive number of US dollars, not {max_cost!r}"
             )
         self.max_cost = max_cost
         self.spent = 0.0
@@ -146,7 +145,7 @@ class Budget:
         self._refused = True
         return BudgetReached(
             f"the cost limit of ${self.max_cost:g} is reached: ${self.spent:.4f} is spent and the"
-            f" next request may cost ${cost:.4f}; resume with a higher {parameter('max_cost')}"
+            f" next request may cost ${cost:.4f}; resume with a higher max_cost="
         )
 
     async def _enter(self, cost: float) -> None:
@@ -265,8 +264,8 @@ class BudgetedModel(Wrapper):
             if cost is None:
                 raise ConfigurationError(
                     f"model {self.name!r} does not report what its answers cost, so "
-                    f"{parameter('max_cost')} cannot be enforced; give the price per million "
-                    f"tokens with {parameter('price', '(in, out)', typed='IN,OUT')}"
+                    "max_cost= cannot be enforced; give the price per million "
+                    "tokens with price=(IN, OUT)"
                 )
             reservation.settle(max(cost, self._least(request, answer)))
             self._learn(request, answer.usage)

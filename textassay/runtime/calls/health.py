@@ -22,8 +22,6 @@ from textassay.runtime.errors import (
     ServerFailed,
     ServerUnusable,
     TimedOut,
-    parameter,
-    quoted,
 )
 from textassay.runtime.model import (
     A,
@@ -136,9 +134,7 @@ class HealthModel(Wrapper):
         if not error.may_be_text:
             return error
         if self.health.answered > answered_before or await self._answers_probe(request):
-            return RequestRefused(
-                f"{quoted(error)} (refused for this text only: another was answered)"
-            )
+            return RequestRefused(f"{error} (refused for this text only: another was answered)")
         return error
 
     async def _count(self, error: ModelError, request: AnyRequest) -> None:
@@ -152,7 +148,7 @@ class HealthModel(Wrapper):
         _log.warning("%d calls in a row failed, the last with %s", *_shown(health, error))
         raise ServerUnusable(
             f"the last {health.failed_in_a_row} calls to {self.name} failed, and none was answered "
-            f"in between; the last: {quoted(error)}"
+            f"in between; the last: {error}"
         ) from error
 
     async def _answers_probe(self, request: AnyRequest) -> bool:
@@ -202,7 +198,7 @@ class HealthModel(Wrapper):
                 )
                 raise ServerUnusable(
                     f"{self.name} answered before, and has failed for {loop.time() - began:.0f} s "
-                    f"({parameter('outage_wait', 'SECONDS')}): {quoted(error)}"
+                    f"(outage_wait=SECONDS): {error}"
                 ) from error
             _log.debug("server is down (%s); next probe in %.1f s", _kind(error), min(pause, left))
             await asyncio.sleep(min(pause, left))

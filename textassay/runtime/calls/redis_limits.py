@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from textassay.runtime.calls.limits import WINDOW, Limiter, Pace, Permit
-from textassay.runtime.errors import ConfigurationError, parameter, quoted
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.storage.redis import RedisUnavailable, as_unavailable, open_async
 
 BLOCK = 0.025
@@ -317,8 +317,8 @@ class SharedLimiter(Limiter):
             except RedisUnavailable as error:
                 if not error.is_late or attempt == OPEN_ATTEMPTS:
                     raise ConfigurationError(
-                        f"limits cannot be shared: {quoted(error).rstrip('.')}; check that Redis "
-                        f"runs there, or change or leave out {parameter('limits')}"
+                        f"limits cannot be shared: {str(error).rstrip('.')}; check that Redis "
+                        "runs there, or change or leave out limits="
                     ) from error
         self._apply(reply, [])
         self._exchanging = asyncio.create_task(self._exchange_until_closed())

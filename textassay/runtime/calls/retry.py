@@ -19,8 +19,6 @@ from textassay.runtime.errors import (
     NothingListening,
     TimedOut,
     TransientError,
-    parameter,
-    quoted,
 )
 from textassay.runtime.messages import NO_USAGE, Usage
 from textassay.runtime.model import A, Model, Q, Wrapper
@@ -63,8 +61,7 @@ class DeadlineModel(Wrapper):
             # A `TimeoutError` from further in (a socket, a nested scope) is not about this limit.
             if attempt.expired and attempt.absorb() and isinstance(error, asyncio.CancelledError):
                 raise TimedOut(
-                    f"no answer from {self.name} within {deadlines.seconds:g} s "
-                    f"({parameter('timeout', 'SECONDS')})"
+                    f"no answer from {self.name} within {deadlines.seconds:g} s (timeout=SECONDS)"
                 ) from error
             raise
         else:
@@ -305,4 +302,4 @@ def _error_of(state: tenacity.RetryCallState) -> BaseException:
 def _say_attempts(error: TransientError, failed: int) -> None:
     """Add the number of attempts to the error's message, once."""
     if failed > 1 and not str(error).endswith(" attempts)"):
-        error.args = (f"{quoted(error)} (after {failed} attempts)", *error.args[1:])
+        error.args = (f"{error} (after {failed} attempts)", *error.args[1:])

@@ -4,8 +4,8 @@ Equal requests in flight, and agents whose result never changes.
 
 Nothing is kept on disk here; `cache.py` does that. What is long or already paid for (`SharedCalls`)
 runs in a task of its own, so that it outlives the caller that began it as long as anyone else
-waits, and is canceled with the last one. A single request (`LedCalls`) is made by its first caller:
-a task would add a tenth to its CPU time.
+waits, and is canceled with the last one. A single request (`LeaderCalls`) is made by its first
+caller: a task would add a tenth to its CPU time.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _without_cost(error: E) -> E:
     return copied
 
 
-class LedCalls(Generic[R]):
+class LeaderCalls(Generic[R]):
     """Calls in progress by key, each made by its first caller; callers with a known key join it.
 
     If that caller is canceled, so is the call, and one of those that have joined makes it anew.
@@ -210,7 +210,7 @@ class SharedModel(Wrapper):
         super().__init__(wrapped)
         self._store = store
         self._lasting: SharedCalls[AnyResponse] | None = SharedCalls() if in_task else None
-        self._led: LedCalls[AnyResponse] = LedCalls()
+        self._led: LeaderCalls[AnyResponse] = LeaderCalls()
         self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -231,7 +231,7 @@ class SharedModel(Wrapper):
         return await call(request) if kept is None else kept
 
 
-class Once(Generic[P, R]):
+class CalledOnce(Generic[P, R]):
     """Calls an agent once for equal arguments and remembers the result.
 
     Failures are not remembered.
@@ -258,9 +258,9 @@ class Once(Generic[P, R]):
         return self._results.setdefault(key, result)
 
 
-def once(agent: Callable[P, Awaitable[R]]) -> Once[P, R]:
+def once(agent: Callable[P, Awaitable[R]]) -> CalledOnce[P, R]:
     """Return `agent` so that equal arguments share one call, as G-Eval's steps for an aspect do.
 
     Results live as long as the returned object: make one for each run.
     """
-    return Once(agent)
+    return CalledOnce(agent)

@@ -11,7 +11,6 @@ import orjson
 
 from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.tables import Decimal
-from textassay.runtime.errors import parameter
 
 KEYED = ("human", "metrics", "annotators", "meta")
 """Fields that hold values by name; `human.coherence` is one value of `human`."""
@@ -104,9 +103,7 @@ def advice(text: str) -> str:
         return "; write it with a decimal point (cells separated by semicolons may have commas)"
     if len(text) > _LONGEST_MARK:
         return ""
-    typed = f'"{text}"' if " " in text else text
-    marks = parameter("missing", f"({text!r},)", typed=typed)
-    return f"; if it marks a missing value, declare {marks}"
+    return f"; if it marks a missing value, declare missing=({text!r},)"
 
 
 def finite(text: str) -> float | None:

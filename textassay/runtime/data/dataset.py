@@ -28,7 +28,7 @@ from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
 from textassay.runtime.data.tables import Table
 from textassay.runtime.data.units import UNITS, Unit, in_units
-from textassay.runtime.errors import ConfigurationError, DataError, parameter
+from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
@@ -177,9 +177,7 @@ class Examples:
         self._folder = Path(source).parent if isinstance(source, str | os.PathLike) else None
         self._fields, self._needs_output = dict(fields or {}), needs_output
         if isinstance(missing, str):
-            raise ConfigurationError(
-                f"{parameter('missing')} takes a list of marks, not {missing!r}"
-            )
+            raise ConfigurationError(f"missing= takes a list of marks, not {missing!r}")
         if isinstance(labels, LabelReader):
             self._labels = labels.marking(missing) if missing else labels
         else:
@@ -378,7 +376,7 @@ class Examples:
                 raise DataError(
                     f"{self.name}: no conversation contains {lacking}, which the unit"
                     f" {self._unit!r} judges; judge whole conversations"
-                    f" ({parameter('unit', 'conversation')}), or give the messages with it"
+                    f" (unit='conversation'), or give the messages with it"
                 )
             raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.

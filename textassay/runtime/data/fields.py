@@ -39,7 +39,7 @@ from textassay.runtime.data.material import (
     says_something,
 )
 from textassay.runtime.data.tables import Decimal
-from textassay.runtime.errors import DataError, parameter
+from textassay.runtime.errors import DataError
 from textassay.runtime.images import ENDINGS, ImageReader, as_texts
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example, content_id
@@ -412,7 +412,7 @@ def _no_output(keys: Sequence[str]) -> FieldError:
     return FieldError(
         "output",
         f"is missing; fields: {known}; rename one to 'output', or map it: "
-        + parameter("fields", '{"NAME": "output"}', typed="NAME=output"),
+        'fields={"NAME": "output"}',
     )
 
 

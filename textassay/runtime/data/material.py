@@ -37,7 +37,6 @@ from textassay.runtime.data.aliases import (
     meaning_of,
 )
 from textassay.runtime.data.cells import FieldError, listed_objects
-from textassay.runtime.errors import parameter
 from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 
@@ -222,8 +221,8 @@ def _kind_unused(name: str, kind: str, value: Any, texts: str) -> str | None:
 
 def _unused(key: str, kind: str, inside: str = "") -> FieldError:
     target = _OF_MATERIAL.get(kind, kind)
-    used = parameter("fields", f'{{"{key}": "{target}"}}', typed=f"{key}={target}")
-    unused = parameter("fields", f'{{"{key}": "meta"}}', typed=f"{key}=meta")
+    used = f'fields={{"{key}": "{target}"}}'
+    unused = f'fields={{"{key}": "meta"}}'
     how = f"say what it is, such as {used}"
     if kind == "files":
         how = "give its text, such as a transcript, in a field that is shown"

@@ -234,26 +234,26 @@ class _Results(Generic[R]):
         is_committing: Whether a `commit` is under way, which takes in what is made meanwhile.
     """
 
-    def __init__(self, room: int, commit: Callable[[list[R]], Awaitable[None]] | None) -> None:
+    def __init__(self, capacity: int, commit: Callable[[list[R]], Awaitable[None]] | None) -> None:
         self.made: list[R] = []
         self.is_committing = False
         self._commit = commit
         self._ready: list[R] = []
         self._ended = False
-        self._room = room
+        self._capacity = capacity
         self._held_back: deque[asyncio.Future[None]] = deque()
         self._consumer: asyncio.Future[None] | None = None
 
     def take_room(self) -> bool:
         """Take a place if one is free; otherwise, `wait_for_room` takes one."""
-        if not self._room:
+        if not self._capacity:
             return False
-        self._room -= 1
+        self._capacity -= 1
         return True
 
     async def wait_for_room(self) -> None:
         """Take a place that somebody gives back."""
-        while not self._room:
+        while not self._capacity:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held_back.append(future)
             try:
@@ -261,12 +261,12 @@ class _Results(Generic[R]):
             except BaseException:
                 self._wake_worker()  # it may have been woken and canceled in the same turn
                 raise
-        self._room -= 1
+        self._capacity -= 1
         self._wake_worker()
 
     def give_room(self, places: int) -> None:
         """Give places back."""
-        self._room += places
+        self._capacity += places
         self._wake_worker()
 
     def _wake_worker(self) -> None:
@@ -274,7 +274,7 @@ class _Results(Generic[R]):
 
         One by one: a worker whose work is answered from a cache uses many places in one turn.
         """
-        while self._room and self._held_back:
+        while self._capacity and self._held_back:
             future = self._held_back.popleft()
             if not future.done():
                 future.set_result(None)

@@ -27,11 +27,11 @@ from textassay.runtime.storage.cache_folder import (
     Reader,
     StoreInfo,
     acquire,
+    cache_lock,
     checksum,
     databases,
     held,
     info,
-    lock_of,
     prepare,
     read_answers,
     refuse_links,
@@ -171,7 +171,7 @@ class _Writer:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._file = folder, folder / DATABASE
-        self._lock = lock_of(folder)
+        self._lock = cache_lock(folder)
         self._locked_since = 0.0
 
     def open(self) -> None:

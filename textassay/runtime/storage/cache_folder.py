@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import filelock
 import orjson
 
-from textassay.runtime.errors import ConfigurationError, StorageError, parameter
+from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import (
     is_unfinished,
     read_regular,
@@ -150,7 +150,7 @@ def prepare(folder: Path) -> None:
         raise StorageError(f"the cache folder {folder} cannot be created: {error}") from error
     if is_cache_folder(folder) and require(folder) == FORMAT:
         return
-    with held(lock_of(folder)):
+    with held(cache_lock(folder)):
         if is_cache_folder(folder):
             require(folder)
         else:
@@ -168,7 +168,7 @@ def prepare(folder: Path) -> None:
             ) from error
 
 
-def lock_of(folder: Path) -> filelock.BaseFileLock:
+def cache_lock(folder: Path) -> filelock.BaseFileLock:
     """Return the lock of a folder: one process writes at a time.
 
     SQLite before 3.51.3 can corrupt a file that two connections write to at the same moment.
@@ -218,7 +218,7 @@ def refuse_links(file: Path) -> None:
     if _is_in_shard(file) and file.parent.is_symlink():
         raise StorageError(
             f"{file.parent} is a link, which textassay never makes; remove it, or name the folder "
-            f"it leads to with {parameter('cache')}"
+            "it leads to with cache="
         )
     for each in _files_of(file):
         try:
@@ -376,7 +376,7 @@ def clear(folder: str | Path) -> StoreInfo:
     """
     folder = Path(folder)
     require(folder)
-    with held(lock_of(folder)):
+    with held(cache_lock(folder)):
         files = databases(folder)
         for file in files:
             refuse_links(file)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from textassay.runtime.environment import expand
-from textassay.runtime.errors import ConfigurationError, StorageError, parameter, quoted
+from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.cache_folder import StoreInfo, checksum
 from textassay.runtime.storage.group_commit import AnswerCommits, in_thread
 
@@ -218,8 +218,8 @@ class RedisStore:
             return await in_thread(lambda: cls(url))
         except RedisUnavailable as error:
             raise ConfigurationError(
-                f"answers cannot be kept: {quoted(error).rstrip('.')}; check that Redis runs there,"
-                f" or change or leave out {parameter('cache')}"
+                f"answers cannot be kept: {str(error).rstrip('.')}; check that Redis runs there,"
+                " or change or leave out cache="
             ) from error
 
     def get(self, key: str) -> bytes | None:

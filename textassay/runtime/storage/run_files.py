@@ -92,7 +92,7 @@ def completed(folder: str | Path) -> Completed:
     Raises:
         DataError: A line of its scores is damaged; names file and line.
     """
-    return Completed(tally_of(Path(folder)))
+    return Completed(summarize_journal(Path(folder)))
 
 
 def latest_scores(folder: str | Path) -> Iterator[Score]:
@@ -104,10 +104,10 @@ def latest_scores(folder: str | Path) -> Iterator[Score]:
         DataError: A line is damaged; names file, line and field.
         StorageError: The file cannot be read.
     """
-    return (score for score, _, is_last in read_lines_of(folder) if is_last)
+    return (score for score, _, is_last in read_journal_lines(folder) if is_last)
 
 
-def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
+def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
     """Iterate over a run's scores, each with its line and whether no later line replaces it.
 
     Raises:
@@ -134,7 +134,7 @@ def read_lines_of(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
         yield parse_score(path, number, line), line, number not in replaced
 
 
-def tally_of(folder: Path) -> RunSummary:
+def summarize_journal(folder: Path) -> RunSummary:
     """Return what the scores of a run amount to.
 
     Raises:

@@ -23,7 +23,7 @@ from typing import Any
 
 import filelock
 
-from textassay.runtime.errors import DataError, RunFolderError, StorageError, parameter
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.resource import AsyncResource
@@ -47,7 +47,7 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
     read_summary,
     score_row,
-    tally_of,
+    summarize_journal,
 )
 
 LOCK = ".lock"
@@ -130,7 +130,7 @@ class RunFolder(AsyncResource):
             # Opened before it is read, which cuts off a torn last line: what is counted is what
             # stays.
             run._open_journal()
-            run.tally = tally_of(path)
+            run.tally = summarize_journal(path)
             if merged := run.manifest.get("merged"):
                 # lines that were replaced in shards are not in the merged file, but were paid for
                 run.tally.pay(Usage(**merged.get("replaced", {})))
@@ -465,8 +465,7 @@ def refuse_links(path: Path) -> None:
             ) from error
     if (path / ANSWERS).is_symlink():
         raise RunFolderError(
-            f"{path / ANSWERS} is a link; name the folder that it leads to with "
-            f"{parameter('cache')}"
+            f"{path / ANSWERS} is a link; name the folder that it leads to with cache="
         )
 
 

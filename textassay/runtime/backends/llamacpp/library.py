@@ -27,9 +27,9 @@ from typing import Any, Literal
 import numpy as np
 
 from textassay.runtime.backends.local.tokens import Ids
-from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused, parameter
+from textassay.runtime.errors import ConfigurationError, ModelNotFound, RequestRefused
 
-BEHIND_API = parameter("model", "'openai/gpt-4.1-mini'", typed="openai/gpt-4.1-mini")
+BEHIND_API = "model='openai/gpt-4.1-mini'"
 """A model that needs no file and no compiler, as messages name it."""
 INSTALL = (
     'install it with `CMAKE_ARGS="-DGGML_NATIVE=OFF" pip install "textassay[llamacpp]"`, which'
