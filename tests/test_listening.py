@@ -32,6 +32,8 @@ HOSTNAME = socket.gethostname()
         ("127.0.0.1.evil.example", "0.0.0.0", False),
         ("box.local:80", "box.local", True),
         ("", "127.0.0.1", False),
+        ("[localhost]", "127.0.0.1", False),
+        ("[[127.0.0.1]]", "127.0.0.1", False),
     ],
 )
 def test_only_own_names_are_answered(header, listening, answered):

@@ -24,7 +24,8 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9.])?|\[[0-9a-f:.]+\]")  # a.exam
 def answers_to(header: str, listening: str) -> bool:
     """Return whether a Host header names a server that listens at this address."""
     name = header.rsplit(":", 1)[0] if not header.endswith("]") else header
-    name = name.strip("[]").lower()
+    # brackets are for version 6 alone, whose addresses have colons
+    name = (name[1:-1] if ":" in name and name[0] == "[" else name).lower()
     if name in ("localhost", listening.lower()):
         return True
     try:

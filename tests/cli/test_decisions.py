@@ -89,7 +89,7 @@ def test_estimate_prints_the_fixed_document(world):
         "p_holm",
     }
     by_pair = {(one["a"], one["b"]): one for one in found["differences"]}
-    assert max(by_pair["a", "b"]["p_holm"], by_pair["a", "c"]["p_holm"]) < 0.001
+    assert max(by_pair["a", "b"]["p_holm"], by_pair["a", "c"]["p_holm"]) < 0.005
     assert all(one["p_holm"] >= one["p"] for one in found["differences"])
     assert systems[0]["rank"] == [1, 1]
 
@@ -124,12 +124,12 @@ def test_mostly_equal_ratings_are_warned_of(world):
     """In the row, and as a note; all rows together first, and the systems in one sentence."""
     for at, row in enumerate(world["rows"]):
         if "annotators" in row:
-            row["annotators"] = {"tone": [5, 5, 5 if at % 10 else 3]}
+            row["annotators"] = {"tone": [5, 5, 5 if at % 15 else 3]}
     data = lines(world["dir"] / "top.jsonl", world["rows"])
     done = textassay("estimate", world["scores"], data, "--by", "system", "--json")
     document = json.loads(done.out)
     [warning] = document["rows"][0]["warnings"]
-    assert "89% of the ratings are 5" in warning
+    assert "93% of the ratings are 5" in warning
     assert f"tone: {warning}" in document["notes"]
     assert sum("too few sources for the intervals of a, b, c" in n for n in document["notes"]) == 1
     plain = json.loads(textassay("estimate", world["scores"], world["data"], "--json").out)

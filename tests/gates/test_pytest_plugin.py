@@ -123,7 +123,7 @@ def test_a_job_of_github_gets_the_checks_as_a_table(suite, monkeypatch):
     assert heading == "| test | aspect | value | at least | verdict |"
     assert len(rows) == 3
     assert "coherence, difference to baseline" in "".join(rows)
-    assert "| coherence | 2.300 \\[1.954, 2.646\\] | 3.500 | fails |" in rows[-1]
+    assert "| coherence | 2.300 \\[1.954, 2.823\\] | 3.500 | fails |" in rows[-1]
 
 
 def test_inconclusive_may_fail_with_a_status_of_its_own(suite):

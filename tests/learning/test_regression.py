@@ -62,3 +62,19 @@ def test_contributions_of_many_features_add_up_to_the_prediction():
 def test_a_predictor_holds_at_most_so_many_rows(per_group):
     learned = fit_kernel(training(1400, per_group=per_group))
     assert len(learned.predictor.rows) <= MAX_KERNEL_ROWS
+
+
+def test_kernels_over_the_same_rows_predict_as_each_by_itself():
+    """Distances are kept for the next kernel, and never for other rows or features."""
+    rng = np.random.default_rng(3)
+    rows, one, other = (rng.normal(size=(size, 4)) for size in (30, 8, 8))
+    kernels = [
+        KernelSum(rows, rng.normal(size=30), 8.0, 0.0),
+        KernelSum(rows.copy(), rng.normal(size=30), 2.0, 1.0),
+        KernelSum(rows + 1, rng.normal(size=30), 8.0, 0.0),
+    ]
+    for features in (one, other, one):
+        for kernel in kernels:
+            squares = ((features[:, None] - kernel.rows) ** 2).sum(axis=2)
+            expected = np.exp(-squares / kernel.scale) @ kernel.weights + kernel.start
+            assert kernel.predict(features) == pytest.approx(expected, abs=1e-10)

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,14 +65,14 @@ _PLAIN = (
 )  # fmt: skip
 MIN_OWN = 8
 """Rated sources from which a system is corrected by its own ratings."""
-MIN_OTHER = 16
+MIN_OTHER = 5
 """Sources with a rating other than the commonest (Kish's number) below which a 95 % interval of
 mostly equal ratings holds less than 93 % in simulations."""
 MOSTLY = 0.55
 """Share of the commonest rating above which ratings are mostly equal."""
-MIN_OF_TEXTS = 60
+MIN_OF_TEXTS = 40
 """Rated sources of unequal size below which a mean over texts is warned of: where ratings go with
-the size of a source, 95 % intervals hold 91 to 93 % there in simulations."""
+the size of a source, 95 % intervals hold 92 to 93 % there in simulations."""
 _UNEQUAL = 0.75
 """Share of the number of sources below which Kish's number speaks of unequal sizes."""
 _ALPHA = 0.05
@@ -301,6 +302,18 @@ def estimate_means(
     return Estimates(tuple(rows), tuple(differences), tuple(notes), work.kind, confidence, weight)
 
 
+class _Commonest(NamedTuple):
+    """The commonest rating, its share of all, and the codes of sources with another one."""
+
+    grade: float
+    share: float
+    others: Codes
+
+    def is_end_of(self, scale: tuple[float, float]) -> bool:
+        """Return whether most ratings are this end of the scale."""
+        return self.share > MOSTLY and self.grade in scale
+
+
 class _Work:
     """Scored rows with their calibrated scores."""
 
@@ -364,6 +377,11 @@ class _Work:
         # denominator is safely away from 0
         if corrected is not None and (share := self._yes_no(inside)) is not None:
             method, point = "rogan-gladen", share
+        # ratings that are mostly an end of the scale can deviate to one side only
+        one_tailed = method != "rogan-gladen" and self._mostly(
+            self.of_all if corrected is None else inside
+        ).is_end_of(self.scales.raters)
+        estimate = partial(self._estimate, one_tailed=one_tailed)
         drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
         labels = (
             corrected.labels_only
@@ -379,12 +397,12 @@ class _Work:
             rated=int(rated.sum()),
             rated_groups=own,
             judge_only=self._judge_only(scored.scores[inside], groups),
-            labels_only=self._estimate(labels),
-            corrected=NO_ESTIMATE if refused else self._estimate(point),
+            labels_only=estimate(labels),
+            corrected=NO_ESTIMATE if refused else estimate(point),
             weight=None if corrected is None or method != "ppi++" else corrected.weight,
             worth=None if corrected is None or labels is None else _worth(labels, point),
             method=method,
-            unscored=self._unscored(system, None if refused else self._estimate(point)),
+            unscored=self._unscored(system, None if refused else estimate(point)),
             outside=outside,
             sparse=sparse,
             refused=refused,
@@ -464,8 +482,7 @@ class _Work:
         """Yield why intervals from these ratings would be too narrow."""
         if corrected is None:  # borrowed: the error is that of all ratings
             inside, corrected = self.of_all, self._corrected(self.of_all)
-        labels, rated = corrected.labels_only, inside & ~np.isnan(self.y)
-        y, groups = self.y[rated], self.groups[rated]
+        labels, most = corrected.labels_only, self._mostly(inside)
         if labels.shares is None:
             return
         # not Kish's number itself: it is large in those very draws that lack the large sources
@@ -476,16 +493,20 @@ class _Work:
                 " needed): the intervals are too narrow if large sources are rated unlike small"
                 " ones; rate more sources"
             )
-        grades, counts = np.unique(y, return_counts=True)
-        commonest, share = float(grades[counts.argmax()]), float(counts.max()) / len(y)
-        others = np.unique(groups[y != commonest])
-        worth = effective_number(labels.shares[others])
-        if share > MOSTLY and worth < MIN_OTHER:
+        worth = effective_number(labels.shares[most.others])
+        if most.share > MOSTLY and worth < MIN_OTHER:
             yield (
-                f"{share:.0%} of the ratings are {commonest:g}, and sources with another one weigh "
-                f"as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the "
-                f"intervals are too narrow, and too near {commonest:g}; rate more sources"
+                f"{most.share:.0%} of the ratings are {most.grade:g}, and sources with another one "
+                f"weigh as much as {worth:.0f} of equal size (at least {MIN_OTHER} are needed): the"
+                f" intervals are too narrow, and too near {most.grade:g}; rate more sources"
             )
+
+    def _mostly(self, inside: Mask) -> _Commonest:
+        rated = inside & ~np.isnan(self.y)
+        y, groups = self.y[rated], self.groups[rated]
+        grades, counts = np.unique(y, return_counts=True)
+        grade = float(grades[counts.argmax()])
+        return _Commonest(grade, float(counts.max()) / len(y), np.unique(groups[y != grade]))
 
     def _borrowed(self, inside: Mask) -> Linearized:
         """Return the calibrated mean, moved by the error on the rated rows of all systems."""
@@ -521,10 +542,11 @@ class _Work:
         on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
         return self._mean(on_scale, groups).estimate(self.confidence).clipped(*self.scales.raters)
 
-    def _estimate(self, linearized: Linearized | None) -> Estimate:
+    def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:
         if linearized is None:
             return NO_ESTIMATE
-        estimate = linearized.estimate(self.confidence).clipped(*self.scales.raters)
+        estimate = linearized.estimate(self.confidence, one_tailed=one_tailed)
+        estimate = estimate.clipped(*self.scales.raters)
         # ratings that are all equal do not show how far others would differ
         promised = not self.chosen and (linearized.clusters < 2 or linearized.variance > 0)
         return estimate if promised else Estimate(estimate.value)

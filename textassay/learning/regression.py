@@ -21,6 +21,7 @@ References:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -224,12 +225,9 @@ class KernelSum:
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
-        from scipy.spatial.distance import cdist  # heavy, so on first use
-
         predicted = np.empty(len(features))
         for part in _parts(len(features), len(self.rows)):
-            # no matrix product, which rounds differently for one row and for many
-            squares = cdist(features[part], self.rows, "sqeuclidean")
+            squares = _LAST.squares(features[part], self.rows)
             predicted[part] = (np.exp(-squares / self.scale) * self.weights).sum(axis=1)
         return predicted + self.start
 
@@ -265,6 +263,27 @@ class KernelSum:
         """Build from `to_dict`."""
         rows, weights = np.array(data["rows"], float), np.array(data["weights"], float)
         return cls(rows, weights, float(data["scale"]), float(data["start"]))
+
+
+class _Distances(threading.local):
+    """Squared distances, kept for the next kernel: those of a row's aspects have the same rows."""
+
+    _of: tuple[Floats, Floats, Floats] | None = None
+
+    def squares(self, features: Floats, rows: Floats) -> Floats:
+        """Return those of each row of `features` to each of `rows`, shape (n, m)."""
+        from scipy.spatial.distance import cdist  # heavy, so on first use
+
+        last = self._of
+        if last and np.array_equal(last[1], rows) and np.array_equal(last[0], features):
+            return last[2]
+        # no matrix product, which rounds differently for one row and for many
+        found = np.asarray(cdist(features, rows, "sqeuclidean"))
+        self._of = features.copy(), rows, found
+        return found
+
+
+_LAST = _Distances()
 
 
 def fit_kernel(training: Training) -> Learned:
