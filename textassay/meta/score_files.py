@@ -191,7 +191,10 @@ def read_score_lines(
         if "value" not in row:
             raise DataError(f"{where}, field 'value': is missing; it is null if there is no score")
         try:
-            read = labels.numbers("metrics", {aspect: row["value"]})
+            # lines of a run have a signature, and the positions of labels
+            read = labels.numbers(
+                "metrics", {aspect: row["value"]}, are_positions="signature" in row
+            )
         except FieldError as error:
             raise DataError(f"{where}, {error}") from None
         for name, value in read.items():
