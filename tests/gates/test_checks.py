@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from textassay import Example, Run, Score
+import textassay
+from textassay import Aspect, Example, Run, Score, ScriptedModel
 from textassay.gates import JudgeError
 from textassay.gates.checks import check_at_least, check_not_worse
 from textassay.runtime.errors import ConfigurationError, UnknownName
@@ -78,6 +81,48 @@ def test_not_worse_is_paired():
     assert fell.verdict == "fails"
     assert "baseline" in fell.texts[1]
     assert fell.value == pytest.approx(-0.5)
+
+
+ASPECTS = [
+    Aspect(name="ok", definition="right", labels={"fail": "", "pass": ""}),
+    Aspect(name="intent", definition="what is wanted",
+           labels={"order": "", "question": "", "complaint": ""}),
+]  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_labels_are_checked_alike_in_memory_and_in_folders(tmp_path):
+    """Of categories the share of each is; what fell is named."""
+
+    async def judged(letters, out=None):
+        rows = [{"id": f"t{at}", "output": f"Text {at}."} for at in range(40)]
+
+        def answer(request):
+            return json.dumps({"reason": "", "score": letters["A. fail" not in request.text]})
+
+        return await textassay.evaluate(
+            rows, method="llm-score", aspects=ASPECTS, model=ScriptedModel(answer), out=out
+        )
+
+    old = await judged("BA", tmp_path / "old")
+    new = await judged("AB")
+    memory = await judged("BA")
+    kept = await judged("AB", tmp_path / "new")
+    found = check_not_worse(new, old.folder, by=0.1)
+    assert {one.aspect: (one.verdict, one.value) for one in found} == {
+        "ok": ("fails", -1),
+        "intent/order": ("fails", -1),
+        "intent/question": ("holds", 1),
+        "intent/complaint": ("holds", 0),
+    }
+    assert "t0: 0 (baseline 1)" in found[0].texts[1]
+    for run, baseline in ((new, memory), (kept, old), (kept, memory)):
+        assert check_not_worse(run, baseline, by=0.1) == found
+    assert check_at_least(new, "intent/question", 0.8) == check_at_least(
+        kept, "intent/question", 0.8
+    )
+    with pytest.raises(ConfigurationError, match=r"no order.*the share of one, 'intent/order'"):
+        check_at_least(new, "intent", 0.8)
 
 
 def test_a_baseline_of_another_judge_is_refused():

@@ -160,6 +160,7 @@ async def test_a_reference_is_evidence_where_it_is_shown() -> None:
     model = ScriptedModel(choices={"yes": -0.1, "no": -2.4})
     method = build("decomp-eval", model, task="rag-reference")
     await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert model.requests
     assert all("It was on a Sunday." in request.text for request in model.requests)
 
 
@@ -169,4 +170,14 @@ async def test_data_without_references_are_refused_where_the_task_shows_them(met
     rows = [*RAG, {"output": "x", "source": "Why?"}]
     with pytest.raises(ConfigurationError, match=r"shows references, and 1 of 2 examples of list"):
         await textassay.evaluate(rows, method=method, task="rag-reference",
+                                 model=ScriptedModel(["1"]))  # fmt: skip
+
+
+@pytest.mark.asyncio
+async def test_turns_have_no_references_to_show() -> None:
+    says = [("user", "Why?"), ("assistant", "So."), ("user", "And?"), ("assistant", "Then.")]
+    row = {"messages": [{"role": role, "content": text} for role, text in says],
+           "references": ["It was so."]}  # fmt: skip
+    with pytest.raises(ConfigurationError, match="only its last turn has them, and the unit is 't"):
+        await textassay.evaluate([row], method="llm-score", task="rag-reference", unit="turn",
                                  model=ScriptedModel(["1"]))  # fmt: skip

@@ -210,6 +210,15 @@ def test_cells_of_a_confusion_matrix_lead_to_their_texts(tmp_path, browser, monk
     assert browser.find_element("id", "count").text == "20 scores"
 
 
+SAVE = """
+    window.saved = [];
+    URL.createObjectURL = (blob) => { saved.push(blob.text()); return '#' };
+    document.getElementById('aspect').value = '0';
+    document.getElementById('aspect').dispatchEvent(new Event('change'));
+    document.getElementById('download').click()
+"""
+
+
 def test_listed_scores_are_saved_as_csv(tmp_path, browser):
     """The rows that the filters leave, in their order; no id or system is a formula."""
     rows = [{"id": "=1+1", "output": "a", "system": 'M "1", 2', "human": {"coherence": 1}},
@@ -218,15 +227,34 @@ def test_listed_scores_are_saved_as_csv(tmp_path, browser):
     scores = [score("=1+1", value=5.0), score("b", value=3.5), score("b", "fluency", None)]
     write_report([write_run(tmp_path / "run", scores, data)], tmp_path / "r.html")
     open_file(browser, tmp_path / "r.html")
-    browser.execute_script(
-        "window.saved = [];"
-        "URL.createObjectURL = (blob) => { saved.push(blob.text()); return '#' };"
-        "document.getElementById('aspect').value = '0';"
-        "document.getElementById('aspect').dispatchEvent(new Event('change'));"
-        "document.getElementById('download').click()"
-    )
+    browser.execute_script(SAVE)
     assert browser.execute_async_script("saved[0].then(arguments[0])") == (
         "id,system,aspect,outcome,value,people,apart,apart_in\n"
         '\'=1+1,"M ""1"", 2",coherence,scored,5,1,4,points\n'
         "b,M2,coherence,scored,3.5,4,-0.5,points\n"
     )
+
+
+def test_labels_are_named_in_the_list_and_in_what_is_saved(tmp_path, browser, monkeypatch):
+    """As in the text that is opened; a mean between two labels stays a number."""
+    tone = {"name": "tone", "labels": {"cold": "", "plain": "", "kind": ""}, "ordered": True}
+    monkeypatch.setitem(written.MANIFEST, "method", {"name": "x", "aspects": [tone]})
+    rows = [{"id": "a", "output": "a", "human": {"tone": "plain"}},
+            {"id": "b", "output": "b", "annotators": {"tone": ["kind", "plain"]}}]  # fmt: skip
+    data = write_data(tmp_path / "data.jsonl", rows)
+    scores = [Score(id=id_, aspect="tone", value=value, scale=(0.0, 2.0))
+              for id_, value in (("a", 2.0), ("b", 0.0))]  # fmt: skip
+    write_report([write_run(tmp_path / "run", scores, data)], tmp_path / "r.html")
+    open_file(browser, tmp_path / "r.html")
+    browser.execute_script(SAVE)
+    listed = browser.execute_script(
+        "return [...document.querySelectorAll('#window .row')].map(row =>"
+        " ['.value', '.people-value'].map(one => row.querySelector(one).textContent))"
+    )
+    assert sorted(listed) == [["cold", "1.50"], ["kind", "plain"]]
+    saved = browser.execute_async_script("saved[0].then(arguments[0])").splitlines()
+    assert {",".join(line.split(",")[:6]) for line in saved} == {
+        "id,system,aspect,outcome,value,people",
+        "a,,tone,scored,kind,plain",
+        "b,,tone,scored,cold,1.5",
+    }

@@ -198,3 +198,18 @@ def test_devai_s_published_requirements_met(judge: str, name: str, system: str, 
         verdicts = with_prerequisites(rubric, [r[judge][name] for r in rows])
         found, total = found + verdicts.count(True), total + len(verdicts)
     assert (found, total) == (met, 366)
+
+
+def test_criteria_that_depend_on_each_other_are_told_once() -> None:
+    """DevAI has one such rubric; what it earns is as published."""
+    rubric = [
+        "a",
+        {"criterion": "b", "id": "b", "prerequisites": ["c"]},
+        {"criterion": "c", "id": "c", "prerequisites": ["b", "0"]},
+    ]
+    info = Examples([{"output": "x", "rubric": rubric}, {"output": "y", "rubric": ["a"]}]).check()
+    (told,) = info.notices
+    assert "in 1 of 2 rubrics criteria depend on each other in a circle (" in told
+    assert set(info.circle) == {"b", "c"}
+    assert with_prerequisites(read_rubric(rubric), [True, True, False]) == [True, False, False]
+    assert Examples([{"output": "x", "rubric": ["a"]}]).check().notices == ()

@@ -64,8 +64,7 @@ class Judged:
 def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
-    Labels without an order have no mean, but each of them has a share: an aspect with such labels
-    becomes 0 or 1 for each, named by `member_name`.
+    Labels are as `with_labels` returns them.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
@@ -76,10 +75,18 @@ def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
         _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
-    scales = read_labels(path)
+    return with_labels(judged, read_labels(path))
+
+
+def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:
+    """Return scores with the names of the labels that their numbers are.
+
+    Labels without an order have no mean, but each of them has a share: an aspect with such labels
+    becomes 0 or 1 for each, named by `member_name`.
+    """
     found: dict[str, Judged] = {}
     for name, one in judged.items():
-        scale = scales.get(name)
+        scale = labels.get(name)
         if scale and scale.is_nominal:
             found |= by_label(name, one, scale.names)
         else:

@@ -347,7 +347,7 @@ async def finish(session: Session) -> Run:
         scores=scores,
         progress=session.engine.progress,
         examples=session.examples,
-        without_mean=[a.label for a in session.method.aspects if a.is_nominal],
+        labels={a.label: scale for a in session.method.aspects if (scale := a.label_scale)},
     )
 
 

@@ -5,7 +5,7 @@ Scores, summary and tables, read from memory or from the run folder.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from textassay.evaluation.progress import Progress
 from textassay.evaluation.spec import spec_of
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.labels import without_order
+from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
@@ -142,7 +142,7 @@ class Run(Displayed):
     Attributes:
         folder: The run folder; `None` for a run that wrote nothing.
         progress: The last state of the session that made it.
-        without_mean: Aspects whose scores are labels without an order.
+        labels: What scores mean that are labels, by aspect.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Run(Displayed):
         scores: Sequence[Score] = (),
         progress: Progress | None = None,
         examples: Iterable[Example] | None = None,
-        without_mean: Collection[str] = (),
+        labels: LabelSets | None = None,
     ) -> None:
         """Store where the scores are.
 
@@ -161,17 +161,21 @@ class Run(Displayed):
             scores: The scores of a run without a folder.
             progress: The last state of the session that made it.
             examples: What was judged; by default the data that the folder's manifest names.
-            without_mean: Aspects, of a run without a folder, whose scores are labels without an
-                order.
+            labels: What scores of a run without a folder mean that are labels, by aspect.
 
         Raises:
             RunFolderError: The folder holds no run.
         """
         # fails now, for a folder without a run, and not on the first look at the scores
         manifest = {} if folder is None else read_manifest(folder)
-        self.without_mean = without_order(manifest) or without_mean
+        self.labels = labels_of(manifest) or labels or {}
         self.folder, self.progress = folder, progress
         self._scores, self._examples = scores, examples
+
+    @property
+    def without_mean(self) -> frozenset[str]:
+        """Aspects whose scores are labels without an order."""
+        return frozenset(name for name, scale in self.labels.items() if scale.is_nominal)
 
     @property
     def scores(self) -> list[Score]:

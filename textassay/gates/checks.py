@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, read_judged
+from textassay.calibration.columns import Judged, People, read_judged, with_labels
 from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
 from textassay.calibration.intervals import Estimate, mean_over_groups
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
+from textassay.runtime.labels import member_name
 from textassay.runtime.messages import Example, Scale, Score
 
 SHOWN = 3
@@ -208,7 +209,7 @@ def check_at_least(
 
 
 def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> list[Score]:
-    """Return all scores of one aspect.
+    """Return all scores of one aspect, or of one label of an aspect 1 where it was given, else 0.
 
     Raises:
         UnknownName: The run did not judge the aspect.
@@ -216,11 +217,13 @@ def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) 
         ConfigurationError: Its scores are labels without an order.
     """
     if aspect in run.without_mean:
+        labels = run.labels[aspect].names
+        shares = " or ".join(repr(member_name(aspect, label)) for label in labels)
         raise ConfigurationError(
-            f"the labels of {aspect!r} have no order, and so no mean to check; compare them with"
-            " people's (textassay meta)"
+            f"the labels of {aspect!r} have no order, and so no mean to check; check the share of"
+            f" one, {shares}, or compare them with people's (textassay meta)"
         )
-    scores = [score for score in run if score.aspect == aspect]
+    scores = _of_label(run, aspect) or [score for score in run if score.aspect == aspect]
     if not scores:
         raise UnknownName("aspect of the run", aspect, sorted({score.aspect for score in run}))
     unscored = [score for score in scores if score.value is None]
@@ -228,6 +231,26 @@ def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) 
     if len(unscored) == len(scores) or len(unscored) > max_unscored * len(scores):
         raise JudgeError(_unscored(aspect, unscored, len(scores)))
     return scores
+
+
+def _of_label(run: Run, name: str) -> list[Score]:
+    """Return whether each text was given the label that a share is named by; empty if it is none.
+
+    Shares are named as by `with_labels`.
+    """
+    numbers = {
+        member_name(aspect, label): (aspect, at)
+        for aspect in run.without_mean
+        for at, label in enumerate(run.labels[aspect].names)
+    }
+    aspect, at = numbers.get(name, (None, 0))
+    return [
+        score.model_copy(update={"value": float(score.value == at), "scale": (0.0, 1.0)})
+        if score.value is not None
+        else score
+        for score in run
+        if score.aspect == aspect
+    ]
 
 
 def unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
@@ -277,6 +300,8 @@ def check_not_worse(
 ) -> list[Check]:
     """Check that scores did not fall by more than a margin since a baseline, paired by source.
 
+    Of labels without an order the share of each is checked, named `ASPECT/LABEL`.
+
     Args:
         run: The new run.
         baseline: The recorded one; its texts have the ids of the same sources.
@@ -313,7 +338,7 @@ def judged(run: Run) -> dict[str, Judged]:
         else:
             one.signatures[score.signature] = None
             one.scales[score.scale] = None
-    return by_aspect
+    return with_labels(by_aspect, run.labels)
 
 
 def _check(

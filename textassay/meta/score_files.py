@@ -39,7 +39,7 @@ Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
+def read_scores(path: str | Path | Examples) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -48,8 +48,8 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
 
     Args:
         path: A run folder, its `scores.jsonl`, a file whose lines hold `id`, `aspect` and `value`,
-            or a data set with `metrics`.
-        labels: Reads values that are labels; by default booleans, and pairs such as pass and fail.
+            or a data set with `metrics`. Values may be booleans, pairs such as pass and fail, and
+            the labels of a run's aspects.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -59,13 +59,17 @@ def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) 
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_score_lines(path, labels):
+    for row in read_score_lines(path):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
 
 def read_judge(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
     """Read scores as `read_scores` does, and refuse an aspect that several judges scored.
+
+    Args:
+        path: As for `read_scores`.
+        labels: Reads values that are labels; by default as `read_scores`.
 
     Raises:
         RunFolderError: As `read_scores`.

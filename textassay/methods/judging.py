@@ -16,7 +16,7 @@ from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.errors import ConfigurationError, option
+from textassay.runtime.errors import ConfigurationError, option, parameter
 from textassay.runtime.graph.graph import Graph, Node, each
 from textassay.runtime.messages import Assignment, How
 
@@ -139,6 +139,13 @@ class PromptMethod(TaskMethod):
         """
         lacking = info.count - info.present["references"]
         if self._task.reference_name is not None and lacking:
+            if info.unit != "conversation":
+                raise ConfigurationError(
+                    f"task {self.task!r} shows references, and references are of a whole"
+                    f" conversation: only its last turn has them, and the unit is {info.unit!r};"
+                    f" judge conversations ({parameter('unit', 'conversation')}), or take a task"
+                    " that shows no references, such as rag or conversation-turn"
+                )
             raise ConfigurationError(
                 f"task {self.task!r} shows references, and {lacking:,} of {info.count:,} examples"
                 f" of {info.name} have none; give them in the field 'references'"

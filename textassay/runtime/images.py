@@ -28,10 +28,8 @@ IMAGE_TOKENS = 1600
 for one of 1.2 megapixels. OpenAI and Gemini count less for most."""
 MAX_LOADED_BYTES = 64_000_000
 """Characters of loaded images that are kept for further requests."""
-MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What images may be: the formats that OpenAI, Anthropic and Gemini have in common."""
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".PNG", ".JPG", ".JPEG", ".GIF", ".WEBP")
-"""How the names of such files end."""
+"""How names of images end, in the formats that OpenAI, Anthropic and Gemini have in common."""
 
 _KINDS = frozenset({"image", "image_url", "image_file", "input_image", "output_image"})
 _TYPED = frozenset({"number", "name", "place"})
@@ -61,7 +59,7 @@ class Image(BaseModel):
     digest: str | None = None
     """SHA-256 of its bytes, in hex; `None` for an address."""
     media_type: str | None = None
-    """One of `MEDIA_TYPES`, by its content; `None` for an address."""
+    """Such as `image/png`, by its content; `None` for an address."""
 
     @property
     def label(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -151,6 +152,16 @@ def with_prerequisites(
         # one that is not met decides, whatever is missing of the others
         met.append(False if False in known else None if None in known else True)
     return met
+
+
+def circle_of(rubric: Sequence[Criterion]) -> tuple[str, ...]:
+    """Return the ids of criteria that depend on each other in a circle; empty if none do."""
+    needs = {one.id: one.prerequisites for one in rubric if one.prerequisites}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return tuple(dict.fromkeys(error.args[1]))
+    return ()
 
 
 def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> float | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.meta import read_scores
+from textassay.meta.score_files import read_judge
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import DataError
@@ -207,7 +207,7 @@ def test_files_of_scores_and_data_are_read_by_one_rule_in_any_order(
         try:
             reader = LabelReader(declared, any_word=any_word)
             if place == "value":
-                return read_scores(file, reader)["tone"]
+                return read_judge(file, reader)["tone"]
             return {one.id: one.metrics["tone"] for one in Examples(rows, labels=reader)}
         except DataError:
             return None

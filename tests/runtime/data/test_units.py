@@ -79,6 +79,9 @@ def test_units_need_conversations() -> None:
     """And a unit that there is."""
     with pytest.raises(DataError, match="row 1, field 'messages': are missing; the unit turn"):
         Examples([{"output": "x"}], unit="turn").check()
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    with pytest.raises(DataError, match=r"no conversation contains a call of a tool.*unit 'call'"):
+        Examples([{"messages": said}], unit="call").check()
     with pytest.raises(ConfigurationError, match="the unit is conversation, turn, call"):
         Examples([ROW], unit="word")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="conversation_chars is 1,000 or more"):

@@ -40,7 +40,7 @@
     const text = value.toFixed(digits);
     return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
   }
-  const named = (aspect, value) => (Number.isInteger(value) && aspect.labels?.[value]) || figure(value); // a label by its name
+  const named = (aspect, value, digits = 3) => (Number.isInteger(value) && aspect.labels?.[value]) || figure(value, digits); // a label by its name
   const signed = (value, digits = 2) => (value > 0 ? "+" : "") + figure(value, digits);
   const at = (name, row) => (state.columns[name] ? state.columns[name][row] : null);
 
@@ -146,12 +146,13 @@
   }
   function save() { // the rows that are listed, in their order
     const columns = state.columns, number = (name) => (row) => at(name, row) ?? "";
-    const names = (words) => (row) => { const text = words(row) ?? ""; return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; }; // no name is a formula
+    const label = (name) => names((row) => { const value = at(name, row), aspect = columns.aspects[columns.aspect[row]]; return Number.isInteger(value) && aspect.labels ? named(aspect, value) : value; });
+    const names = (words) => (row) => { const text = words(row) ?? ""; return typeof text === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text; }; // no name is a formula
     const fields = {
       id: names((row) => columns.ids[columns.example[row]]), system: names((row) => columns.systems[columns.system[columns.example[row]]]),
-      aspect: names((row) => columns.aspects[columns.aspect[row]].name), outcome: (row) => columns.outcomes[columns.outcome[row]], value: number("value"),
-      people: columns.human && number("human"), apart: columns.gap && number("gap"),
-      apart_in: columns.gap && ((row) => (at("gap", row) === null ? "" : columns.aspects[columns.aspect[row]].unit)), second_run: columns.other && number("other"), change: columns.change && number("change"),
+      aspect: names((row) => columns.aspects[columns.aspect[row]].name), outcome: (row) => columns.outcomes[columns.outcome[row]], value: label("value"),
+      people: columns.human && label("human"), apart: columns.gap && number("gap"),
+      apart_in: columns.gap && ((row) => (at("gap", row) === null ? "" : columns.aspects[columns.aspect[row]].unit)), second_run: columns.other && label("other"), change: columns.change && number("change"),
       calibrated: columns.calibrated && ((row) => columns.calibrated[0][row] ?? ""), low: columns.calibrated && ((row) => columns.calibrated[1][row] ?? ""), high: columns.calibrated && ((row) => columns.calibrated[2][row] ?? ""),
     };
     const shown = Object.entries(fields).filter(([, value]) => value), cell = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -211,19 +212,20 @@
       if (near(other)) lane.append(sign("other", other, aspect.scale));
       if (value !== null) lane.append(sign("judge", value, aspect.scale));
     }
+    const score = (kind, number) => { const shown = element("span", `${kind} n`, named(aspect, number, 2)); if (aspect.labels) shown.title = shown.textContent; return shown; };
     // ids of a data set begin alike: where room is short, the end stays
     const id = columns.ids[example], shown = element("span", "id");
     shown.append(element("span", "", id.slice(0, -8)), element("span", "", id.slice(-8)));
     shown.title = id;
     made.append(shown, ...(columns.systems.length ? [element("span", "system", columns.systems[columns.system[example]] ?? "")] : []),
       element("span", "aspect", aspect.name), lane,
-      value === null ? element("span", "value flag", columns.outcomes[columns.outcome[row]]) : element("span", "value n", figure(value, 2)));
+      value === null ? element("span", "value flag", columns.outcomes[columns.outcome[row]]) : score("value", value));
     if (columns.size) {
-      made.append(element("span", "people-value n", figure(human, 2)), element("span", "gap n", at("gap", row) === null ? "–" : signed(at("gap", row))));
+      made.append(score("people-value", human), element("span", "gap n", at("gap", row) === null ? "–" : signed(at("gap", row))));
     }
     if (columns.other) {
       const change = at("change", row);
-      made.append(element("span", "other-value n", figure(other, 2)), element("span", `change n${at("flip", row) ? " flag" : ""}`, change === null ? "–" : `${at("flip", row) ? "⇄ " : ""}${signed(change)}`));
+      made.append(score("other-value", other), element("span", `change n${at("flip", row) ? " flag" : ""}`, change === null ? "–" : `${at("flip", row) ? "⇄ " : ""}${signed(change)}`));
     }
     made.setAttribute("aria-label", spoken(row)); // bare numbers are told apart by their columns alone
     made.addEventListener("click", () => pick(row, true));
@@ -232,10 +234,10 @@
   function spoken(row) {
     const columns = state.columns, example = columns.example[row], aspect = columns.aspects[columns.aspect[row]];
     const value = at("value", row), human = at("human", row), gap = at("gap", row), other = at("other", row), change = at("change", row);
-    const parts = [columns.ids[example], columns.systems[columns.system[example]], `${aspect.name} ${value === null ? columns.outcomes[columns.outcome[row]] : figure(value, 2)}`];
-    if (columns.size && human !== null) parts.push(`people ${figure(human, 2)}`);
+    const parts = [columns.ids[example], columns.systems[columns.system[example]], `${aspect.name} ${value === null ? columns.outcomes[columns.outcome[row]] : named(aspect, value, 2)}`];
+    if (columns.size && human !== null) parts.push(`people ${named(aspect, human, 2)}`);
     if (columns.size && gap !== null) parts.push(`apart ${signed(gap)}`);
-    if (columns.other && other !== null) parts.push(`other run ${figure(other, 2)}`);
+    if (columns.other && other !== null) parts.push(`other run ${named(aspect, other, 2)}`);
     if (columns.other && change !== null) parts.push(`change ${signed(change)}${at("flip", row) ? ", flips" : ""}`);
     return parts.filter(Boolean).join(", ");
   }
@@ -350,7 +352,7 @@
     const { example, aspect, aspects } = state.columns, list = element("ul", "others"), near = [];
     for (let one = 0; one < example.length; one++) if (example[one] === example[row] && one !== row) near.push(one);
     for (const one of near) {
-      const item = element("li"), link = element("a", "", `${aspects[aspect[one]].name} ${figure(at("value", one), 2)}`);
+      const item = element("li"), link = element("a", "", `${aspects[aspect[one]].name} ${named(aspects[aspect[one]], at("value", one), 2)}`);
       link.href = address(one);
       item.append(link);
       list.append(item);

@@ -32,6 +32,7 @@ from textassay.runtime.errors import ConfigurationError, DataError, parameter
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example, Message
+from textassay.runtime.rubric import circle_of
 
 OPTIONAL = ("source", "context", "references", "system", "group")
 """Fields that a method may need and a data set may lack."""
@@ -73,6 +74,10 @@ class DataInfo(Message):
     """Number of examples with a second text, `output_b`."""
     rubrics: int = 0
     """Number of examples with a rubric."""
+    circular: int = 0
+    """Number of examples with criteria that depend on each other in a circle."""
+    circle: tuple[str, ...] = ()
+    """Ids of such criteria in the first of these examples."""
     shortened: int = 0
     """Number of examples whose conversation is longer than what a judge is shown of it."""
     images: int = 0
@@ -81,10 +86,12 @@ class DataInfo(Message):
     """SHA-256 by the path that the data name, of the first `MAX_LISTED_IMAGES` files of images."""
     not_shown: dict[str, int] = {}
     """Number of rows with a field that no judge is shown, such as `expected_tools`."""
+    unit: Unit = "conversation"
+    """What of conversations the examples are."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a judge is not shown of the data, in sentences."""
+        """What a judge is not shown of the data, and what looks wrong in them, in sentences."""
         sentences = []
         if self.shortened:
             sentences.append(
@@ -94,17 +101,18 @@ class DataInfo(Message):
         for name, rows in self.not_shown.items():
             counted = f"{rows:,} row{'' if rows == 1 else 's'}"
             sentences.append(f"{name} ({counted}) is kept in meta and shown to no judge")
+        if self.circular:
+            sentences.append(
+                f"in {self.circular:,} of {self.count:,} rubrics criteria depend on each other in a"
+                f" circle ({', '.join(self.circle)}): each counts as met only if those that it names"
+                " are met, too"
+            )
         return tuple(sentences)
 
     @property
     def has_groups(self) -> bool:
         """Whether any example says what it belongs to."""
         return self.present["group"] > 0
-
-    @property
-    def has_systems(self) -> bool:
-        """Whether any example says who made it."""
-        return self.present["system"] > 0
 
 
 class Examples:
@@ -286,7 +294,8 @@ class Examples:
 
     def _survey(self) -> DataInfo:
         content, ids = hashlib.sha256(), bytearray()
-        compared = shortened = rubrics = with_images = 0
+        compared = shortened = rubrics = circular = with_images = 0
+        circle: tuple[str, ...] = ()
         image_files: dict[str, str] = {}
         self._reader.not_shown.clear()
         shapes: Counter[tuple[bool, ...]] = Counter()
@@ -314,7 +323,10 @@ class Examples:
             shapes[tuple(map(bool, _optional(values)))] += 1
             if values["meta"]:
                 compared += isinstance(values["meta"].get(OTHER_OUTPUT), str)
-            rubrics += bool(values["rubric"])
+            if values["rubric"]:
+                rubrics += 1
+                if found := circle_of(values["rubric"]):
+                    circular, circle = circular + 1, circle or found
             if values["images"]:
                 with_images += 1
                 _list_images(values["images"], image_files)
@@ -339,15 +351,25 @@ class Examples:
             metrics=metrics,
             compared=compared,
             rubrics=rubrics,
+            circular=circular,
+            circle=circle,
             shortened=shortened,
             images=with_images,
             image_files=image_files,
             not_shown=dict(self._reader.not_shown),
+            unit=self._unit,
         )
 
     def _refuse_whole(self, ids: bytearray) -> None:
         """Raise for what is wrong with the data as a whole, given the digests of all ids."""
         if not ids:
+            if self._unit != "conversation" and next(self._read_rows(), None) is not None:
+                lacking = "a turn of an assistant" if self._unit == "turn" else "a call of a tool"
+                raise DataError(
+                    f"{self.name}: no conversation contains {lacking}, which the unit"
+                    f" {self._unit!r} judges; judge whole conversations"
+                    f" ({parameter('unit', 'conversation')}), or give the messages with it"
+                )
             raise DataError(f"{self.name}: contains no examples")
         # A misspelled name in the field map would otherwise lose a column in silence.
         if unused := self._reader.fields.keys() - self._reader.seen:
