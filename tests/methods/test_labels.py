@@ -110,7 +110,7 @@ async def test_g_eval_weighs_labels_by_their_probabilities(task):
 @pytest.mark.asyncio
 async def test_g_eval_asks_for_steps_by_the_names_and_meanings_of_labels(task):
     model = ScriptedModel(lambda request: "A", capabilities=PLAIN)
-    await scores("g-eval", model, task, aspects=["tone"], options={"reading": "sampled"})
+    await scores("g-eval", model, task, aspects=["tone"], options={"n": 2})
     steps = model.requests[0].text
     assert "rude: it insults\nplain: neither\nkind: it is friendly\n" in steps
     assert "(0-2)" not in steps
