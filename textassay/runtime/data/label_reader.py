@@ -94,6 +94,10 @@ class LabelReader:
                 return words[0], words[1]
         return None
 
+    def are_words(self, field: str, name: str) -> bool:
+        """Return whether values of a name were labels so far."""
+        return (field, name) in self._words_of
+
     def is_missing(self, value: Any, *, is_rating: bool = True) -> bool:
         """Return whether a value is a mark of a missing one, in any case.
 
