@@ -152,6 +152,8 @@ async def test_a_run_remembers_its_labels_and_reads_those_of_people(task, tmp_pa
     assert tone.agreement.confusion == ((0, 1, 0), (0, 1, 0), (0, 1, 0))
     assert tone.agreement.ordered
     assert [example.human["tone"] for example in run.examples()] == [2, 0, 1]
+    shown = textassay("show", tmp_path / "run", "r0").out
+    assert "tone  plain of rude, plain, kind  people kind" in shown
 
 
 INTENT = """
