@@ -183,6 +183,23 @@ def test_a_run_folder_is_a_file_of_scores(data, tmp_path):
     assert list(report["features"]) == ["old/clarity", "old/charm"]
 
 
+def test_labels_without_an_order_matter_only_if_they_are_chosen(data, tmp_path):
+    fit(data, tmp_path / "ev", "--features", "*", "--aggregator", "ridge")
+    run("score", data, "--method", tmp_path / "ev", "--out", tmp_path / "run", "--progress", "none")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    charm = next(one for one in manifest["method"]["aspects"] if one["name"] == "charm")
+    charm["labels"] = {"dry": "", "warm": "", "odd": ""}
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
+    learn = ("--scores", f"old={tmp_path / 'run'}", "--aggregator", "ridge", *HALF)
+    status, said = fit(data, tmp_path / "second", *learn, "--aspects", "clarity")
+    assert status == 0, said
+    report = json.loads((tmp_path / "second" / "report.json").read_text())
+    assert list(report["features"]) == ["old/clarity"]
+    for chosen in ((), ("--aspects", "charm")):
+        status, said = fit(data, tmp_path / "third", *learn, *chosen)
+        assert (status, "'charm' have no order" in " ".join(said.split())) == (2, True), said
+
+
 def test_the_split_keeps_sources_together_and_follows_the_seed(data, tmp_path):
     reports = []
     for name, flags in (("a", ()), ("b", ()), ("c", ("--seed", 1)), ("d", ("--split", "row"))):

@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.pictures import png_uri
 from textassay.agents.reading.lists import parse_statements
 from textassay.agents.source_windows import GAP, narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import Capabilities
@@ -191,19 +189,3 @@ def test_reading_claims_never_fails_and_never_yields_blanks_or_repeats(said):
     found = parse_statements(said) or ()
     assert all(one.strip() for one in found)
     assert len({one.casefold() for one in found}) == len(found)
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(("options", "sent"), [({}, 0), ({"evidence": "all"}, 1)])
-async def test_images_of_a_question_that_is_no_evidence_are_not_sent(options, sent):
-    """What a judge is shown and what it is sent are the same."""
-    row = {"output": "It is red.", "source": "What color is it?", "context": ["A box is red."],
-           "images": [png_uri()]}  # fmt: skip
-    (example,) = Examples([row])
-    model = ScriptedModel(['{"quote": "A box is red", "answer": "yes"}'])
-    method = build("claims", model, task="rag", aspects=["groundedness"],
-                   options={"split": "sentences", **options})  # fmt: skip
-    await method.graph.run(Assignment(example=example, aspects=method.aspects))
-    (request,) = model.requests
-    assert len(request.images) == sent
-    assert ("[Image 1]" in request.text) == bool(sent)

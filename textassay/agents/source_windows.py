@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from textassay.agents.quotes import evidence_pieces
 from textassay.runtime.messages import Example
@@ -45,7 +44,7 @@ def narrow(
         most: Number of windows.
         splitter: Cuts the source into sentences; windows consist of whole ones.
         question_counts: Whether the question is evidence even where there is a context; if not, it
-            is left out of the passages and conversations that are shown, with its images.
+            is left out of the passages and conversations that are shown.
 
     Returns:
         The example itself if its source is short enough to be shown whole.
@@ -74,8 +73,7 @@ def _narrowed(
 ) -> Example:
     """Return the example with the windows of its passages and messages closest to the claim."""
     windows: list[tuple[bool, str]] = []
-    pieces = evidence_pieces(example, question_counts=question_counts)
-    for piece in pieces:
+    for piece in evidence_pieces(example, question_counts=question_counts):
         cut = pack_sentences(
             splitter.split(piece.text), lambda text: len(text.split()), window, overlap=1
         )
@@ -85,13 +83,10 @@ def _narrowed(
         chosen = list(range(len(windows)))
     else:
         chosen = sorted(closest(claim, [text for _, text in windows], most))
-    shown: dict[str, Any] = {
+    shown = {
         name: "\n\n".join(windows[at][1] for at in chosen if windows[at][0] is is_context) or None
         for name, is_context in (("source", False), ("context", True))
     }
-    # those of a question that is left out are no evidence either
-    texts = [example.output, *(piece.text for piece in pieces)]
-    shown["images"] = tuple(one for one in example.images if any(one.mark in t for t in texts))
     return example.model_copy(update=shown)
 
 

@@ -286,7 +286,7 @@ def read_recorded(
             f"fit without a model needs {parameter('features', 'NAME,GLOB*')} or "
             f"{parameter('scores', 'FILE')} to learn from"
         )
-    selection = Selection(features, read_files(scores), learning.aspects)
+    selection = Selection(features, read_files(scores, learning.aspects or None), learning.aspects)
     table = read_table(data, selection)
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)

@@ -8,7 +8,7 @@ as `NAME=FILE`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -21,21 +21,27 @@ ScoreSource = str | Path | Examples | HasScores
 """A run folder or a file of scores, as `FILE` or `NAME=FILE`, a data set with metrics, or a run."""
 
 
-def read_files(files: Iterable[ScoreSource] | Mapping[str, ScoreSource]) -> Recorded:
+def read_files(
+    files: Iterable[ScoreSource] | Mapping[str, ScoreSource],
+    aspects: Collection[str] | None = None,
+) -> Recorded:
     """Read files of scores and runs, and name their features.
 
     Args:
         files: One after the other, or by the name that their features begin with.
+        aspects: Those that are judged; labels without an order of others are left out, as their
+            numbers are no feature. `None` to refuse any such labels.
 
     Returns:
         Value by feature and id.
 
     Raises:
-        ConfigurationError: Two features would have the same name.
+        ConfigurationError: Two features would have the same name, or the labels of one have no
+            order.
         DataError: A file cannot be read or is empty.
     """
     named = files.items() if isinstance(files, Mapping) else map(_named, files)
-    read = [(name, source, _scores_of(source)) for name, source in named]
+    read = [(name, source, _scores_of(source, aspects)) for name, source in named]
     counts: dict[str, int] = {}
     for _, source, scores in read:
         if not scores:
@@ -62,17 +68,18 @@ def _named(source: ScoreSource) -> tuple[str | None, ScoreSource]:
     return split_name(source) if isinstance(source, str) else (None, source)
 
 
-def _scores_of(source: ScoreSource) -> Recorded:
+def _scores_of(source: ScoreSource, aspects: Collection[str] | None) -> Recorded:
     if not isinstance(source, str | Path | Examples):
         return recorded(source)
-    labels = read_labels(source).items()
-    unordered = next((name for name, one in labels if one.is_nominal), None)
-    if unordered is not None:
-        raise ConfigurationError(
-            f"{source}: the labels of {unordered!r} have no order, so their numbers are no feature"
-            " to learn from; score the aspects that are in a run of their own"
-        )
-    return read_scores(source)
+    unordered = [name for name, one in read_labels(source).items() if one.is_nominal]
+    for name in unordered:
+        if aspects is None or name in aspects:
+            others = parameter("aspects", "A,B")
+            raise ConfigurationError(
+                f"{source}: the labels of {name!r} have no order, so their numbers are no feature"
+                f" to learn from; choose other aspects ({others})"
+            )
+    return {name: values for name, values in read_scores(source).items() if name not in unordered}
 
 
 def split_name(item: str) -> tuple[str | None, str]:

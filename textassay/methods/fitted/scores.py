@@ -245,7 +245,7 @@ class FittedMethod:
         self._files = (
             (self.options.scores,) if isinstance(self.options.scores, str) else self.options.scores
         )
-        self._scores = read_files(self._files)
+        self._scores = read_files(self._files, aspects=())
         self._verdicts = FittedScorer(evaluator, self.options)
         self.aspects = chosen(evaluator, aspects)
         self.signature = f"method:{self.name}|evaluator:{evaluator.digest[:12]}|v:{__version__}"

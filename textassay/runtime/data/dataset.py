@@ -104,8 +104,8 @@ class DataInfo(Message):
         if self.circular:
             sentences.append(
                 f"in {self.circular:,} of {self.count:,} rubrics criteria depend on each other in a"
-                f" circle ({', '.join(self.circle)}): each counts as met only if those that it names"
-                " are met, too"
+                f" circle ({', '.join(self.circle)}): each counts as met only with those that it"
+                " names"
             )
         return tuple(sentences)
 
