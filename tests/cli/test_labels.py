@@ -92,8 +92,20 @@ def test_meta_cuts_scores_at_a_threshold(folder):
     assert (chosen["threshold"]["chosen_on"], chosen["n"], chosen["groups"]) == (10, 20, 10)
     fixed = next(row for row in read(*arguments, "0.5")["labels"] if row["aspect"] == "sure")
     assert (fixed["threshold"]["value"], fixed["n"]) == (0.5, 40)
-    refused = textassay(*arguments, "high")
-    assert (refused.code, "--threshold takes a number or auto" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--threshold", "high"), "--threshold takes a number or auto, not 'high'"),
+        (("--threshold", "nan"), "--threshold takes a number or auto, not 'nan'"),
+        (("--threshold", "auto"), "a threshold cuts scores where people said yes or no"),
+    ],
+)
+def test_a_threshold_that_cuts_nothing_is_refused(folder, options, problem):
+    given = (folder / "good.jsonl", folder / "data.jsonl", "--task", folder / "task.toml")
+    refused = textassay("meta", *given, *options)
+    assert (refused.code, problem in refused.err) == (2, True), refused.err
 
 
 def test_compare_tests_the_agreement_of_two_judges_labels(folder):
@@ -137,6 +149,38 @@ def test_calibrated_scores_are_probabilities_of_yes(folder):
     assert "probability of yes, and share of yes" in (folder / "calibration/report.txt").read_text()
 
 
+@pytest.mark.parametrize("command", ["estimate", "calibrate", "compare"])
+def test_decisions_read_the_labels_of_a_task(folder, command):
+    scores, data = folder / "good.jsonl", folder / "data.jsonl"
+    judges = (scores, folder / "bad.jsonl") if command == "compare" else (scores,)
+    out = ("-o", folder / "calibration") if command == "calibrate" else ()
+    found = read(command, *judges, data, "--task", folder / "task.toml", *out)
+    rows = {row["aspect"]: row for row in found["aspects" if out else "rows"]}
+    assert {"ok", "topics/billing", "intent/order", "intent/question"} <= rows.keys()
+    if command == "estimate":  # labels of two are 0 and 1
+        assert 0 < rows["ok"]["judge_only"]["value"] < 1
+    if out:
+        assert rows["ok"]["probability"]["brier"]["raw"]["value"] is not None
+
+
+def test_what_is_left_out_of_labels_is_told(folder):
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    for at, row in enumerate(rows):
+        if at % 4 == 0:
+            del row["human"]["topics"]
+        row["annotators"] = {"ok": [row["human"].pop("ok"), at % 10 > 0]}
+    data = folder / "some.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    given = ("meta", folder / "good.jsonl", data, "--task", folder / "task.toml")
+    found = read(*given)
+    ok = next(row for row in found["labels"] if row["aspect"] == "ok")
+    assert (ok["n"] + ok["tied"], ok["between"]) == (40, 0)
+    assert [row["unrated"] for row in found["sets"]] == [10]
+    shown = " ".join(textassay(*given).err.split())
+    assert f"ok: {ok['tied']} texts are left out, since their raters' labels tie" in shown
+    assert "topics: 10 texts are not rated and left out; [] says that no label applies" in shown
+
+
 def test_words_that_nobody_declared_have_no_mean(folder):
     lines = map(json.loads, (folder / "good.jsonl").read_text().splitlines())
     kept = [line for line in lines if line["aspect"] == "intent"]
@@ -161,6 +205,8 @@ def test_raters_agree_without_scores(tmp_path):
         pytest.approx(2 / 3),
     )
     assert good["between_raters"]["mean_difference"] == 1
+    assert (tone["alpha"]["ordinal"], tone["ceiling"]) == (None, None)  # no order, no mean
+    assert tone["between_raters"]["mean_difference"] is tone["between_raters"]["pearson"] is None
     shown = textassay("ratings", "agreement", data).out
     assert all(f"alpha ({level})" in shown for level in ("nominal", "ordinal", "interval"))
 

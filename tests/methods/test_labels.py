@@ -107,6 +107,15 @@ async def test_g_eval_weighs_labels_by_their_probabilities(task):
     )
 
 
+@pytest.mark.asyncio
+async def test_g_eval_asks_for_steps_by_the_names_and_meanings_of_labels(task):
+    model = ScriptedModel(lambda request: "A", capabilities=PLAIN)
+    await scores("g-eval", model, task, aspects=["tone"], options={"n": 2})
+    steps = model.requests[0].text
+    assert "rude: it insults\nplain: neither\nkind: it is friendly\n" in steps
+    assert "(0-2)" not in steps
+
+
 @pytest.mark.parametrize("method", OF_RATINGS)
 def test_methods_that_give_ratings_refuse_labels(task, method):
     with pytest.raises(ConfigurationError, match="'right' has labels"):
@@ -143,6 +152,8 @@ async def test_a_run_remembers_its_labels_and_reads_those_of_people(task, tmp_pa
     assert tone.agreement.confusion == ((0, 1, 0), (0, 1, 0), (0, 1, 0))
     assert tone.agreement.ordered
     assert [example.human["tone"] for example in run.examples()] == [2, 0, 1]
+    shown = textassay("show", tmp_path / "run", "r0").out
+    assert "tone  plain of rude, plain, kind  people kind" in shown
 
 
 INTENT = """

@@ -14,7 +14,7 @@ from textassay.agents.lookup import Excerpt, Material, has_read
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.rating import rating_of_field
 from textassay.runtime.described import DescribedMessage
-from textassay.runtime.labels import known_pair, number_of
+from textassay.runtime.labels import number_of
 from textassay.runtime.messages import (
     NO_USAGE,
     Aspect,
@@ -218,10 +218,7 @@ def _value(score: bool | float | str | None, aspect: Aspect) -> float | ScoreErr
     """Return the number of a score or a label, or what is wrong with it."""
     if aspect.labels:
         names = list(aspect.labels)
-        number = number_of(str(score), names)
-        if number is None and isinstance(score, bool) and len(names) == 2 and known_pair(names[1]):
-            number = int(score)
-        if number is not None:
+        if (number := number_of(str(score), names)) is not None:
             return float(number)
         message = f"the score {score!r} is none of the labels {', '.join(names)}"
         return ScoreError(type="NoScoreFound", message=message)

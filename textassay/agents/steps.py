@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textassay.agents.ask import Ask
 from textassay.agents.task import Task
@@ -36,9 +36,11 @@ class StepsWriter:
 
     Attributes:
         ask: Model and prompt; the prompt is given `aspect` as well.
+        labels_prompt: Prompt for aspects with labels; `None` if it is that of `ask`.
     """
 
     ask: Ask
+    labels_prompt: str | None = None
 
     async def __call__(self, aspect: Aspect) -> Steps:
         """Return the steps.
@@ -48,8 +50,11 @@ class StepsWriter:
             MalformedResponse: The model wrote nothing, or did not come to an end.
             ModelError: The model could not be asked.
         """
-        answer = await self.ask.answer(
-            self.ask.render(aspect=aspect),
+        ask = self.ask
+        if aspect.labels and self.labels_prompt:
+            ask = replace(ask, prompt=self.labels_prompt)
+        answer = await ask.answer(
+            ask.render(aspect=aspect),
             _read,
             is_cut=lambda sample, text: not text or sample.finish_reason == "length",
             dry_run_answer=_DRY_RUN_ANSWER,

@@ -25,9 +25,10 @@ from textassay.meta.correlation import Codes, Floats
 from textassay.meta.pairing import pair_names
 from textassay.meta.score_files import read_labels, read_score_lines, refuse_several_judges
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import DataError
-from textassay.runtime.labels import LabelScale, LabelSets, labels_given, member_name
+from textassay.runtime.labels import YES_NO, LabelScale, LabelSets, labels_given, member_name
 from textassay.table import Note
 
 RatingScale = tuple[float, float]
@@ -61,21 +62,31 @@ class Judged:
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
 
-def read_judged(path: str | Path | Examples) -> dict[str, Judged]:
+def read_judged(path: str | Path | Examples, labels: LabelSets | None = None) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
-    Labels are as `with_labels` returns them.
+    Labels are as `with_labels` returns them; their scale is that of their numbers.
+
+    Args:
+        path: What holds the scores.
+        labels: Labels by name of the score; by default those of the run's aspects.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
     """
+    labels = read_labels(path) if labels is None else labels
+    reader = path.labels if isinstance(path, Examples) else LabelReader(labels)
     judged: dict[str, Judged] = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, reader):
         _add(judged, row.aspect, row.id, row.value, row.fields)
     if not judged:
         raise DataError(f"{path} contains no scores")
-    return with_labels(judged, read_labels(path))
+    for name, one in judged.items():
+        if reader.are_words("metrics", name) and not any(one.scales):
+            last = len(labels.get(name, YES_NO).names) - 1
+            one.scales = {(0.0, float(last)): None}
+    return with_labels(judged, labels)
 
 
 def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Judged]:

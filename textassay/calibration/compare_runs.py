@@ -35,6 +35,7 @@ from textassay.meta.label_comparison import compare_labels
 from textassay.meta.label_table import measure_name
 from textassay.meta.score_files import Recorded, read_labels, read_scores, refuse_other_labels
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table
@@ -390,6 +391,7 @@ def agreement_of_runs(
     rows: Sequence[CompareRow],
     files: tuple[str | Path | Examples, str | Path | Examples],
     *,
+    labels: tuple[LabelSets, LabelSets] | None = None,
     aspects: Sequence[str] | None = None,
     seed: int = 0,
 ) -> list[dict[str, Any]]:
@@ -402,7 +404,8 @@ def agreement_of_runs(
         b: Scores of the second.
         people: The data with ratings.
         rows: What `compare_runs` says of them.
-        files: What both were read from, which says what labels there are.
+        files: What both were read from.
+        labels: Labels of both by name; by default those of the runs' aspects.
         aspects: What to compare; all that both runs have if left out.
         seed: Seed of the weightings.
 
@@ -411,12 +414,13 @@ def agreement_of_runs(
     """
     by_text = [row.aspect for row in rows if row.paired_by == "text"]
     found = agreement_difference(a, b, people, by_text, seed=seed)
+    first, second = map(read_labels, files) if labels is None else labels
     return found + label_difference(
-        read_scores(files[0]),
-        read_scores(files[1]),
+        read_scores(files[0], LabelReader(first)),
+        read_scores(files[1], LabelReader(second)),
         people,
-        read_labels(files[0]),
-        other_labels=read_labels(files[1]),
+        first,
+        other_labels=second,
         aspects=aspects,
         seed=seed,
     )

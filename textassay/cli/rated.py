@@ -19,12 +19,12 @@ from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.labels import shares_of
+from textassay.runtime.labels import LabelScale, shares_of
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns, People
+    from textassay.calibration.columns import Columns, Judged, People
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -44,27 +44,48 @@ def rated_examples(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `missing`, which say how the data are read, and
-            `ratings`, files that are joined to the data. What is not given is that of the run, for
-            the run's own data.
+        given: The flags `config`, `field` and `missing`, which say how the data are read,
+            `ratings`, files that are joined to the data, and `task`, see `known_labels`. What is
+            not given is that of the run, for the run's own data.
         needs_output: Whether a row without an output is an error.
         aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
-        labels: Reads labels among ratings; by default those of the run's aspects.
+        labels: Reads labels among ratings; by default those of `known_labels`.
 
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
     from textassay.meta.pairing import labels_of_people
-    from textassay.meta.score_files import read_labels
 
     if labels is None:
-        labels = LabelReader(labels_of_people(read_labels(scores), aspect_map))
+        labels = LabelReader(labels_of_people(known_labels(scores, given, aspect_map), aspect_map))
     return with_ratings(
         _examples(scores, data, given, needs_output, labels),
         given.get("ratings", ()),
         missing=arguments.reading_of(given).get("missing", ()),
         labels=labels,
     )
+
+
+def known_labels(
+    scores: Path, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
+) -> dict[str, LabelScale]:
+    """Return the labels of scores: those of a run's aspects, and of the task in `given`.
+
+    Raises:
+        ConfigurationError: There is no such task, or its labels are not those of the run.
+    """
+    from textassay.meta.pairing import labels_of_task
+    from textassay.meta.score_files import read_labels, refuse_other_labels
+    from textassay.methods.library import tasks
+
+    labels = read_labels(scores)
+    if (task := given.get("task")) is None:
+        return labels
+    named = labels_of_task(tasks.load(task).aspects, aspect_map)
+    for name in labels.keys() & named.keys():
+        places = f"in {scores}", f"in the task {task}"
+        refuse_other_labels(name, labels[name].names, named[name].names, places)
+    return labels | named
 
 
 def with_ratings(
@@ -180,7 +201,7 @@ def read_people(
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field`, `missing` and `ratings`.
+        given: The flags `config`, `field`, `missing`, `ratings` and `task`.
         aspect_map: Texts `SCORE=HUMAN`.
         labels: How the rated rows were picked; `None` where it does not matter.
 
@@ -190,7 +211,6 @@ def read_people(
     """
     from textassay.calibration.columns import People
     from textassay.meta.pairing import labels_of_people
-    from textassay.meta.score_files import read_labels
 
     if labels == RANDOM:
         drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
@@ -199,26 +219,41 @@ def read_people(
                 f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
                 "is not that of both; give the file of the last label plan: --labels FILE"
             )
-    known = labels_of_people(read_labels(scores), aspect_map)
-    examples = rated_examples(scores, data, given, needs_output=False, aspect_map=aspect_map)
-    return People(examples, known)
+    known = labels_of_people(known_labels(scores, given, aspect_map), aspect_map)
+    reader = LabelReader(known)
+    return People(rated_examples(scores, data, given, needs_output=False, labels=reader), known)
 
 
 def _has_probabilities(ratings: Path) -> bool:
     return any(SAMPLING_PROBABILITY in one.meta for one in Examples(ratings, needs_output=False))
 
 
+def read_scores_of(
+    scores: Path, data: Path | None, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
+) -> dict[str, Judged]:
+    """Read scores with the labels that are known of them, see `judged_in` and `known_labels`."""
+    from textassay.calibration.columns import read_judged
+
+    labels = known_labels(scores, given, aspect_map)
+    return read_judged(judged_in(scores, data, given, LabelReader(labels)), labels)
+
+
 def read_columns(
-    scores: Path | Examples, people: People, aspect_map: Sequence[str], labels: str = RANDOM
+    scores: Path,
+    data: Path | None,
+    given: Mapping[str, Any],
+    people: People,
+    aspect_map: Sequence[str],
+    labels: str = RANDOM,
 ) -> list[Columns]:
-    """Read scores (see `judged_in`), and join them with the ratings."""
-    from textassay.calibration.columns import join_columns, read_judged, read_plan
-    from textassay.meta.score_files import read_labels
+    """Read scores (see `read_scores_of`), and join them with the ratings."""
+    from textassay.calibration.columns import join_columns, read_plan
 
     # a misspelled word fails as a missing file
     plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
-    tables = join_columns(read_judged(scores), people, aspect_map, plan=plan)
-    shares = shares_of(read_labels(scores))
+    judged = read_scores_of(scores, data, given, aspect_map)
+    tables = join_columns(judged, people, aspect_map, plan=plan)
+    shares = shares_of(known_labels(scores, given, aspect_map))
     left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
     if not 0 < len(left_out) < len(tables):
         return tables

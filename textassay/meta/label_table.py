@@ -59,17 +59,23 @@ class LabelRow:
         human: Name of the human aspect.
         agreement: What was found, over all rows, or over those that confirm a chosen threshold.
         threshold: Where a score was cut to be a label; `None` if it is one.
+        tied: Texts left out because their raters gave two labels equally often.
+        between: Texts left out because their score is halfway between two labels.
     """
 
     aspect: str
     human: str
     agreement: LabelAgreement
     threshold: Threshold | None = None
+    tied: int = 0
+    between: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
         cut = {} if self.threshold is None else {"threshold": self.threshold.as_dict()}
-        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict(), **cut}
+        left_out = {"tied": self.tied, "between": self.between}
+        own = self.agreement.as_dict()
+        return {"aspect": self.aspect, "human": self.human, **own, **left_out, **cut}
 
     def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the measures by name, with the labels and the matrix, and the intervals."""
@@ -92,15 +98,18 @@ class SetRow:
         aspect: Name of the judge's aspect.
         human: Name of the human aspect.
         agreement: What was found.
+        unrated: Texts without a set from people.
     """
 
     aspect: str
     human: str
     agreement: SetAgreement
+    unrated: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
+        own = self.agreement.as_dict()
+        return {"aspect": self.aspect, "human": self.human, **own, "unrated": self.unrated}
 
 
 def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
@@ -117,6 +126,13 @@ def label_tables(row: LabelRow, by: str = "the judge") -> list[Table]:
         texts.append(_threshold_note(row, row.threshold))
     if own.note is not None:
         texts.append(f"{row.aspect}: {own.note}")
+    if row.tied:
+        texts.append(f"{row.human}: {row.tied} texts are left out, since their raters' labels tie")
+    if row.between:
+        texts.append(
+            f"{row.aspect}: {row.between} scores are left out, since they lie halfway between two"
+            " labels"
+        )
     lines = list(_lines(row.aspect, row.human, own, names))
     measures = Table(_LABELS, lines, tuple(map(Note, texts)), "agreement of labels")
     columns = [
@@ -150,6 +166,11 @@ def set_tables(row: SetRow) -> list[Table]:
     """Return the measures of a pairing of sets."""
     own = row.agreement
     texts = [_CONSTANT.format("set")] + ([f"{row.aspect}: {own.note}"] if own.note else [])
+    if row.unrated:
+        texts.append(
+            f"{row.human}: {row.unrated} texts are not rated and left out; [] says that no label"
+            " applies"
+        )
     lines = list(_lines(row.aspect, row.human, own, _SETS))
     return [Table(_LABELS, lines, tuple(map(Note, texts)), "agreement of sets of labels")]
 

@@ -15,7 +15,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any, Literal, get_args
@@ -225,7 +225,10 @@ def mean_of_others(ratings: RatingsLike) -> Floats:
 
 
 def rater_agreement(
-    ratings: RatingsLike, judge: ArrayLike | Sequence[float | None] | None = None
+    ratings: RatingsLike,
+    judge: ArrayLike | Sequence[float | None] | None = None,
+    *,
+    is_nominal: bool = False,
 ) -> RaterAgreement:
     """Return how well raters agree with each other, and a judge with them on the same items.
 
@@ -234,6 +237,8 @@ def rater_agreement(
         judge: The judge's scores of the same items, shape (items,), `None` or NaN if unscored.
             Given, all figures are over the scored items, so that people and judge stand side by
             side.
+        is_nominal: Whether the numbers are names of labels without an order: then only alpha
+            (nominal) and the shares of equal labels are defined.
 
     Raises:
         DataError: A rating is not a finite number, or the lengths differ.
@@ -256,24 +261,38 @@ def rater_agreement(
         table = np.where(np.isnan(scores)[:, None], np.nan, table)
     given = ~np.isnan(table)
     table = table[:, given.any(axis=0)]
-    others = mean_of_others(table)
     columns = range(table.shape[1])
+
+    def mean(pairs: Iterable[tuple[Floats, Floats]]) -> PairAgreement | None:
+        found = _mean(pair_agreement(x, y) for x, y in pairs)
+        return _same_only(found) if found is not None and is_nominal else found
+
+    # labels without an order have no mean that a rater could agree with
+    others = None if is_nominal else mean_of_others(table)
     return RaterAgreement(
         raters=table.shape[1],
         items=int(given.any(axis=1).sum()),
         ratings=int(given.sum()),
-        alpha={level: krippendorff_alpha(table, level=level) for level in MEASUREMENTS},
-        between_raters=_mean(
-            pair_agreement(table[:, a], table[:, b]) for a, b in combinations(columns, 2)
-        ),
-        ceiling=_mean(pair_agreement(table[:, k], others[:, k]) for k in columns),
-        judge_rater=(
-            None if scores is None else _mean(pair_agreement(scores, table[:, k]) for k in columns)
-        ),
+        alpha={
+            level: None
+            if is_nominal and level != "nominal"
+            else krippendorff_alpha(table, level=level)
+            for level in MEASUREMENTS
+        },
+        between_raters=mean((table[:, a], table[:, b]) for a, b in combinations(columns, 2)),
+        ceiling=None if others is None else mean((table[:, k], others[:, k]) for k in columns),
+        judge_rater=None if scores is None else mean((scores, table[:, k]) for k in columns),
         judge_others=(
-            None if scores is None else _mean(pair_agreement(scores, others[:, k]) for k in columns)
+            None
+            if scores is None or others is None
+            else mean((scores, others[:, k]) for k in columns)
         ),
     )
+
+
+def _same_only(pair: PairAgreement) -> PairAgreement:
+    """Return an agreement without what means of numbers and their order say."""
+    return PairAgreement(pair.n, pair.same, None, None, None, None)
 
 
 def _mean(pairs: Iterator[PairAgreement]) -> PairAgreement | None:

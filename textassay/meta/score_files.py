@@ -39,7 +39,7 @@ Recorded = dict[str, dict[str, float | None]]
 """Value by aspect and id; `None` if a row is there and unscored."""
 
 
-def read_scores(path: str | Path | Examples) -> Recorded:
+def read_scores(path: str | Path | Examples, labels: LabelReader | None = None) -> Recorded:
     """Read the scores of a run folder or of a JSON Lines file, which may be gzip (`.gz`).
 
     A later line for the same id and aspect replaces the earlier. A run is read by the rules of its
@@ -50,6 +50,7 @@ def read_scores(path: str | Path | Examples) -> Recorded:
         path: A run folder, its `scores.jsonl`, a file whose lines hold `id`, `aspect` and `value`,
             or a data set with `metrics`. Values may be booleans, pairs such as pass and fail, and
             the labels of a run's aspects.
+        labels: Reads other labels.
 
     Returns:
         Value by aspect and id, in order of appearance; `None` if the last line says unscored.
@@ -59,7 +60,7 @@ def read_scores(path: str | Path | Examples) -> Recorded:
         DataError: The file cannot be read, or a line is unusable; names file, line and field.
     """
     scores: Recorded = {}
-    for row in read_score_lines(path):
+    for row in read_score_lines(path, labels):
         scores.setdefault(row.aspect, {})[row.id] = row.value
     return scores
 
@@ -119,17 +120,21 @@ def refuse_several_judges(aspect: str, signatures: Collection[str], otherwise: s
         )
 
 
-def refuse_other_labels(aspect: str, a: Sequence[str], b: Sequence[str]) -> None:
-    """Raise if the same numbers stand for different labels of an aspect in two runs.
+def refuse_other_labels(
+    aspect: str,
+    a: Sequence[str],
+    b: Sequence[str],
+    where: tuple[str, str] = ("in the first run", "in the second"),
+) -> None:
+    """Raise if the same numbers stand for different labels of an aspect in two places.
 
     Raises:
         ConfigurationError: Names or order differ; says what to do.
     """
     if a and b and tuple(a) != tuple(b):
         raise ConfigurationError(
-            f"the labels of {aspect!r} are {', '.join(a)} in the first run and {', '.join(b)} in"
-            " the second, and scores are their positions; judge both with the same labels in one"
-            " order"
+            f"the labels of {aspect!r} are {', '.join(a)} {where[0]} and {', '.join(b)} {where[1]},"
+            " and scores are their positions; judge with the same labels in one order"
         )
 
 
@@ -195,7 +200,10 @@ def read_score_lines(
         if "value" not in row:
             raise DataError(f"{where}, field 'value': is missing; it is null if there is no score")
         try:
-            read = labels.numbers("metrics", {aspect: row["value"]})
+            # lines of a run have a signature, and the positions of labels
+            read = labels.numbers(
+                "metrics", {aspect: row["value"]}, are_positions="signature" in row
+            )
         except FieldError as error:
             raise DataError(f"{where}, {error}") from None
         for name, value in read.items():
@@ -242,7 +250,7 @@ def _number(value: Any, where: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DataError(
             f"{where}, field 'value': must be a number, a label, or null if there is no score, not"
-            f" {value!r}"
+            f" {value!r}; a task names the labels of an aspect"
         )
     try:
         number = float(value)

@@ -7,7 +7,7 @@ Knows scores by id and examples; nothing of runs, methods or models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -316,6 +316,7 @@ def agreement_table(
     # number
     people.check(levels)
     rows, of_labels = list[TableRow](), list[LabelRow]()
+    unordered = set[tuple[str, str]]()
     for aspect, human in pairs:
         judged = [scores[aspect].get(id_) for id_ in people.ids]
         known = labels.get(aspect)
@@ -336,8 +337,14 @@ def agreement_table(
         elif given is not None and (known is not None or are_labels(judged, YES_NO)):
             votes = [nearest_label(value) for value in judged]
             found = label_agreement(votes, given, ordered=scale.ordered, **common)
-            of_labels.append(LabelRow(aspect, human, found))
+            tied = people.rated(human).count(True) - sum(one is not None for one in given)
+            between = sum(
+                value is not None and vote is None
+                for value, vote in zip(judged, votes, strict=True)
+            )
+            of_labels.append(LabelRow(aspect, human, found, tied=tied, between=between))
         if scale.is_nominal:
+            unordered.add((aspect, human))
             continue  # their numbers have no order that could correlate
         rows += [
             TableRow(
@@ -355,10 +362,16 @@ def agreement_table(
             )
             for level in levels
         ]
+    if threshold is not None and all(row.threshold is None for row in of_labels):
+        raise ConfigurationError(
+            "a threshold cuts scores where people said yes or no, and no score here is one that is"
+            f" held against yes and no: {', '.join(f'{a} with {h}' for a, h in pairs)}; leave out"
+            f" threshold="
+        )
     return AgreementTable(
         rows=tuple(rows),
         unknown_ids=len(scored_ids - known_ids),
-        raters=_rater_rows(scores, people, pairs) if raters else None,
+        raters=_rater_rows(scores, people, pairs, unordered) if raters else None,
         labels=tuple(of_labels),
         sets=tuple(_set_rows(scores, people, pairs, labels, bootstrap=bootstrap, seed=seed)),
     )
@@ -369,6 +382,7 @@ def between_raters(
     *,
     labels: Mapping[str, LabelScale] | None = None,
     fields: Mapping[str, str] | None = None,
+    missing: Iterable[str] = (),
 ) -> tuple[dict[str, RaterAgreement], Table]:
     """Return how well raters agree by human aspect, and the same as a table.
 
@@ -376,18 +390,23 @@ def between_raters(
         examples: The data with single ratings, as for `agreement_table`.
         labels: Labels of aspects by name; other words are categories without an order.
         fields: From names in the rows to ours.
+        missing: Marks of missing values.
 
     Raises:
         DataError: There are no single ratings.
     """
     labels = labels or {}
     reader = LabelReader(labels, any_word=True)
-    people = _People(Examples(examples, fields=fields, needs_output=False, labels=reader), reader)
+    opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)
+    people = _People(opened, reader)
     names = dict.fromkeys(name for one in people.annotators for name in one)
     if not names:
         raise _no_single_ratings()
     found = {
-        name: rater_agreement([one.get(name, ()) for one in people.annotators]) for name in names
+        name: rater_agreement(
+            [one.get(name, ()) for one in people.annotators], is_nominal=name in reader.voted
+        )
+        for name in names
     }
     return found, among_raters(found, {name for name in names if name in reader.voted})
 
@@ -437,7 +456,8 @@ def _set_rows(
                 np.array(judged, float), np.array(given, float), labels=scale.names,
                 groups=people.groups, **options,
             )  # fmt: skip
-            yield SetRow(name, parent, found)
+            unrated = people.rated(theirs[0]).count(False)
+            yield SetRow(name, parent, found, unrated)
 
 
 def _is_of_criteria(name: str) -> bool:
@@ -445,7 +465,10 @@ def _is_of_criteria(name: str) -> bool:
 
 
 def _rater_rows(
-    scores: Recorded, people: _People, pairs: list[tuple[str, str]]
+    scores: Recorded,
+    people: _People,
+    pairs: list[tuple[str, str]],
+    unordered: Collection[tuple[str, str]],
 ) -> tuple[RaterRow, ...]:
     rated = {human for _, human in pairs if any(human in one for one in people.annotators)}
     if not rated:
@@ -457,6 +480,7 @@ def _rater_rows(
             rater_agreement(
                 [one.get(human, ()) for one in people.annotators],
                 judge=[scores[aspect].get(id_) for id_ in people.ids],
+                is_nominal=(aspect, human) in unordered,
             ),
         )
         for aspect, human in pairs
@@ -510,6 +534,13 @@ class _People:
         """Return the label that people gave each text; `None` if some are no labels."""
         single = [one.get(aspect, ()) for one in self.annotators]
         return labels_given(single, self.ratings(aspect), labels)
+
+    def rated(self, aspect: str) -> list[bool]:
+        """Return whether anybody rated each text."""
+        return [
+            any(one is not None for one in (human.get(aspect), *single.get(aspect, ())))
+            for human, single in zip(self._human, self.annotators, strict=True)
+        ]
 
     def words(self, aspect: str) -> LabelScale:
         """Return the words for no and yes that people used."""

@@ -21,7 +21,7 @@ from textassay.runtime.calls.single_flight import once
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect
 
-STEPS_PROMPT = "g_eval_steps"
+STEPS_PROMPT, LABELS_STEPS_PROMPT = "g_eval_steps", "g_eval_labels_steps"
 
 
 def _once(writer: Callable[[Aspect], Awaitable[Steps]]) -> Callable[[Aspect], Awaitable[Steps]]:
@@ -144,7 +144,9 @@ class GEval(RatingMethod):
         """Where the steps come from; a digest of the prompt if the model writes them."""
         if self.options.steps == "auto":
             # the words that ask for steps, since the steps themselves are not known before the run
-            return prompt_digest((self._steps_prompt,))
+            has_labels = any(aspect.labels for aspect in self._task.aspects)
+            also = (LABELS_STEPS_PROMPT,) if has_labels else ()
+            return prompt_digest((self._steps_prompt, *also))
         return self.options.steps
 
     def _writer(self) -> Callable[[Aspect], Awaitable[Steps]]:
@@ -159,7 +161,8 @@ class GEval(RatingMethod):
             self.models,
             "steps",
         )
-        return StepsWriter(Ask(model_for(self.models, "steps"), self._steps_prompt, self._task))
+        ask = Ask(model_for(self.models, "steps"), self._steps_prompt, self._task)
+        return StepsWriter(ask, LABELS_STEPS_PROMPT)
 
     @property
     def _steps_prompt(self) -> str:

@@ -107,11 +107,13 @@ def _text(one: ShownScore) -> RenderableType:
 def _evidence(one: ShownScore) -> RenderableType:
     score = one.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
+    if one.labels:
+        scale = printable(visible(f" of {', '.join(one.labels)}"))
     heading = Text.assemble(
         (printable(visible(score.aspect)), "bold"), "  ", _value(one), (scale, "dim")
     )
     if one.human is not None:
-        heading.append(f"  people {figure(one.human, 2)}")
+        heading.append(f"  people {printable(visible(_named(one, one.human, 2)))}")
     parts: list[RenderableType] = [heading, indented(Text(one.obtained, style="dim"))]
     if score.error is not None:
         text = printable(clipped(f"{score.error.type}: {score.error.message}", _OUTPUT))
@@ -150,7 +152,14 @@ def _bar(line: Line) -> str:
 def _value(one: ShownScore) -> Text:
     if one.score.value is None:
         return Text(one.score.outcome, style="yellow")
-    return Text(figure(one.score.value))
+    return _safe(_named(one, one.score.value))
+
+
+def _named(one: ShownScore, value: float, digits: int = 3) -> str:
+    """Return a label by its name, and any other value as a number."""
+    if value.is_integer() and 0 <= value < len(one.labels):
+        return one.labels[int(value)]
+    return figure(value, digits)
 
 
 def _safe(text: str) -> Text:

@@ -26,6 +26,7 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("irrelevant", "relevant"),
 )
 """Words for no and yes, in lower case."""
+_BOOLEAN = ("false", "true")
 _TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}
 
@@ -121,10 +122,19 @@ def known_pair(word: object) -> tuple[tuple[str, str], int] | None:
     return _KNOWN.get(str(word).strip().casefold())
 
 
-def number_of(word: str, labels: Sequence[str]) -> int | None:
-    """Return the number of one of an aspect's labels, in any case; `None` if it is none of them."""
-    plain = word.strip().casefold()
-    return next((n for n, label in enumerate(labels) if label.casefold() == plain), None)
+def number_of(word: str | bool, labels: Sequence[str]) -> int | None:
+    """Return the number of one of an aspect's labels, in any case; `None` if it is none of them.
+
+    True and false, written as booleans or words, are also the labels of a known pair such as `no`
+    and `yes`, if it is the only one among the labels.
+    """
+    plain, names = str(word).strip().casefold(), [label.strip().casefold() for label in labels]
+    if plain in names:
+        return names.index(plain)
+    pairs = [pair for pair in PAIRS if set(pair) <= set(names)]
+    if plain not in _BOOLEAN or len(pairs) != 1:
+        return None
+    return names.index(pairs[0][_BOOLEAN.index(plain)])
 
 
 def labels_of(manifest: Mapping[str, Any]) -> dict[str, LabelScale]:

@@ -40,8 +40,43 @@ def test_booleans_and_known_words_are_read_as_numbers(ratings, expected):
     assert numbers(rated(*ratings)) == expected
 
 
-def test_labels_of_an_aspect_are_their_positions():
-    assert numbers(rated("Kind", "rude", "plain", 2), labels=TONE) == [2, 0, 1, 2]
+def tone(*names, ordered=True):
+    return {"tone": LabelScale(names, ordered=ordered)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "ratings", "expected"),
+    [
+        (TONE, ("Kind", "rude", "plain", 2, 0.5), [2, 0, 1, 2, 0.5]),
+        (tone("no", "partial", "yes"), (True, "False", "partial"), [2, 0, 1]),
+        (tone("yes", "partial", "no"), (True, False), [0, 2]),
+        (tone("fail", "pass"), (True, "false", "Pass"), [1, 0, 1]),
+        (tone("1", "2", "3", "4"), (1, 3.0, "4", "2.0", 2.5), [0, 2, 3, 1, 1.5]),
+        (tone("2", "1", "0"), (0, 1, 2), [2, 1, 0]),
+        (tone("1", "2", "5"), (5, 2), [2, 1]),
+        (tone("1", "2", "unclear", ordered=False), (1, "unclear"), [0, 2]),
+    ],
+)
+def test_labels_of_an_aspect_are_matched_by_name_before_position(labels, ratings, expected):
+    assert numbers(rated(*ratings), labels=labels) == expected
+
+
+def test_numerals_are_the_same_labels_in_every_place_and_format(tmp_path):
+    labels = tone("1", "2", "3", "4")
+    (row,) = rated(1.5)  # as `annotate` writes a mean of positions beside the labels
+    row |= {"annotators": {"tone": ["2", 3]}, "metrics": {"tone": 4, "other": 4}}
+    (example,) = Examples([row], labels=labels)
+    assert (example.human["tone"], example.annotators["tone"]) == (1.5, (1, 2))
+    assert example.metrics == {"tone": 3, "other": 4}
+    file = tmp_path / "data.csv"
+    file.write_text("id,output,human.tone,human.other\na,x,1,1\nb,x,4.0,4\n")
+    flat = [one.human for one in Examples(file, labels=labels)]
+    assert flat == [{"tone": 0, "other": 1}, {"tone": 3, "other": 4}]
+    scores = tmp_path / "scores.jsonl"
+    lines = [{"value": 3}, {"value": 3, "signature": ""}, {"value": "3"}]
+    lines = [{"id": str(at), "aspect": "tone", **line} for at, line in enumerate(lines)]
+    scores.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert read_judge(scores, LabelReader(labels))["tone"] == {"0": 2, "1": 3, "2": 2}
 
 
 def test_metrics_and_single_raters_may_be_labels():
@@ -87,6 +122,17 @@ def test_labels_stand_in_flat_files(tmp_path, header, rows, expected):
         ((5, True), {}, "row 2, field 'human.tone': is false or true in some rows and a number"),
         (("kind",), {}, "row 1, field 'human.tone': should be a number, not 'kind'"),
         (("cold",), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not"),
+        ((True,), TONE, "row 1, field 'human.tone': should be one of rude, plain, kind, not True"),
+        ((True,), tone("good", "bad"), "should be one of good, bad, not True"),
+        (("N/A",), TONE, "should be one of rude, plain, kind, not 'N/A'; if it marks a missing"),
+        ((0,), tone("1", "2", "3"), "should be one of 1, 2, 3, not 0"),
+        ((2.5,), tone("1", "2", "5"), "should be one of 1, 2, 5, not 2.5"),
+        ((3,), tone("1", "2", "unclear"), "should be one of 1, 2, unclear, not 3"),
+        (
+            (0.4,),
+            tone("a", "b", "c", ordered=False),
+            r"a label or its position, 0 \(a\), 1 \(b\), 2",
+        ),
     ],
 )
 def test_what_may_be_misread_is_refused(ratings, labels, problem):
@@ -136,6 +182,8 @@ def test_any_word_may_be_a_category():
         (("kind", 2), None, "row 2, field 'human.tone': is 2, and a word in another row"),
         ((2, "kind"), None, "row 2, field 'human.tone': is 'kind', and a number, yes or no in"),
         ((1, "kind"), None, "row 2, field 'human.tone': is 'kind', and a number, yes or no in"),
+        (("kind", "N/A"), None, "row 2, field 'human.tone': is 'N/A' among labels; if it marks a"),
+        (("-", "kind"), None, "row 1, field 'human.tone': is '-' among labels; if it marks"),
         (("yes", "maybe"), None, "row 2, field 'human.tone': is 'maybe', and a number, yes or no"),
         (("maybe", "yes"), None, "row 2, field 'human.tone': is 'yes', and another word in"),
         (tuple(map("w{}".format, range(300))), None, "has 201 different words"),

@@ -16,6 +16,7 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
+    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -66,7 +67,7 @@ def calibrate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | ALLOWING],
+    given: Annotated[Given, RATED | JUDGING.only("task") | ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
     allowed = arguments.allow_change(given.get("set"))
@@ -116,7 +117,7 @@ def _learn(
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
     from textassay.calibration.probabilities import curve_table
-    from textassay.cli.rated import CHOSEN, judged_in, read_columns, read_people, sources_of
+    from textassay.cli.rated import CHOSEN, read_columns, read_people, sources_of
     from textassay.runtime.storage.files import check_new_folder
 
     if out is None:
@@ -124,7 +125,7 @@ def _learn(
     # before the scores are read, which may take minutes
     check_new_folder(out)
     people = read_people(scores, data, given, aspect_map or (), labels)
-    tables = read_columns(judged_in(scores, data, given), people, aspect_map, labels)
+    tables = read_columns(scores, data, given, people, aspect_map, labels)
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(

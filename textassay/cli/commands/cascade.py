@@ -80,7 +80,7 @@ def cascade(
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
     from textassay.calibration.columns import scales_of
-    from textassay.cli.rated import judged_in, read_columns, read_people
+    from textassay.cli.rated import read_columns, read_people
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
@@ -91,7 +91,7 @@ def cascade(
     check_new_folder(out)
     rating_scales = arguments.scales(scale or ())
     people = read_people(scores, data, given, aspect_map or ())
-    tables = read_columns(judged_in(scores, data, given), people, aspect_map or ())
+    tables = read_columns(scores, data, given, people, aspect_map or ())
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:
         rule, tried = learn_rule(
@@ -106,11 +106,7 @@ def cascade(
         rows.append(_row(rule, tried))
     save(rules, out)
     costs = _costs(scores, strong, rules)
-    others = (
-        []
-        if strong is None
-        else read_columns(judged_in(strong, data, given), people, aspect_map or ())
-    )
+    others = [] if strong is None else read_columns(strong, data, given, people, aspect_map or ())
     if strong is not None:
         _compare(rows, rules, tables, others)
     document = {"rows": rows, "costs": costs, "out": str(out)}

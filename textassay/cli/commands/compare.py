@@ -13,13 +13,14 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import RATED, AsJson, Confidence, Given, Seed, Weight
+from textassay.cli.flags import JUDGING, RATED, AsJson, Confidence, Given, Seed, Weight
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
 if TYPE_CHECKING:
     from textassay.calibration.columns import Judged, People
     from textassay.runtime.data.dataset import Examples
+    from textassay.runtime.labels import LabelSets
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -71,7 +72,7 @@ def compare(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED],
+    given: Annotated[Given, RATED | JUDGING.only("task")],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -111,7 +112,7 @@ def compare(
     if sides.people is not None and sides.files is not None:
         agreement = agreement_of_runs(
             sides.a, sides.b, sides.people, rows, sides.files,
-            aspects=arguments.typed_names(aspects), seed=seed,
+            labels=sides.labels, aspects=arguments.typed_names(aspects), seed=seed,
         )  # fmt: skip
     document: dict[str, Any] = {"rows": [row.as_dict() for row in rows], "agreement": agreement}
     if systems is not None:
@@ -140,6 +141,7 @@ class _Sides:
         other: Those of the second, if they are others.
         known: Whether all that was judged is in the data, so that the sources are known.
         files: What both were read from; `None` for two systems of one run, whose texts differ.
+        labels: Labels of both by name.
     """
 
     a: Mapping[str, Judged]
@@ -148,30 +150,35 @@ class _Sides:
     other: People | None
     known: bool
     files: tuple[Path | Examples, Path | Examples] | None = None
+    labels: tuple[LabelSets, LabelSets] | None = None
 
 
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
-    from textassay.cli.rated import judged_in, own_data, read_people
+    from textassay.cli.rated import judged_in, known_labels, own_data, read_people
+    from textassay.runtime.data.label_reader import LabelReader
 
-    files = judged_in(run_a, data, given), judged_in(run_b, data, given)
-    a, b = map(read_judged, files)
+    labels = known_labels(run_a, given), known_labels(run_b, given)
+    files = (
+        judged_in(run_a, data, given, LabelReader(labels[0])),
+        judged_in(run_b, data, given, LabelReader(labels[1])),
+    )
+    a, b = map(read_judged, files, labels)
     people = other = None
-    if data is not None or given or own_data(run_a) is not None:
+    if data is not None or given.keys() - {"task"} or own_data(run_a) is not None:
         people = read_people(run_a, data, given)
     known = set() if people is None else set(people.ids)
     judged = {id_ for one in b.values() for id_ in one.values}
     if not judged <= known and own_data(run_b) is not None:
-        other = read_people(run_b, None, {})
+        other = read_people(run_b, None, {key: given[key] for key in given.keys() & {"task"}})
         known |= set(other.ids)
-    return _Sides(a, b, people, other, judged <= known, files)
+    return _Sides(a, b, people, other, judged <= known, files, labels)
 
 
 def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:
-    from textassay.calibration.columns import read_judged
     from textassay.calibration.compare_runs import of_system
-    from textassay.cli.rated import judged_in, read_people
+    from textassay.cli.rated import read_people, read_scores_of
 
-    scores, people = read_judged(judged_in(run, data, given)), read_people(run, data, given)
+    scores, people = read_scores_of(run, data, given), read_people(run, data, given)
     first, second = (of_system(scores, people, name) for name in systems)
     return _Sides(first, second, people, None, known=True)

@@ -12,6 +12,7 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
+    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -61,14 +62,14 @@ def estimate(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | ALLOWING],
+    given: Annotated[Given, RATED | JUDGING.only("task") | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.correction import weight_named
     from textassay.calibration.estimate import estimate_means
-    from textassay.cli.rated import CHOSEN, judged_in, read_columns, read_people
+    from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
@@ -83,7 +84,7 @@ def estimate(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
             " the judge scores higher: textassay compare RUN --systems A B"
         )
-    tables = read_columns(judged_in(scores, data, given), people, aspect_map or (), labels)
+    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
     estimates = []
     for columns in tables:
         # before anything is learned: scores of two judges have two kinds of errors

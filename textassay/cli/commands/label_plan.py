@@ -70,9 +70,9 @@ def label_plan(
 
     Before the first rating there is nothing to forecast from, and the draw is by chance alone.
     """
-    from textassay.calibration.columns import one_signature, read_judged, scales_of
+    from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
-    from textassay.cli.rated import CHOSEN, judged_in, read_columns, read_people
+    from textassay.cli.rated import CHOSEN, read_columns, read_people, read_scores_of
 
     arguments.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -89,11 +89,11 @@ def label_plan(
     rating_scales = arguments.scales(scale or ())
     people = read_people(scores, data, given, aspect_map or (), labels)
     if not people.aspects and next_ is not None and out is not None:
-        rows = first_rows(read_judged(judged_in(scores, data, given)), people, next_, seed=seed)
+        rows = first_rows(read_scores_of(scores, data, given), people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
         _write(rows, out)
         return
-    tables = read_columns(judged_in(scores, data, given), people, aspect_map or (), labels)
+    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]

@@ -9,6 +9,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.flags import JUDGING, RATED, AsJson, AspectMap, Given, RatedData, Scores
+from textassay.runtime.data.cells import finite
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -57,15 +58,12 @@ def meta(
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import judged_in, rated_examples
-    from textassay.meta.pairing import label_reader, labels_of_task
-    from textassay.meta.score_files import read_judge, read_labels
+    from textassay.cli.rated import judged_in, known_labels, rated_examples
+    from textassay.meta.pairing import label_reader
+    from textassay.meta.score_files import read_judge
     from textassay.meta.table import agreement_table
-    from textassay.methods.library import tasks
 
-    labels = read_labels(scores)
-    if (task := given.pop("task", None)) is not None:
-        labels |= labels_of_task(tasks.load(task).aspects, aspect_map or ())
+    labels = known_labels(scores, given, aspect_map or ())
     reader = label_reader(labels, aspect_map or ())
     examples = rated_examples(scores, data, given, needs_output=False, labels=reader)
     found = agreement_table(
@@ -87,7 +85,6 @@ def meta(
 def _threshold(typed: str | None) -> float | Literal["auto"] | None:
     if typed is None or typed == "auto":
         return None if typed is None else "auto"
-    try:
-        return float(typed)
-    except ValueError:
-        raise ConfigurationError(f"--threshold takes a number or auto, not {typed!r}") from None
+    if (number := finite(typed)) is None:
+        raise ConfigurationError(f"--threshold takes a number or auto, not {typed!r}")
+    return number

@@ -72,7 +72,8 @@ def agreement(
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
     aspects = tasks.load(flags["task"]).aspects if "task" in flags else ()
     labels = {one.name: scale for one in aspects if (scale := one.label_scale)}
-    found, table = between_raters(data, labels=labels, fields=flags.get("fields"))
+    reading = {key: flags[key] for key in flags.keys() & {"fields", "missing"}}
+    found, table = between_raters(data, labels=labels, **reading)
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
     print_tables([table], {"rows": rows}, as_json=as_json)
 

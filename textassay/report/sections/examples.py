@@ -15,6 +15,7 @@ from textassay.report.joined import Joined
 from textassay.report.rows import MAX_TEXT, parts_of
 from textassay.report.source import DataSource, RunSource
 from textassay.runtime.conversation import Part
+from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
 
 PRINTED = 12
@@ -37,6 +38,7 @@ class ShownScore:
         flips: Whether that crosses the middle of the scale.
         obtained: How the value was obtained.
         evidence: Lines by heading.
+        labels: Names of the labels that values are positions of; empty if they are none.
     """
 
     score: Score
@@ -50,6 +52,7 @@ class ShownScore:
     flips: bool
     obtained: str
     evidence: list[tuple[str, list[Line]]]
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def first_rows(joined: Joined) -> tuple[str, np.ndarray[tuple[int], np.dtype[np.
 def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownScore:
     """Return one score with its example and evidence."""
     score = run.table.score(row)
+    scale = labels_of(run.manifest).get(score.aspect)
     example = data.examples.get(score.id)
     return ShownScore(
         score=score,
@@ -116,6 +120,7 @@ def show(run: RunSource, data: DataSource, joined: Joined, row: int) -> ShownSco
         flips=bool(joined.flips[row]),
         obtained=obtained(score),
         evidence=grouped(evidence_lines(score)),
+        labels=() if scale is None else scale.names,
     )
 
 

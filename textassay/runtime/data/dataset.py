@@ -201,6 +201,11 @@ class Examples:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def labels(self) -> LabelReader:
+        """What reads labels among ratings and metrics."""
+        return self._labels
+
     def check(self) -> DataInfo:
         """Read everything once and return what was found; later calls return the same at no cost.
 

@@ -461,9 +461,11 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
             # Data frames turn a column of whole ids with a gap into floats: 7.0 is the id "7".
             if type(value) is int or (type(value) is float and value.is_integer()):
                 fields[name] = str(int(value))
-    for name in ("human", "metrics", "annotators"):
+    for name in ("annotators", "metrics", "human"):
         values = fields.get(name)
         if isinstance(values, dict):
+            if name == "human" and (single := fields.get("annotators")):
+                values = _without_means(values, single, labels)
             fields[name] = labels.numbers(name, values)
     references = fields.get("references")
     if references is not None:
@@ -487,6 +489,18 @@ def _validated(fields: dict[str, Any], layout: _Layout, labels: LabelReader) -> 
         if name in ("human", "annotators", "metrics") and isinstance(first["input"], str | list):
             problem += "; a task names the labels of an aspect"
         raise FieldError(path, problem) from None
+
+
+def _without_means(human: dict[str, Any], single: Any, labels: LabelReader) -> dict[str, Any]:
+    """Return human ratings without means of numerals: single labels tell which numbers are meant.
+
+    `with_means` makes them again, of positions.
+    """
+    return {
+        name: mean
+        for name, mean in human.items()
+        if not labels.has_numerals(name) or not any(one is not None for one in single.get(name, ()))
+    }
 
 
 def _as_tuple(value: Any) -> Any:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from textassay.runtime.data.cells import FieldError, advice, finite
 from textassay.runtime.data.json_values import short_repr
-from textassay.runtime.labels import LabelSets, known_pair, member_name, number_of
+from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 
 MAX_CATEGORIES = 200
 """Most different words that are read as categories."""
+_USUAL_MARKS = frozenset({
+    "n/a", "na", "n.a.", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?", ".",
+})  # fmt: skip
+"""What usually marks a missing value: among undeclared words, no category."""
 _NUMERIC = frozenset({int, float, type(None)})
 _BOOLEAN = ("false", "true")
 _FIELD_OF = {"annotators": "human"}
@@ -22,8 +28,11 @@ _FIELD_OF = {"annotators": "human"}
 class LabelReader:
     """Reads labels among ratings as numbers: known pairs such as pass and fail, and declared ones.
 
-    The values of one name are all of one kind: a 4 beside a yes would be on another scale. Of an
-    aspect several of whose labels may apply, a list of labels becomes 0 or 1 for each label.
+    A value is a declared label by its name: a number is the label that is this numeral, true and
+    false those of a known pair among the labels. Only where no label is a numeral, a number is the
+    position of one. The values of one name are all of one kind: a 4 beside a yes would be on
+    another scale. Of an aspect several of whose labels may apply, a list of labels becomes 0 or 1
+    for each label.
 
     Attributes:
         categories: Words that are no declared labels, by their numbers, if these are read.
@@ -84,6 +93,10 @@ class LabelReader:
                 return words[0], words[1]
         return None
 
+    def are_words(self, field: str, name: str) -> bool:
+        """Return whether values of a name were labels so far."""
+        return (field, name) in self._words_of
+
     def is_missing(self, value: Any, *, is_rating: bool = True) -> bool:
         """Return whether a value is a mark of a missing one, in any case.
 
@@ -101,16 +114,30 @@ class LabelReader:
         if self._any_word and not _is_number(text.replace(",", ".")):
             return True
         listed = self._sets and (text.lstrip().startswith("[") or ";" in text)
-        return bool(
-            listed or known_pair(text) is not None or text.strip().casefold() in self._words
-        )
+        # numerals are read as numbers, since the same text may be a number of another aspect
+        is_word = text.strip().casefold() in self._words and finite(text) is None
+        return bool(listed or known_pair(text) is not None or is_word)
 
-    def numbers(self, field: str, values: dict[str, Any]) -> dict[str, Any]:
+    def has_numerals(self, name: str) -> bool:
+        """Return whether a label of an aspect is a number."""
+        declared = self._declared.get(name)
+        return declared is not None and any(finite(label) is not None for label in declared.names)
+
+    def numbers(
+        self, field: str, values: dict[str, Any], *, are_positions: bool = False
+    ) -> dict[str, Any]:
         """Return the values of a field with labels as numbers; what is no label stays as it is.
 
+        Args:
+            field: `human`, `annotators` or `metrics`.
+            values: By name.
+            are_positions: Whether numbers are known to be positions of labels, even of numerals.
+
         Raises:
-            FieldError: Earlier values of the same name are of another kind.
+            FieldError: A value is no label, or earlier values of the same name are of another kind.
         """
+        if are_positions and _NUMERIC.issuperset(map(type, values.values())):
+            return values
         if not self._sets.isdisjoint(values):
             values = self._by_member(field, values)
         rated = self._rated.setdefault(field, set())
@@ -152,33 +179,26 @@ class LabelReader:
     def _members(self, where: str, value: Any, labels: tuple[str, ...]) -> tuple[float, ...] | None:
         if value is None or self.is_missing(value, is_rating=False):
             return None
-        names = _listed_labels(value)
-        numbers = [number_of(name, labels) for name in names or () if isinstance(name, str)]
-        if names is None or len(numbers) < len(names) or None in numbers:
+        given = _listed_labels(value)
+        places = [_place(one, labels, only_by_name=True) for one in given or ()]
+        if given is None or None in places:
             raise FieldError(
                 where, f"should be a list of {', '.join(labels)}, not {short_repr(value)}"
             )
-        return tuple(float(at in numbers) for at in range(len(labels)))
+        return tuple(float(at in places) for at in range(len(labels)))
 
     def _number(self, field: str, name: str, value: Any) -> Any:
         where = f"{field}.{name}"
         if self.is_missing(value):
             return None
+        if (declared := self._declared.get(name)) is not None and value is not None:
+            return self._of_declared(field, name, value, declared)
         if not isinstance(value, str | bool):
-            self._check_position(field, name, value)
             if value is not None and self._is_categorical(field, name):
                 raise FieldError(where, f"is {short_repr(value)}, and a word in another row")
             if type(value) in _NUMERIC and value is not None:
-                self._note_number(field, name, value)
+                self._note_number(field, name, value, is_label=value in (0, 1))
             return value
-        if isinstance(value, str) and (declared := self._declared.get(name)) is not None:
-            number = number_of(value, declared.names)
-            if number is None:
-                names = ", ".join(declared.names)
-                raise FieldError(where, f"should be one of {names}, not {value!r}")
-            self._words_of.setdefault((field, name), declared.names)
-            self._refuse_mixed(field, name, value)
-            return float(number)
         if (found := known_pair(value)) is None:
             return self._category(field, name, str(value)) if self._any_word else value
         if self._is_categorical(field, name):
@@ -198,22 +218,40 @@ class LabelReader:
     def _is_categorical(self, field: str, name: str) -> bool:
         return (_FIELD_OF.get(field, field), name) in self.categorical
 
-    def _check_position(self, field: str, name: str, value: Any) -> None:
-        """Refuse a number among people's labels that is no position of one, nor a mean of these."""
-        declared = self._declared.get(name)
-        if declared is None or field == "metrics" or type(value) not in (int, float):
-            return
-        is_mean = field == "human" and not declared.is_nominal
-        if 0 <= value <= len(declared.names) - 1 and (is_mean or value == int(value)):
-            return
-        known = ", ".join(f"{at} ({word})" for at, word in enumerate(declared.names))
-        raise FieldError(
-            f"{field}.{name}", f"should be a label or its position, {known}, not {value:g}"
-        )
+    def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
+        """Return the position of a label, or a mean of positions where there can be one."""
+        labels, last = scale.names, len(scale.names) - 1
+        if not isinstance(value, str | bool | int | float):
+            return value
+        place = _place(value, labels)
+        if place is not None and not isinstance(value, str | bool):
+            is_mean = field != "annotators" and not scale.is_nominal
+            is_label = 0 <= place <= last and (is_mean or place == int(place))
+            # scores of a judge may be cut to two labels
+            if is_label or (field == "metrics" and last == 1):
+                self._note_number(field, name, value, is_label=is_label)
+                return place
+        elif place is not None:
+            self._words_of.setdefault((field, name), labels)
+            self._refuse_mixed(field, name, value)
+            return place
+        if isinstance(value, str | bool) or self.has_numerals(name):
+            problem = f"should be one of {', '.join(labels)}, not {value!r}"
+            problem += advice(value) if isinstance(value, str) else ""
+        else:
+            known = ", ".join(f"{at} ({word})" for at, word in enumerate(labels))
+            problem = f"should be a label or its position, {known}, not {value:g}"
+        raise FieldError(f"{field}.{name}", problem)
 
     def _category(self, field: str, name: str, word: str) -> float | str:
         if not word.strip() or _is_number(word):
             return word
+        if word.strip().casefold() in _USUAL_MARKS:
+            raise FieldError(
+                f"{field}.{name}",
+                f"is {word!r} among labels{advice(word)}; if it is a label, a task with the labels"
+                f" says so (task=FILE)",
+            )
         at = (field, name)
         if name in self._rated[field] or at in self._positions or at in self._words_of:
             raise FieldError(
@@ -231,10 +269,9 @@ class LabelReader:
             )
         return float(list(self.categories).index(plain))
 
-    def _note_number(self, field: str, name: str, value: float) -> None:
+    def _note_number(self, field: str, name: str, value: float, *, is_label: bool) -> None:
         """Keep whether a number may stand for a label."""
-        declared = self._declared.get(name)
-        if 0 <= value <= len(declared.names) - 1 if declared else value in (0, 1):
+        if is_label:
             self._positions.add((field, name))
         else:
             self._rated[field].add(name)
@@ -256,8 +293,37 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _place(value: Any, labels: Sequence[str], *, only_by_name: bool = False) -> float | None:
+    """Return the position of a label, or of a number between labels; `None` if it has none."""
+    if isinstance(value, str | bool) and (number := number_of(value, labels)) is not None:
+        return float(number)
+    numerals = [finite(label) for label in labels]
+    only_by_name = only_by_name or isinstance(value, str)
+    value = finite(value) if isinstance(value, str) else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if value in numerals:
+        return float(numerals.index(value))
+    if only_by_name:
+        return None
+    known = [number for number in numerals if number is not None]
+    if not known:
+        return float(value)
+    if len(known) < len(labels):
+        return None
+    # a mean of raters, or of a judge's probabilities, if equal steps say where it lies
+    steps = [after - before for before, after in pairwise(known)]
+    is_even = steps[0] and all(math.isclose(step, steps[0]) for step in steps)
+    return (value - known[0]) / steps[0] if is_even else None
+
+
 def _listed_labels(value: Any) -> list[Any] | None:
-    """Return the labels in a list, in one as JSON, or between semicolons; `None` if it is none."""
+    """Return the labels in a list, in one as JSON, or between semicolons; `None` if it is none.
+
+    A number is a list of one numeral, as a flat file has it.
+    """
+    if type(value) in (int, float):
+        return [value]
     if isinstance(value, str):
         if not value.lstrip().startswith("["):
             return [part.strip() for part in value.split(";") if part.strip()]
