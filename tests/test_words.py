@@ -36,6 +36,11 @@ MESSAGE_RIDDLES = re.compile(
     r'(?<!")f?"(?!"")[^"\n]*\b(?:holds? no|go on (?:with|by)|differ in nothing|anew|mended'
     r"|which this example lacks)\b"
 )
+REMEDY = {
+    "name": "name what it holds: rating, request, answer, context, result, expected",
+    "spelling": "spell it the American way (behavior, color, labeled), or add it to KEPT",
+    "riddle": "say it plainly, in the words that a reader would search for",
+}
 KEPT = {
     # A prompt of a probe and a key of the cache: a change would miss answers that were paid for.
     "textassay/runtime/backends/doctor.py": {"colours"},
@@ -52,7 +57,7 @@ def test_no_name_is_private_dialect() -> None:
         for file in PACKAGE
         for match in DIALECT.finditer(file.read_text(encoding="utf-8"))
     ]
-    assert not offenders, offenders
+    assert not offenders, f"{REMEDY['name']}: {offenders}"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +71,7 @@ def test_prose_is_plain_american_english(what: str, pattern: re.Pattern[str]) ->
         for match in pattern.finditer(file.read_text(encoding="utf-8"))
         if match[0].lower() not in KEPT.get(name, set())
     ]
-    assert not offenders, (what, offenders)
+    assert not offenders, f"{REMEDY[what]}: {offenders}"
 
 
 def test_messages_use_plain_words() -> None:
@@ -75,4 +80,4 @@ def test_messages_use_plain_words() -> None:
         for file in PACKAGE
         for match in MESSAGE_RIDDLES.finditer(file.read_text(encoding="utf-8"))
     ]
-    assert not offenders, offenders
+    assert not offenders, f"{REMEDY['riddle']}: {offenders}"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.harness import rows_of, textassay
+from tests.methods.test_golden_requests import refused_by_the_embedded_model
 from textassay.demo import data_file
 from textassay.methods import METHODS
 from textassay.methods.claims import FACTUAL
@@ -26,13 +27,14 @@ ON_A_LOCAL_MODEL = {
 weights never ends."""
 LIMIT = 13
 """Examples per task that a local model judges, 51 in all; the demo has one judge all of a task."""
-REFUSED = ("agent-judge", "pairwise", "llm-score", "llm-score-cot")
-"""The first has the judge write, and the second needs pairs; the others would be the same call as
-g-eval without steps."""
+OF_SINGLE_OUTPUTS = [name for name in METHODS if name != "pairwise"]
+ON_THE_EMBEDDED_MODEL = [
+    name for name in OF_SINGLE_OUTPUTS if name not in refused_by_the_embedded_model()
+]
 READ_FROM_PROBABILITIES = ("decomp-eval", "gptscore")
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "pairwise"])
+@pytest.mark.parametrize("method", OF_SINGLE_OUTPUTS)
 def test_over_the_bundled_examples_on_the_server(server, tmp_path, method):
     """One score for every example and aspect, all with a value, each with a signature that names
     method and model."""
@@ -69,7 +71,7 @@ def tiny_model(tmp_path_factory) -> Path:
     return Path(fixture.write_model(tmp_path_factory.mktemp("gguf") / "tiny.gguf", shape).path)
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in REFUSED])
+@pytest.mark.parametrize("method", ON_THE_EMBEDDED_MODEL)
 def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
     """A value for every example, whatever the method: a profile reads ratings from probabilities
     and writes nothing."""

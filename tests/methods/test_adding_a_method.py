@@ -17,6 +17,8 @@ from textassay.methods.method import CheckedOptions
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = ROOT / "textassay" / "prompts"
+TABLES = ("On the command line and in Python", "What each costs")
+"""Sections of docs/methods.md whose tables have a row for each method."""
 
 
 def text(path: str) -> str:
@@ -43,12 +45,14 @@ def missing(method: Any) -> list[str]:
     """Return what a method lacks, each a file with what belongs there."""
     name, prompt = method.name, PROMPTS / f"{method.prompt}.jinja"
     docs, story = text("docs/methods.md"), inspect.getdoc(method) or ""
+    table, costs = (docs.partition(f"\n## {title}\n")[2].partition("\n## ")[0] for title in TABLES)
+    row = f"\n| `{name}` |"
     source = Path(inspect.getfile(method))
     source = source.relative_to(ROOT) if source.is_relative_to(ROOT) else source
     tests = [p for p in (ROOT / "tests/methods").glob("test_*.py") if p.name != Path(__file__).name]
     expected = {
         f"{source}: a docstring with the source (arXiv ... or ours)": bool(
-            re.search(r"arXiv|\bours\b|CoAScore, section", story)
+            re.search(r"arXiv|\b[Oo]urs\b|CoAScore, section", story)
         ),
         f"{source}: `Options`, each with a line on what it does": not undocumented(method.Options),
         f"textassay/prompts/{prompt.name}: a first line {{# paper and section, or ours #}}": (
@@ -62,9 +66,9 @@ def missing(method: Any) -> list[str]:
         f"docs/methods.md: a section that names `{name}`": bool(
             re.search(rf"(?m)^#+ .*`{re.escape(name)}`", docs)
         ),
-        f"docs/methods.md: the row of `{name}` (python -m benchmarks.method_costs)": (
-            f"| `{name}` |" in docs
-        ),
+        f"docs/methods.md: the row of `{name}` under {TABLES[0]!r}": row in table,
+        f"docs/methods.md: the row of `{name}` under {TABLES[1]!r} (python -m "
+        "benchmarks.method_costs)": row in costs,
         f"README.md: `{name}` among the methods": f"`{name}`" in text("README.md"),
         "tests/methods/golden_requests.json: its requests (python "
         "tests/methods/test_golden_requests.py)": (

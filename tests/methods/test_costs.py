@@ -29,6 +29,10 @@ DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="u
 A_TENTH = 0.1
 UPPER_BOUND = ("agent-judge",)
 """Methods that end when they know enough: a dry run counts the most that they may ask."""
+HINT = (
+    "a dry run assumes other answers than the mock server sends: give requests a dry_run_answer as "
+    "long as real answers are, and have examples/mock_replies.py (_as_asked) answer the prompt so"
+)
 SOME = 10
 """Examples per task, except where the docs print what all of them cost."""
 
@@ -66,9 +70,9 @@ async def check(method: str, task: str, server: MockServer, limit: int | None = 
         assert usage["calls"] < foretold.whole.calls
         assert heard.tokens < foretold.whole.prompt
     else:
-        assert usage["calls"] == foretold.whole.calls
-        assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH)
-    assert usage["completion_tokens"] <= foretold.whole.completion
+        assert usage["calls"] == foretold.whole.calls, HINT
+        assert foretold.whole.prompt == pytest.approx(heard.tokens, rel=A_TENTH), HINT
+    assert usage["completion_tokens"] <= foretold.whole.completion, HINT
     assert foretold.once.calls + foretold.examples * foretold.each.calls == pytest.approx(
         foretold.whole.calls
     )

@@ -9,7 +9,7 @@ from tests.cli.harness import textassay
 from textassay import Assignment, Example, ScriptedModel, evaluate, evaluate_sync
 from textassay.calibration import read_judged
 from textassay.meta import agreement_table
-from textassay.methods import build
+from textassay.methods import METHODS, build
 from textassay.methods.library import tasks
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities, Response, Sample, TokenLogprob
@@ -29,7 +29,11 @@ labels = {rude = "it insults", plain = "neither", kind = "it is friendly"}
 ordered = true
 """
 EXAMPLE = Example(id="x", output="Press the red button.")
-OF_RATINGS = ["llm-score-cot", "checklist", "coascore", "hd-eval", "claims", "pairwise"]
+OF_RATINGS = [
+    name
+    for name, method in METHODS.items()
+    if method.labels_prompt is None and not method.asks_yes_or_no
+]
 PLAIN = Capabilities(json_schema=False, logprobs=True)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from textassay.demo import data_file
 from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
-from textassay.evaluation.api import finish, open_evaluation
+from textassay.evaluation.api import open_evaluation
 from textassay.evaluation.run import Run
-from textassay.evaluation.session import Session
+from textassay.evaluation.session import Session, finish
 from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.learn import Learning
 from textassay.learning.splits import group_codes, split_rows

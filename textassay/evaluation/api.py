@@ -15,30 +15,23 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from textassay.evaluation.graph_method import GraphMethod
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import build_request
 from textassay.evaluation.run import Run
-from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.session import Session, finish, open_session, writing_summary
 from textassay.methods.method import Method
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
-from textassay.runtime.errors import (
-    CapabilityError,
-    ConfigurationError,
-    FatalModelError,
-    StorageError,
-    TextassayError,
-)
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool
 
 P = ParamSpec("P")
@@ -328,70 +321,3 @@ def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Mode
     by_role = model if isinstance(model, Mapping) else {"": model}
     names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
     return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
-
-
-async def finish(session: Session) -> Run:
-    """Run a session to its end and return the run.
-
-    Keeps scores in memory only if there is no folder.
-    """
-    scores: list[Score] = []
-    async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
-        async for journaled in finished:
-            if session.folder is None:  # with a folder the scores are there, and memory stays flat
-                scores += journaled
-    path = None if session.folder is None else session.folder.path
-    return Run(
-        folder=path,
-        scores=scores,
-        progress=session.engine.progress,
-        examples=session.examples,
-        labels={a.label: scale for a in session.method.aspects if (scale := a.label_scale)},
-    )
-
-
-class Summarized(Protocol):
-    """What holds a run folder, or none yet, and can write its summary."""
-
-    @property
-    def folder(self) -> RunFolder | None:
-        """The run folder."""
-        ...
-
-    def discard(self) -> bool:
-        """Have the folder removed if nothing was answered; return whether it will be."""
-        ...
-
-    def write_summary(self) -> None:
-        """Write the summary of the scores so far, if there is a folder."""
-        ...
-
-
-@asynccontextmanager
-async def writing_summary(session: Summarized) -> AsyncIterator[None]:
-    """Write the run's summary when the block ends, and say how to resume a run that was stopped."""
-    try:
-        yield
-    except TextassayError as error:
-        if (folder := session.folder) is None:
-            raise
-        # a wrong key, or what a model lacks, is met by the first call: an empty run folder would
-        # only be in the way of the corrected command
-        if isinstance(error, FatalModelError | CapabilityError) and session.discard():
-            error.add_note(
-                f"no request was answered, so {folder.path} is not kept: fix this and repeat the "
-                "command"
-            )
-            raise
-        if not isinstance(error, StorageError):
-            session.write_summary()
-        if not isinstance(error, ConfigurationError):
-            kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
-            error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
-        raise
-    # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
-    # journal
-    except BaseException:
-        session.write_summary()
-        raise
-    session.write_summary()

@@ -1,6 +1,7 @@
-"""Opens what a run needs, in order, and closes it again.
+"""Opens what a run needs, runs it to its end, and closes everything again.
 
-Data, folder, answers, models, method, engine.
+In this order: tools by default, data, models, method and its tools, run folder, answers, engine.
+What can be refused is refused before there is a run folder.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from textassay.evaluation.data import Feed, checked_examples
 from textassay.evaluation.default_tools import ToolsByDefault, with_default_tools
@@ -36,6 +37,7 @@ from textassay.evaluation.progress import added
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
 from textassay.evaluation.roles import UsedRoles
+from textassay.evaluation.run import Run
 from textassay.evaluation.shards import part_of
 from textassay.evaluation.spec import check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
@@ -51,7 +53,13 @@ from textassay.methods.method import (
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, usage_ledger
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.errors import CapabilityError
+from textassay.runtime.errors import (
+    CapabilityError,
+    ConfigurationError,
+    FatalModelError,
+    StorageError,
+    TextassayError,
+)
 from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
@@ -450,3 +458,70 @@ def _rounds_to_count(batched: Sequence[ConnectedModel], *, dry: bool) -> BatchRo
     from textassay.runtime.backends.scripted import BatchRounds
 
     return BatchRounds()
+
+
+async def finish(session: Session) -> Run:
+    """Run a session to its end and return the run.
+
+    Keeps scores in memory only if there is no folder.
+    """
+    scores: list[Score] = []
+    async with writing_summary(session), aclosing(session.engine.score_lists()) as finished:
+        async for journaled in finished:
+            if session.folder is None:  # with a folder the scores are there, and memory stays flat
+                scores += journaled
+    path = None if session.folder is None else session.folder.path
+    return Run(
+        folder=path,
+        scores=scores,
+        progress=session.engine.progress,
+        examples=session.examples,
+        labels={a.label: scale for a in session.method.aspects if (scale := a.label_scale)},
+    )
+
+
+class Summarized(Protocol):
+    """What holds a run folder, or none yet, and can write its summary."""
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """The run folder."""
+        ...
+
+    def discard(self) -> bool:
+        """Have the folder removed if nothing was answered; return whether it will be."""
+        ...
+
+    def write_summary(self) -> None:
+        """Write the summary of the scores so far, if there is a folder."""
+        ...
+
+
+@asynccontextmanager
+async def writing_summary(session: Summarized) -> AsyncIterator[None]:
+    """Write the run's summary when the block ends, and say how to resume a run that was stopped."""
+    try:
+        yield
+    except TextassayError as error:
+        if (folder := session.folder) is None:
+            raise
+        # a wrong key, or what a model lacks, is met by the first call: an empty run folder would
+        # only be in the way of the corrected command
+        if isinstance(error, FatalModelError | CapabilityError) and session.discard():
+            error.add_note(
+                f"no request was answered, so {folder.path} is not kept: fix this and repeat the "
+                "command"
+            )
+            raise
+        if not isinstance(error, StorageError):
+            session.write_summary()
+        if not isinstance(error, ConfigurationError):
+            kept = "finished work is kept" if folder.tally.pairs else "nothing is finished yet"
+            error.add_note(f"{kept}; continue with: textassay resume {folder.path}")
+        raise
+    # Ctrl-C and cancellation as well: a summary that lacks the last scores would contradict the
+    # journal
+    except BaseException:
+        session.write_summary()
+        raise
+    session.write_summary()

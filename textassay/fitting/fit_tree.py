@@ -15,10 +15,9 @@ from typing import Any
 
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.task import Task
-from textassay.evaluation.api import finish
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.alignment import (
     Aligned,
     Growth,

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.answer_form import MAX_LETTERS, is_whole
-from textassay.evaluation.api import finish
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.session import Session, open_session
+from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
 from textassay.runtime.data.dataset import Examples

@@ -300,7 +300,10 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
 
 def _hints(factory: Factory) -> dict[str, Any]:
     target = factory.func if isinstance(factory, partial) else factory
-    return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    # with what `Annotated` adds, such as the bounds of a number
+    return typing.get_type_hints(
+        target.__init__ if inspect.isclass(target) else target, include_extras=True
+    )
 
 
 def _points() -> dict[str, EntryPoint]:

@@ -11,12 +11,15 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from textassay.runtime.messages import Example
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, folded_words, ngrams, words
 from textassay.tools.tool import Abstention, Computed, Measurement, premise
 
+AtLeastOne = Annotated[int, Field(ge=1)]
 LengthUnit = Literal["words", "tokens", "characters", "sentences"]
 # tokenized text writes "do n't" and "he 's"; both are one word
 _CLITIC = re.compile(r"\s+(?=(?:n['’]t|['’](?:s|m|re|ve|ll|d))\b)", re.IGNORECASE)
@@ -84,12 +87,12 @@ class Repetition(Computed):
 
     kind: ClassVar[str] = "repetition"
 
-    def __init__(self, name: str = "repetition", *, n: int = 3) -> None:
+    def __init__(self, name: str = "repetition", *, n: AtLeastOne = 3) -> None:
         """Keep the settings.
 
         Args:
             name: Name of the tool.
-            n: Words in an n-gram, at least 1.
+            n: Words in an n-gram.
         """
         self.name, self.n, self.scale, self.higher_is_better = name, n, (0.0, 1.0), False
         self.description = (
@@ -182,12 +185,12 @@ class Novelty(Computed):
 
     kind: ClassVar[str] = "novelty"
 
-    def __init__(self, name: str = "novelty", *, n: int = 2) -> None:
+    def __init__(self, name: str = "novelty", *, n: AtLeastOne = 2) -> None:
         """Keep the settings.
 
         Args:
             name: Name of the tool.
-            n: Words in an n-gram, at least 1.
+            n: Words in an n-gram.
         """
         self.name, self.n, self.scale, self.needs = name, n, (0.0, 1.0), ("premise",)
         self.description = (
@@ -214,7 +217,7 @@ class Coverage(Computed):
 
     kind: ClassVar[str] = "coverage"
 
-    def __init__(self, name: str = "coverage", *, shortest: int = 1) -> None:
+    def __init__(self, name: str = "coverage", *, shortest: AtLeastOne = 1) -> None:
         """Keep the settings.
 
         Args:

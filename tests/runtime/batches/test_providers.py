@@ -25,6 +25,7 @@ from textassay.runtime.batches.model import BatchesSubmitted
 from textassay.runtime.batches.openai import result_in
 from textassay.runtime.batches.providers import PROVIDERS as KNOWN
 from textassay.runtime.batches.providers import batch_address, open_dialect
+from textassay.runtime.connect import connect
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -259,9 +260,9 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         for name in PROVIDERS:
             (tmp_path / name).mkdir(parents=True)
             await session(name, tmp_path / name, server, [request])
-    anthropic, gemini, together, groq = server.bodies
-    assert groq == together
-    assert anthropic == {
+    bodies = dict(zip(PROVIDERS, server.bodies, strict=True))
+    assert bodies["groq/m"] == bodies["together_ai/m"]
+    assert bodies["anthropic/m"] == {
         "model": "m",
         "max_tokens": 7,
         "temperature": 0.5,
@@ -271,7 +272,7 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
         "messages": [{"role": "user", "content": "Rate it"}],
         "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}},
     }
-    assert gemini == {
+    assert bodies["gemini/m"] == {
         "systemInstruction": {"parts": [{"text": "Be strict."}]},
         "contents": [{"role": "user", "parts": [{"text": "Rate it"}]}],
         "generationConfig": {
@@ -283,7 +284,7 @@ async def test_requests_are_written_as_the_apis_take_them(tmp_path: Path) -> Non
             "responseJsonSchema": {"type": "object"},
         },
     }
-    assert together == {
+    assert bodies["together_ai/m"] == {
         "model": "m",
         "messages": [
             {"role": "system", "content": "Be strict."},
@@ -392,6 +393,17 @@ async def test_groq_tells_why_it_refused_a_file(tmp_path: Path) -> None:
         got = await session("groq/m", tmp_path, server, asked(2))
     assert all(isinstance(error, RequestRefused) for error in got)
     assert "line 1 is no JSON" in str(got[0])
+
+
+@pytest.mark.parametrize("provider", KNOWN)
+async def test_every_provider_is_opened_by_the_name_of_a_model(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `--model NAME --batch` opens it: a prefix here must be one of a backend, or of litellm."""
+    monkeypatch.setenv("KEY_OF_THE_TEST", KEY)
+    where = {"api_base": "http://127.0.0.1:9", "api_key_env": "KEY_OF_THE_TEST"}
+    async with connect(f"{provider}/m", batch=True, **where) as model:
+        assert model.name == f"{provider}/m"
 
 
 async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> None:

@@ -94,6 +94,10 @@ class OpenAIServer:
     """Query of the first page of the list of batches."""
     stopped_are_unrun: bool = False
     """Whether all requests that fail in a batch that was stopped were not run, nor charged for."""
+    responses: bool = False
+    """Whether requests and answers are those of the Responses API."""
+    takes_windows: bool = False
+    """Whether a batch may take longer than 24 hours before it expires."""
 
 
 SERVERS = {
@@ -109,6 +113,7 @@ SERVERS = {
         takes_prompts=False,
         first_page="",
         stopped_are_unrun=True,
+        takes_windows=True,
     ),
     # https://docs.together.ai/reference; only some models are cheaper in batches
     # (https://docs.together.ai/docs/inference/batch/overview), so the full price is counted.
@@ -124,6 +129,7 @@ SERVERS = {
         names_endpoint=False,
         first_page="",
     ),
+    "responses": OpenAIServer(responses=True),
     "run-batch": OpenAIServer("vLLM's run-batch", discount=1.0, takes_prompts=False),
 }
 """Servers, and vLLM's command for files, that differ from OpenAI's."""
@@ -132,14 +138,14 @@ SERVERS = {
 class OpenAIFormat:
     """Requests and answers in batches of OpenAI's format, and who takes them."""
 
-    def __init__(self, model: str, server: OpenAIServer, *, responses: bool = False) -> None:
-        self._model, self._server, self._responses = model, server, responses
+    def __init__(self, model: str, server: OpenAIServer) -> None:
+        self._model, self._server = model, server
         self.limits, self.discount, self.lacks = server.limits, server.discount, server.lacks
 
     def group(self, request: Request) -> str:
         """Return the endpoint: one to a batch."""
         server = self._server
-        if self._responses:
+        if server.responses:
             responses_format.check(request)
             return server.version + responses_format.PATH
         check_request(request, server.name, self.lacks, takes_prompts=server.takes_prompts)
@@ -149,7 +155,7 @@ class OpenAIFormat:
         """Return the line of a request."""
         fields = (
             responses_format.request_fields(request)
-            if self._responses
+            if self._server.responses
             else openai_format.prompt_fields(request) | openai_format.sampling_fields(request)
         )
         line: dict[str, Any] = {"custom_id": key, "body": {"model": self._model, **fields}}
@@ -159,7 +165,7 @@ class OpenAIFormat:
 
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
-        if self._responses:
+        if self._server.responses:
             return responses_format.read_response(payload, request, None)
         return openai_format.read_response(payload, request, None)
 
@@ -168,15 +174,9 @@ class OpenAIDialect(OpenAIFormat):
     """The batch API of a server of OpenAI's kind."""
 
     def __init__(
-        self,
-        http: BatchHttp,
-        model: str,
-        server: OpenAIServer,
-        *,
-        window: str = "24h",
-        responses: bool = False,
+        self, http: BatchHttp, model: str, server: OpenAIServer, *, window: str = "24h"
     ) -> None:
-        super().__init__(model, server, responses=responses)
+        super().__init__(model, server)
         self._http, self._window = http, window
 
     async def upload(self, file: Path) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -19,13 +19,21 @@ from textassay.runtime.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Provider:
-    """Where litellm finds a provider for single calls, and batches find it, too."""
+    """How batches reach a provider: where litellm finds it for single calls."""
 
     address: str | None = None
     bases: tuple[str, ...] = ()
     """Variables of the environment with another address: the first that is set."""
     keys: tuple[str, ...] = ()
     """Variables with the key: the first that is set."""
+    dialect: Callable[[BatchHttp, str], Dialect] | None = None
+    """Makes its batch API; `None` if that is of OpenAI's kind, as `SERVERS` describes it."""
+    key_header: str | None = None
+    """Header with the key; `None` for `Authorization: Bearer`."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of every request."""
+    max_bytes: int = 0
+    """How long its answers can be at least, whatever `max_answer_bytes` is."""
 
 
 PROVIDERS = {
@@ -34,7 +42,9 @@ PROVIDERS = {
     "openai": Provider(
         "https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE"), ("OPENAI_API_KEY",)
     ),
-    "azure": Provider(None, ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY")),
+    "azure": Provider(
+        None, ("AZURE_API_BASE",), ("AZURE_OPENAI_API_KEY", "AZURE_API_KEY"), key_header="api-key"
+    ),
     "groq": Provider("https://api.groq.com/openai/v1", ("GROQ_API_BASE",), ("GROQ_API_KEY",)),
     "together_ai": Provider(
         "https://api.together.xyz/v1",
@@ -45,15 +55,20 @@ PROVIDERS = {
         "https://api.anthropic.com/v1",
         ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
         ("ANTHROPIC_API_KEY",),
+        AnthropicDialect,
+        key_header="x-api-key",
+        headers={"anthropic-version": "2023-06-01"},
     ),
     "gemini": Provider(
         "https://generativelanguage.googleapis.com/v1beta",
         ("GEMINI_API_BASE",),
         ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+        GeminiDialect,
+        key_header="x-goog-api-key",
+        max_bytes=2**30,  # all answers of a batch come in one
     ),
 }
-GEMINI_BYTES = 2**30
-"""Longest answer of Gemini, where all answers of a batch come in one."""
+"""Whose batches are known, by the part of a model's name before the slash."""
 
 
 def open_dialect(
@@ -88,33 +103,25 @@ def open_dialect(
             f"models of {', '.join(PROVIDERS)}, and with batch_files=DIR those "
             "that vLLM's run-batch answers"
         )
-    if window != "24h" and provider != "groq":
+    known, server = PROVIDERS[provider], SERVERS.get(provider, OpenAIServer())
+    if window != "24h" and not server.takes_windows:
         raise ConfigurationError(
             f"batches of {name!r} take 24 hours at most: leave out batch_window={window}"
         )
-    known = PROVIDERS[provider]
     base = api_base or _first_set(known.bases) or known.address
     if base is None:
         raise ConfigurationError(f"batches of {name!r} need api_base=")
     base = batch_address(provider, base, endpoint)
     login = read_address(base).login  # as with single calls, in place of what the environment has
     key = api_key or ("" if login else _first_set(known.keys) or "")
-    if provider == "anthropic":
-        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    elif provider == "gemini":
-        headers = {"x-goog-api-key": key}
-    else:
-        header = endpoint.key_header or ("api-key" if provider == "azure" else None)
-        headers = {header: key} if header else {"Authorization": f"Bearer {key}"}
-    if provider == "gemini":
-        endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, GEMINI_BYTES))
-    http = BatchHttp(base, endpoint, name=name, headers=headers if key else {}, key=key)
-    if provider == "anthropic":
-        return AnthropicDialect(http, model)
-    if provider == "gemini":
-        return GeminiDialect(http, model)
-    server = SERVERS.get(provider, OpenAIServer())
-    return OpenAIDialect(http, model, server, window=window, responses=provider == "responses")
+    header = endpoint.key_header or known.key_header
+    secret = {header: key} if header else {"Authorization": f"Bearer {key}"}
+    headers = {**known.headers, **(secret if key else {})}
+    endpoint = replace(endpoint, max_bytes=max(endpoint.max_bytes, known.max_bytes))
+    http = BatchHttp(base, endpoint, name=name, headers=headers, key=key)
+    if known.dialect is not None:
+        return known.dialect(http, model)
+    return OpenAIDialect(http, model, server, window=window)
 
 
 def batch_address(provider: str, given: str, endpoint: Endpoint) -> str:
