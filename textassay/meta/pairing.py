@@ -33,7 +33,7 @@ def pair_names(
     if not human:
         raise DataError(
             "the data contain no human ratings; give them in the field 'human', or on the command"
-            " line in a file of their own: --ratings FILE"
+            " line in a file of their own (ratings=FILE)"
         )
     mapped: dict[str, list[str]] = {}
     for score, target in _entries(aspect_map):

@@ -506,3 +506,14 @@ def test_whatever_a_row_holds_it_is_read_or_refused(row: dict[str, Any]) -> None
     """Rows that are nearly those of another tool, too: nothing else is raised."""
     with contextlib.suppress(DataError):
         list(Examples([row]))
+
+
+def test_a_system_prompt_beside_the_messages_is_one_of_them(tmp_path: Path) -> None:
+    """ShareGPT's rows have it there; beside other messages `system` names what wrote the output."""
+    turns = [{"from": "human", "value": "Q"}, {"from": "gpt", "value": "A"}]
+    (example,) = read(saved(tmp_path, lines({"conversations": turns, "system": "Be brief."})))
+    assert (example.output, example.system) == ("A", None)
+    assert "[system] Be brief." in str(example.source)
+    turns = [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}]
+    (example,) = read(saved(tmp_path, lines({"conversations": turns, "system": "M1"})))
+    assert example.system == "M1"

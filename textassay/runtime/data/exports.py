@@ -38,6 +38,8 @@ def reader_for(keys: frozenset[str]) -> Callable[[Row], Row] | None:
         return _from_sample
     if "actual_output" in keys and "retrieval_context" in keys:
         return _from_test_case
+    if {"conversations", "system"} <= keys:
+        return _from_sharegpt
     return None
 
 
@@ -227,6 +229,17 @@ def _from_test_case(row: Row) -> Row:
         if isinstance(value, list):
             found[name] = [_marked(item) for item in value]
     return found
+
+
+def _from_sharegpt(row: Row) -> Row:
+    """Read a row of ShareGPT's, which has the prompt of the system beside the messages."""
+    turns, prompt = _parsed(row["conversations"]), row["system"]
+    if not (isinstance(turns, list) and turns and isinstance(turns[0], Mapping)):
+        return row
+    if not isinstance(prompt, str) or "from" not in turns[0]:
+        return row
+    rest = {name: value for name, value in row.items() if name != "system"}
+    return rest | {"conversations": [{"from": "system", "value": prompt}, *turns]}
 
 
 def _marked(item: Any) -> Any:
