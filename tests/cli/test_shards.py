@@ -101,6 +101,7 @@ def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_p
     assert "data have changed" in with_second(data__digest="other")
     assert "prompts" in with_second(method__prompts="other")
     assert "models" in with_second(models=models)
+    assert "its models are {'': 'other'}" in with_second(spec__models={"": "other"})
     assert "divided in different ways" in with_second(spec__shard="2/3")
     assert "both shard" in with_second(spec__shard="1/2")
     assert "not of a shard" in with_second(spec__shard=None)

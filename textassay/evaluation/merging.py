@@ -172,6 +172,8 @@ def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changed_spec(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
     ours, theirs = recorded_request(one), recorded_request(other)
+    if ours.models != theirs.models:
+        return f"its models are {theirs.models}, not {ours.models}"
     if ours.limit != theirs.limit:
         return f"its limit is {theirs.limit!r}, not {ours.limit!r}"
     if (ours.calibration is None) != (theirs.calibration is None):
