@@ -170,7 +170,7 @@ class ImageReader:
         if not name.startswith("file:") and _SCHEME.match(name) and not path.is_file():
             raise ValueError(
                 f"names the image {_short(name)}, an address that models are not given; use a"
-                " path, an address that begins with https:// or a data: URI"
+                " path, an address that begins with https:// or http:// or a data: URI"
             )
         path = (self._folder / path).absolute()
         try:
