@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.task import Task
+from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.messages import Example
@@ -127,12 +128,7 @@ def with_examples(
     lacking = [row["id"] for row in rows if row["id"] not in by_id]
     if lacking:
         raise DataError(f"{len(lacking)} rated ids are not in the data, such as {lacking[0]!r}")
-    full = []
-    for row in rows:
-        known = by_id[row["id"]].model_dump(exclude_defaults=True, exclude={"human", "annotators"})
-        meta = known.pop("meta", {})
-        full.append({**known, **meta, **row})
-    return full
+    return [rated_row(by_id[row["id"]], row) for row in rows]
 
 
 def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> list[Path]:
