@@ -218,6 +218,18 @@ def test_conversations_of_earlier_files_are_read():
     assert example.messages == tuple(ConversationMessage(**one) for one in messages)
 
 
+@pytest.mark.parametrize(
+    ("value", "rating"),
+    [("4", 4.0), (" 4.5 ", 4.5), ("3 stars", "3 stars"), ("a; b", ["a", "b"]), ("", None)],
+)
+def test_words_in_a_table_stay_words(value, rating, tmp_path):
+    """A label that begins with a number is no number; an empty cell is a gap."""
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"id,aspect,rater,value\na,tone,ann,{value}\n")
+    [row] = interchange.read("csv", path)
+    assert row["annotators"] == {"tone": [rating]}
+
+
 @pytest.mark.parametrize("form", ["label-studio", "argilla", "potato", "csv"])
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
 def test_what_is_no_export_is_refused(form, text, tmp_path):

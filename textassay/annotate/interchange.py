@@ -24,7 +24,10 @@ from typing import Any
 from textassay.agents.task import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
+from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import LabelSets
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
@@ -49,16 +52,18 @@ class Rated:
     value: Rating
 
 
-def read(name: str, path: str | Path) -> list[dict[str, Any]]:
+def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:
     """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export.
 
     Args:
         name: One of `FORMATS`.
         path: The file.
+        labels: The labels of aspects by name, if they are known.
 
     Raises:
         UnknownName: There is no such format.
-        DataError: The file cannot be read, or a part of it is not as the format has it.
+        DataError: The file cannot be read, a part of it is not as the format has it, or a rating of
+            an aspect with labels is none of these.
     """
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
@@ -74,7 +79,13 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
         raise DataError(f"{path} contains no ratings in the {name} format")
-    return merge_raters(rated)
+    rows, reader = merge_raters(rated), LabelReader(labels)
+    for row in rows:
+        try:
+            reader.numbers("annotators", row["annotators"])
+        except FieldError as error:
+            raise DataError(f"{path}, the example {row['id']!r}, {error}") from None
+    return rows
 
 
 def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
@@ -182,17 +193,15 @@ def _rating(value: object) -> Rating:
         if len(labels) != 1:
             return () if NONE_OF_THEM in labels else labels
         value = labels[0]
-    if not isinstance(value, str):
+    value = value.strip() if isinstance(value, str) else value
+    if value == "":
+        return None
+    try:
         number = float(value)  # type: ignore[arg-type]
-    else:
-        if value.strip() == NONE_OF_THEM:
-            return ()
-        try:
-            # choices may carry words after the number, such as "4 good"
-            number = float(value.split()[0])
-        except ValueError:
-            parts = tuple(part.strip() for part in value.split(";") if part.strip())
-            return parts[0] if len(parts) == 1 else parts
+    except ValueError:
+        word = str(value)
+        parts = tuple(part.strip() for part in word.split(";") if part.strip())
+        return () if word == NONE_OF_THEM else parts[0] if len(parts) == 1 else parts
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a rating")
     return number
@@ -205,7 +214,8 @@ def _read_csv(text: str) -> Iterator[Rated]:
     rows = csv.DictReader(io.StringIO(text))
     for row in rows:
         value = row["value"]
-        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value) if value else None)
+        # a row that ends early has no value
+        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value or ""))
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
