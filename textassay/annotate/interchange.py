@@ -27,12 +27,10 @@ from textassay.annotate.study import Question
 from textassay.runtime.data.cells import FieldError
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.labels import LabelSets
+from textassay.runtime.labels import NONE_OF_THEM, LabelSets
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
-NONE_OF_THEM = "none of these"
-"""What raters choose if no label of several applies: other tools export no empty answers."""
 
 
 @dataclass(frozen=True, slots=True)
