@@ -249,6 +249,24 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])
+def test_exported_tasks_say_what_labels_mean(form, tmp_path):
+    """As far as the task says it."""
+    labels = {"rude": "it insults", "plain": ""}
+    task = tasks.load("general", [Aspect(name="tone", definition="t", labels=labels)])
+    written = interchange.write(form, [Example(id="x", output="A.")], task, tmp_path)
+    assert "it insults" in "".join(path.read_text() for path in written)
+
+
+def test_texts_in_one_field_have_headings(tmp_path):
+    """Potato shows one text, in which source and output are told apart by the task's names."""
+    task = tasks.load("summarization", ["fluency"])
+    example = Example(id="x", output="Short.", source="Long.")
+    items, _ = interchange.write("potato", [example], task, tmp_path)
+    expected = f"{task.source_name}:\nLong.\n\n{task.output_name}:\nShort."
+    assert json.loads(items.read_text())["text"] == expected
+
+
+@pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])
 def test_exported_tasks_are_blind(form, tmp_path):
     """Texts and questions go out; systems and scores do not, outside the ids that join them
     again."""

@@ -238,7 +238,7 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
             if question.labels:
                 ends = " or ".join(_choices(question))
                 ends += " (several: a; b)" if question.kind == "several" else ""
-            shown = {"aspect": question.aspect, "definition": question.definition, "scale": ends}
+            shown = {"aspect": question.aspect, "definition": _defined(question), "scale": ends}
             rows.writerow({"id": example.id, **shown, **texts})
     return {"ratings.csv": table.getvalue()}
 
@@ -277,7 +277,7 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
         name = _quoted(question.aspect)
         lines.append(f"  <Header value={name}/>")
         lines.append(f"  <Text name={_quoted(question.aspect + '-definition')} "
-                     f"value={_quoted(question.definition)}/>")  # fmt: skip
+                     f"value={_quoted(_defined(question))}/>")  # fmt: skip
         kind = "multiple" if question.kind == "several" else "single"
         lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
         lines += [f"    <Choice value={_quoted(one)}/>" for one in _choices(question)]
@@ -313,6 +313,7 @@ def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
             {
                 "name": question.aspect,
                 "title": question.definition,
+                "description": _meanings(question) or None,
                 **_argilla_kind(question),
             }
             for question in _questions(task)
@@ -347,9 +348,14 @@ def _read_potato(text: str) -> Iterator[Rated]:
 
 
 def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
-    lines = [
-        json.dumps({"id": e.id, "text": "\n\n".join(_texts(e).values())}, ensure_ascii=False)
+    labels = dict(_labels(examples, task))
+    texts = [
+        "\n\n".join(f"{labels[field]}:\n{text}" for field, text in _texts(e).items())
         for e in examples
+    ]
+    lines = [
+        json.dumps({"id": e.id, "text": text}, ensure_ascii=False)
+        for e, text in zip(examples, texts, strict=True)
     ]
     schemes = [
         {"name": question.aspect, "description": question.definition, **_potato_kind(question)}
@@ -365,7 +371,12 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
 def _potato_kind(question: Question) -> dict[str, Any]:
     if question.labels:
         kind = "multiselect" if question.kind == "several" else "radio"
-        return {"annotation_type": kind, "labels": _choices(question)}
+        meanings = dict(question.labels)
+        labels = [
+            {"name": name, "tooltip": meanings[name]} if meanings.get(name) else name
+            for name in _choices(question)
+        ]
+        return {"annotation_type": kind, "labels": labels}
     return {
         "annotation_type": "likert",
         "size": len(question.values),
@@ -411,6 +422,17 @@ def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
 
 def _questions(task: Task) -> list[Question]:
     return [Question.of(aspect, paired=False) for aspect in task.aspects]
+
+
+def _meanings(question: Question) -> str:
+    """Return what each label means, as far as the task says it."""
+    return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
+
+
+def _defined(question: Question) -> str:
+    """Return an aspect's definition with what its labels mean."""
+    meanings = _meanings(question)
+    return f"{question.definition} ({meanings})" if meanings else question.definition
 
 
 def _choices(question: Question) -> list[str]:
