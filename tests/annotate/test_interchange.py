@@ -2,12 +2,18 @@
 
 import csv
 import json
+from itertools import chain
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.annotate.studies import examples
+from tests.pictures import png_uri
 from textassay.annotate import interchange
 from textassay.methods.library import tasks
+from textassay.runtime.conversation import ConversationMessage
+from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Aspect, Example
 
@@ -151,6 +157,79 @@ def test_labels_come_back_by_their_names(form, made, tmp_path):
     assert row["human"] == {"tone": "kind"}
 
 
+TEXTS = st.text("ab \n", min_size=1, max_size=5).filter(str.strip)
+CALLED = st.builds(
+    lambda name, given: [
+        {"role": "assistant", "tool_calls": [
+            {"id": "1", "type": "function", "function": {"name": name, "arguments": given}}
+        ]},
+        {"role": "tool", "tool_call_id": "1", "content": ""},
+    ],
+    st.sampled_from("fg"), st.sampled_from(["{}", '{"a": 1}']),
+)  # fmt: skip
+SAID = st.builds(
+    lambda role, text: [{"role": role, "content": text}],
+    st.sampled_from(["system", "user", "assistant", "critic"]), TEXTS,
+)  # fmt: skip
+MATERIAL = st.fixed_dictionaries({"id": TEXTS, "output": TEXTS}, optional={
+    "source": TEXTS,
+    "references": st.lists(TEXTS, max_size=2),
+    "messages": st.lists(st.one_of(SAID, CALLED), max_size=3).map(lambda some: [*chain(*some)]),
+    "passages": st.lists(
+        st.fixed_dictionaries({"text": TEXTS}, optional={"id": TEXTS, "score": st.floats(0, 1)}),
+        max_size=2,
+    ),
+    "images": st.just([png_uri(1), "https://example.org/a.png"]),
+    "rubric": st.lists(
+        st.fixed_dictionaries({"criterion": TEXTS}, optional={
+            "points": st.sampled_from([1, 2.5]), "tags": st.lists(TEXTS), "human": st.booleans(),
+        }),
+        max_size=2,
+    ),
+    "metrics": st.dictionaries(st.sampled_from(["bleu"]), st.floats(0, 1)),
+    "policy": TEXTS, "note": TEXTS, "raters": st.just(["r1", "r2"]),
+})  # fmt: skip
+"""Rows with everything that an example can have."""
+
+
+@given(MATERIAL)
+def test_rated_rows_are_read_as_the_examples_that_were_rated(row):
+    """Calls, passages, images and criteria included, and fields that the field map sent to meta."""
+    sent = {name: "meta" for name in ("policy",) if name in row}
+    (example,) = Examples([row], fields=sent)
+    rated = {"id": example.id, "annotators": {"tone": [4.0]}, "raters": ["r1"]}
+    (written,) = interchange.with_examples([rated], [example])
+    (again,) = Examples([json.loads(json.dumps(written))])
+    expected = {
+        "human": {"tone": 4.0}, "annotators": {"tone": (4.0,)},
+        "meta": {**example.meta, "raters": ["r1"]},
+    }  # fmt: skip
+    assert again == example.model_copy(update=expected)
+
+
+def test_conversations_of_earlier_files_are_read():
+    """Their messages have no content where there is nothing in it."""
+    messages = [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "calls": [{"name": "f", "arguments": "{}", "id": "1"}]},
+        {"role": "tool", "call_id": "1"},
+    ]
+    (example,) = Examples([{"id": "a", "output": "done", "messages": messages}])
+    assert example.messages == tuple(ConversationMessage(**one) for one in messages)
+
+
+@pytest.mark.parametrize(
+    ("value", "rating"),
+    [("4", 4.0), (" 4.5 ", 4.5), ("3 stars", "3 stars"), ("a; b", ["a", "b"]), ("", None)],
+)
+def test_words_in_a_table_stay_words(value, rating, tmp_path):
+    """A label that begins with a number is no number; an empty cell is a gap."""
+    path = tmp_path / "ratings.csv"
+    path.write_text(f"id,aspect,rater,value\na,tone,ann,{value}\n")
+    [row] = interchange.read("csv", path)
+    assert row["annotators"] == {"tone": [rating]}
+
+
 @pytest.mark.parametrize("form", ["label-studio", "argilla", "potato", "csv"])
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": 1}]', "a,b\n1,2\n"])
 def test_what_is_no_export_is_refused(form, text, tmp_path):
@@ -167,6 +246,24 @@ def test_unknown_formats_and_ids_are_named(tmp_path):
         interchange.read("labelstudio", tmp_path)
     with pytest.raises(DataError, match="'nowhere'"):
         interchange.with_examples([{"id": "nowhere"}], examples())
+
+
+@pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])
+def test_exported_tasks_say_what_labels_mean(form, tmp_path):
+    """As far as the task says it."""
+    labels = {"rude": "it insults", "plain": ""}
+    task = tasks.load("general", [Aspect(name="tone", definition="t", labels=labels)])
+    written = interchange.write(form, [Example(id="x", output="A.")], task, tmp_path)
+    assert "it insults" in "".join(path.read_text() for path in written)
+
+
+def test_texts_in_one_field_have_headings(tmp_path):
+    """Potato shows one text, in which source and output are told apart by the task's names."""
+    task = tasks.load("summarization", ["fluency"])
+    example = Example(id="x", output="Short.", source="Long.")
+    items, _ = interchange.write("potato", [example], task, tmp_path)
+    expected = f"{task.source_name}:\nLong.\n\n{task.output_name}:\nShort."
+    assert json.loads(items.read_text())["text"] == expected
 
 
 @pytest.mark.parametrize("form", ["csv", "label-studio", "argilla", "potato"])

@@ -301,3 +301,11 @@ def test_a_mean_over_labels_that_hardly_occur_has_no_interval():
     assert "people gave some labels fewer than 5 times" in found.note
     more = meta.label_agreement(np.append(human, 2), np.append(human, 2), labels="abc", bootstrap=9)
     assert (more.note, more.measures["macro_f1"].ci[1]) == (None, 1)
+
+
+def test_there_is_no_best_constant_of_chance_corrected_measures_if_people_use_one_label():
+    """The constant that says this label agrees always; no other is a trivial measure to beat."""
+    found = meta.label_agreement([1, 0, 0, 0], [0, 0, 0, 0]).measures
+    constants = {name: one.constant for name, one in found.items()}
+    assert constants["accuracy"] == 1
+    assert (constants["alpha_nominal"], constants["kappa"], constants["mcc"]) == (None, None, None)

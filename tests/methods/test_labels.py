@@ -28,6 +28,8 @@ definition = "how polite it is."
 labels = {rude = "it insults", plain = "neither", kind = "it is friendly"}
 ordered = true
 """
+REST = 'plain = "neither", kind = "it is friendly"}\nordered = true'
+SEVERAL = '"{}" = ""}}\nmultiple = true'
 EXAMPLE = Example(id="x", output="Press the red button.")
 OF_RATINGS = [
     name
@@ -132,6 +134,9 @@ def test_methods_that_give_ratings_refuse_labels(task, method):
         ("ordered = true", "ordered = true\nscale = [1, 5]", "a scale or labels, not both"),
         ('{rude = "it insults", plain = "neither", kind', "{kind", "at least two labels"),
         ("plain =", "RUDE =", "differ by more than their case"),
+        (REST, SEVERAL.format("a; b"), "'a; b' has a semicolon"),
+        (REST, SEVERAL.format("None of these"), "what raters choose if no label applies"),
+        (REST, SEVERAL.format("-rude-"), "'rude' and '-rude-' have the same name in scores"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(task, tmp_path, old, new, problem):

@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from textassay.agents.task import Task
+from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
+from textassay.runtime.data.cells import FieldError
+from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.labels import NONE_OF_THEM, LabelSets
 from textassay.runtime.messages import Example
 
 Rating = float | str | tuple[str, ...] | None
-NONE_OF_THEM = "none of these"
-"""What raters choose if no label of several applies: other tools export no empty answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,18 @@ class Rated:
     value: Rating
 
 
-def read(name: str, path: str | Path) -> list[dict[str, Any]]:
+def read(name: str, path: str | Path, labels: LabelSets | None = None) -> list[dict[str, Any]]:
     """Return rows with `id`, `human`, `annotators` and `raters` from another tool's export.
 
     Args:
         name: One of `FORMATS`.
         path: The file.
+        labels: The labels of aspects by name, if they are known.
 
     Raises:
         UnknownName: There is no such format.
-        DataError: The file cannot be read, or a part of it is not as the format has it.
+        DataError: The file cannot be read, a part of it is not as the format has it, or a rating of
+            an aspect with labels is none of these.
     """
     if name not in FORMATS:
         raise UnknownName("format", name, list(FORMATS))
@@ -73,7 +77,13 @@ def read(name: str, path: str | Path) -> list[dict[str, Any]]:
         raise DataError(f"{path} is not a {name} export: {error!r}") from error
     if not rated:
         raise DataError(f"{path} contains no ratings in the {name} format")
-    return merge_raters(rated)
+    rows, reader = merge_raters(rated), LabelReader(labels)
+    for row in rows:
+        try:
+            reader.numbers("annotators", row["annotators"])
+        except FieldError as error:
+            raise DataError(f"{path}, the example {row['id']!r}, {error}") from None
+    return rows
 
 
 def merge_raters(rated: Iterable[Rated]) -> list[dict[str, Any]]:
@@ -127,12 +137,7 @@ def with_examples(
     lacking = [row["id"] for row in rows if row["id"] not in by_id]
     if lacking:
         raise DataError(f"{len(lacking)} rated ids are not in the data, such as {lacking[0]!r}")
-    full = []
-    for row in rows:
-        known = by_id[row["id"]].model_dump(exclude_defaults=True, exclude={"human", "annotators"})
-        meta = known.pop("meta", {})
-        full.append({**known, **meta, **row})
-    return full
+    return [rated_row(by_id[row["id"]], row) for row in rows]
 
 
 def write(name: str, examples: Iterable[Example], task: Task, folder: Path) -> list[Path]:
@@ -186,17 +191,15 @@ def _rating(value: object) -> Rating:
         if len(labels) != 1:
             return () if NONE_OF_THEM in labels else labels
         value = labels[0]
-    if not isinstance(value, str):
+    value = value.strip() if isinstance(value, str) else value
+    if value == "":
+        return None
+    try:
         number = float(value)  # type: ignore[arg-type]
-    else:
-        if value.strip() == NONE_OF_THEM:
-            return ()
-        try:
-            # choices may carry words after the number, such as "4 good"
-            number = float(value.split()[0])
-        except ValueError:
-            parts = tuple(part.strip() for part in value.split(";") if part.strip())
-            return parts[0] if len(parts) == 1 else parts
+    except ValueError:
+        word = str(value)
+        parts = tuple(part.strip() for part in word.split(";") if part.strip())
+        return () if word == NONE_OF_THEM else parts[0] if len(parts) == 1 else parts
     if not math.isfinite(number):
         raise ValueError(f"{value!r} is not a rating")
     return number
@@ -209,7 +212,8 @@ def _read_csv(text: str) -> Iterator[Rated]:
     rows = csv.DictReader(io.StringIO(text))
     for row in rows:
         value = row["value"]
-        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value) if value else None)
+        # a row that ends early has no value
+        yield Rated(row["id"], row["aspect"], row["rater"], _rating(value or ""))
 
 
 def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
@@ -234,7 +238,7 @@ def _write_csv(examples: list[Example], task: Task) -> dict[str, str]:
             if question.labels:
                 ends = " or ".join(_choices(question))
                 ends += " (several: a; b)" if question.kind == "several" else ""
-            shown = {"aspect": question.aspect, "definition": question.definition, "scale": ends}
+            shown = {"aspect": question.aspect, "definition": _defined(question), "scale": ends}
             rows.writerow({"id": example.id, **shown, **texts})
     return {"ratings.csv": table.getvalue()}
 
@@ -273,7 +277,7 @@ def _write_label_studio(examples: list[Example], task: Task) -> dict[str, str]:
         name = _quoted(question.aspect)
         lines.append(f"  <Header value={name}/>")
         lines.append(f"  <Text name={_quoted(question.aspect + '-definition')} "
-                     f"value={_quoted(question.definition)}/>")  # fmt: skip
+                     f"value={_quoted(_defined(question))}/>")  # fmt: skip
         kind = "multiple" if question.kind == "several" else "single"
         lines.append(f'  <Choices name={name} toName="output" choice="{kind}" required="true">')
         lines += [f"    <Choice value={_quoted(one)}/>" for one in _choices(question)]
@@ -309,6 +313,7 @@ def _write_argilla(examples: list[Example], task: Task) -> dict[str, str]:
             {
                 "name": question.aspect,
                 "title": question.definition,
+                "description": _meanings(question) or None,
                 **_argilla_kind(question),
             }
             for question in _questions(task)
@@ -343,9 +348,14 @@ def _read_potato(text: str) -> Iterator[Rated]:
 
 
 def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
-    lines = [
-        json.dumps({"id": e.id, "text": "\n\n".join(_texts(e).values())}, ensure_ascii=False)
+    labels = dict(_labels(examples, task))
+    texts = [
+        "\n\n".join(f"{labels[field]}:\n{text}" for field, text in _texts(e).items())
         for e in examples
+    ]
+    lines = [
+        json.dumps({"id": e.id, "text": text}, ensure_ascii=False)
+        for e, text in zip(examples, texts, strict=True)
     ]
     schemes = [
         {"name": question.aspect, "description": question.definition, **_potato_kind(question)}
@@ -361,7 +371,12 @@ def _write_potato(examples: list[Example], task: Task) -> dict[str, str]:
 def _potato_kind(question: Question) -> dict[str, Any]:
     if question.labels:
         kind = "multiselect" if question.kind == "several" else "radio"
-        return {"annotation_type": kind, "labels": _choices(question)}
+        meanings = dict(question.labels)
+        labels = [
+            {"name": name, "tooltip": meanings[name]} if meanings.get(name) else name
+            for name in _choices(question)
+        ]
+        return {"annotation_type": kind, "labels": labels}
     return {
         "annotation_type": "likert",
         "size": len(question.values),
@@ -407,6 +422,17 @@ def _labels(examples: list[Example], task: Task) -> list[tuple[str, str]]:
 
 def _questions(task: Task) -> list[Question]:
     return [Question.of(aspect, paired=False) for aspect in task.aspects]
+
+
+def _meanings(question: Question) -> str:
+    """Return what each label means, as far as the task says it."""
+    return "; ".join(f"{name}: {meaning}" for name, meaning in question.labels if meaning)
+
+
+def _defined(question: Question) -> str:
+    """Return an aspect's definition with what its labels mean."""
+    meanings = _meanings(question)
+    return f"{question.definition} ({meanings})" if meanings else question.definition
 
 
 def _choices(question: Question) -> list[str]:

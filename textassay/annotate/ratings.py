@@ -27,6 +27,7 @@ from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.labels import majority
+from textassay.runtime.messages import Example
 from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import write_text
 from textassay.runtime.storage.journal import Journal, read_rows
@@ -327,16 +328,31 @@ def rating_rows(ratings: Answers) -> list[dict[str, Any]]:
     for key, example in ratings.study.by_key.items():
         answers = ratings.first_ratings(key)
         if answers:
-            given = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
-            meta = given.pop("meta", {})
-            lines.append({**given, **meta, **_rated(ratings, answers)})
+            rated = _rated(ratings, answers)
             if key in again:
-                lines[-1]["repeated"] = again[key]
+                rated["repeated"] = again[key]
             if ratings.study.guidelines is not None:
-                lines[-1]["guidelines"] = ratings.study.guidelines.as_dict()
+                rated["guidelines"] = ratings.study.guidelines.as_dict()
             if example.id in ratings.study.probabilities:
-                lines[-1][SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
+                rated[SAMPLING_PROBABILITY] = ratings.study.probabilities[example.id]
+            lines.append(rated_row(example, rated))
     return lines
+
+
+def rated_row(example: Example, rated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row that is read as the example with other ratings.
+
+    Args:
+        example: What was rated.
+        rated: The ratings and what is known of them, in place of fields of the same names.
+    """
+    row = example.model_dump(exclude_defaults=True, exclude={"human", "annotators"})
+    if "messages" in row:
+        # without a content, some would not be read as messages
+        row["messages"] = [{"content": "", **message} for message in row["messages"]]
+    # not among the row's own fields: names such as `policy` would be read as something else there
+    meta = {name: value for name, value in row.pop("meta", {}).items() if name not in rated}
+    return {**row, **({"meta": meta} if meta else {}), **rated}
 
 
 def write_ratings(ratings: Answers, path: Path) -> int:

@@ -389,9 +389,12 @@ def _alpha(matrices: Floats, totals: Floats, *, ordinal: bool) -> Floats:
 def _best_constants(whole: Floats, *, ordered: bool) -> dict[str, float | None]:
     """Return what the best judge that always gives one label reaches, measure by measure."""
     people = whole.sum(axis=1)
-    constants = np.zeros((len(whole), *whole.shape))
-    for label in range(len(whole)):
-        constants[label, :, label] = people
+    used = np.flatnonzero(people)
+    # a judge that says the only label of people's is the best, even where a measure is undefined
+    labels = used if len(used) == 1 else np.arange(len(whole))
+    constants = np.zeros((len(labels), *whole.shape))
+    for at, label in enumerate(labels):
+        constants[at, :, label] = people
     found = measures_of(constants, ordered=ordered)
     return {
         name: None if np.isnan(values).all() else float(np.nanmax(values))

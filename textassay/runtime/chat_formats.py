@@ -202,7 +202,11 @@ def _is_message(item: Any) -> bool:
         return False
     item = _inner(item, "message")
     if any(isinstance(item.get(name), str) for name in _SPEAKER):
-        return any(name in item for name in (*_TEXT, *_WITHOUT_TEXT))
+        # `ConversationMessage` as files of ratings have it, which leave out what is empty
+        is_ours = isinstance(item.get("calls"), list | tuple) or (
+            item.get("role") == "tool" and "call_id" in item
+        )
+        return is_ours or any(name in item for name in (*_TEXT, *_WITHOUT_TEXT))
     kind = str(item.get("type"))
     if kind in _TYPES:
         return "content" in item or isinstance(item.get("data"), Mapping)

@@ -26,6 +26,8 @@ PAIRS: tuple[tuple[str, str], ...] = (
     ("irrelevant", "relevant"),
 )
 """Words for no and yes, in lower case."""
+NONE_OF_THEM = "none of these"
+"""What raters choose if no label of several applies: other tools export no empty answers."""
 _BOOLEAN = ("false", "true")
 _TIE = 1e-9
 _KNOWN = {word: (pair, number) for pair in PAIRS for number, word in enumerate(pair)}

@@ -35,7 +35,7 @@ from textassay.runtime.conversation import (
     passages_text,
 )
 from textassay.runtime.images import Image, ImageReader
-from textassay.runtime.labels import LabelScale, in_order, slug
+from textassay.runtime.labels import NONE_OF_THEM, LabelScale, in_order, slug
 from textassay.runtime.rubric import Criterion, read_rubric
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -303,6 +303,32 @@ def content_id(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
+def _refuse_unlistable(labels: Iterable[str]) -> None:
+    """Refuse labels that could not be told apart where several may apply.
+
+    Raises:
+        ValueError: One is; says why.
+    """
+    by_name: dict[str, str] = {}
+    for label in labels:
+        if ";" in label:
+            raise ValueError(
+                f"the label {label!r} has a semicolon, which stands between labels in tables where"
+                " several may apply; rename it"
+            )
+        if label.strip().casefold() == NONE_OF_THEM:
+            raise ValueError(
+                f"the label {label!r} is what raters choose if no label applies; where several may"
+                " apply, leave it out"
+            )
+        other = by_name.setdefault(slug(label), label)
+        if other != label:
+            raise ValueError(
+                f"the labels {other!r} and {label!r} have the same name in scores, {slug(label)!r},"
+                " where several may apply; rename one"
+            )
+
+
 class Aspect(Message):
     """What is judged."""
 
@@ -344,10 +370,10 @@ class Aspect(Message):
             raise ValueError("an aspect needs at least two labels")
         if data.get("multiple") and data.get("ordered"):
             raise ValueError("labels of which several may apply have no order")
-        if len({str(name).strip().casefold() for name in names} - {""}) < len(names) or (
-            data.get("multiple") and len({slug(str(name)) for name in names}) < len(names)
-        ):
+        if len({str(name).strip().casefold() for name in names} - {""}) < len(names):
             raise ValueError("labels must differ by more than their case, and not be empty")
+        if data.get("multiple"):
+            _refuse_unlistable([str(name) for name in names])
         if all(isinstance(name, str) for name in names):
             labels = {name: labels[name] for name in in_order(names)}
         return {**data, "labels": labels, "scale": ends}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,10 @@ from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import say
 from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, AsJson, Data, Given
 from textassay.cli.new_files import io_errors
+
+if TYPE_CHECKING:
+    from textassay.agents.task import Task
+    from textassay.runtime.labels import LabelScale
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
@@ -36,17 +40,24 @@ def import_ratings(
         str | None,
         typer.Option("--data", metavar="DATA", help="Examples whose texts to add to the rows."),
     ] = None,
-    given: Annotated[Given, MAPPED],
+    given: Annotated[Given, JUDGING.only("task") | MAPPED],
 ) -> None:
-    """Read ratings that people gave in another tool, with one entry per rater."""
+    """Read ratings that people gave in another tool, with one entry per rater.
+
+    With the task that they rated by, a rating that is none of an aspect's labels is refused.
+    """
     from textassay.annotate import interchange
+    from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
     from textassay.runtime.storage.files import write_text
     from textassay.runtime.storage.json_text import encode
 
-    rows = interchange.read(form, file)
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
+    rows = interchange.read(form, file, labels)
     if data is not None:
-        rows = interchange.with_examples(rows, Examples(data, **arguments.reading_of(given)))
+        examples = Examples(data, labels=labels, **arguments.reading(flags))
+        rows = interchange.with_examples(rows, examples)
     lines = [encode(row).decode("utf-8") for row in rows]
     with io_errors(out):
         write_text(out, "".join(f"{line}\n" for line in lines))
@@ -70,8 +81,7 @@ def agreement(
     from textassay.methods.library import tasks
 
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
-    aspects = tasks.load(flags["task"]).aspects if "task" in flags else ()
-    labels = {one.name: scale for one in aspects if (scale := one.label_scale)}
+    labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
     reading = {key: flags[key] for key in flags.keys() & {"fields", "missing"}}
     found, table = between_raters(data, labels=labels, **reading)
     rows = [{"human": name, **one.as_dict()} for name, one in found.items()]
@@ -97,8 +107,13 @@ def export_tasks(
 
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
     task = tasks.load(flags.get("task"), flags.get("aspects"))
-    examples = Examples(data, **arguments.reading(flags))
+    examples = Examples(data, labels=_labels(task), **arguments.reading(flags))
     with io_errors(out):
         written = interchange.write(form, examples, task, out)
     for path in written:
         say(f"wrote {path}")
+
+
+def _labels(task: Task) -> dict[str, LabelScale]:
+    """Return the labels of a task's aspects by name."""
+    return {one.name: scale for one in task.aspects if (scale := one.label_scale)}

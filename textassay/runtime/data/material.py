@@ -27,6 +27,7 @@ from textassay.runtime.conversation import (
     calls_as_text,
     conversation_pieces,
     last_answer,
+    passages_text,
 )
 from textassay.runtime.data.aliases import (
     LOOKS_LIKE,
@@ -322,9 +323,14 @@ def _join_context(fields: dict[str, Any], value: Any) -> None:
     if "context" not in fields:
         fields["context"] = value
         return
-    known = [*read_passages(fields["context"])]
+    known, added = [*read_passages(fields["context"])], read_passages(value)
+    # files of ratings have passages beside their numbered text, as an example has
+    if fields["context"] == passages_text(added):
+        known = []
+    elif value == passages_text(known):
+        added = ()
     texts = {passage.text for passage in known}
-    fields["context"] = [*known, *(p for p in read_passages(value) if p.text not in texts)]
+    fields["context"] = [*known, *(p for p in added if p.text not in texts)]
 
 
 def _gather_messages(fields: dict[str, Any], images: ImageReader) -> None:
