@@ -96,7 +96,7 @@ ROOMS = (
     "backends",
     "batches",
     "connected",
-    "connect",
+    "connecting",
 )
 CONTRACT = {
     "chat_formats",
@@ -227,7 +227,7 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     """For runs, `fit` and the command line; the others ask one model that is not a run's."""
     connecting = {"connect", "connect_model"}
     assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
-        "runtime/connect.py",
+        "runtime/connecting.py",
         "evaluation/opening.py",
         "cli/commands/doctor.py",
         "cli/commands/demo.py",

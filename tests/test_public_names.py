@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import pkgutil
 import re
 import subprocess
 import sys
@@ -56,6 +57,12 @@ def test_every_exported_name_is_there(package: str) -> None:
     assert len(set(module.__all__)) == len(module.__all__)
     for name in module.__all__:
         assert getattr(module, name) is not None, f"textassay.{package}.{name}"
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        # an imported submodule would take the place of a name that is made on first use
+        if found.name in module.__all__:
+            importlib.import_module(f"textassay.{package}.{found.name}")
+            modules = {"errors"} if package == "runtime" else set()
+            assert (found.name in modules) == isinstance(getattr(module, found.name), ModuleType)
     assert set(module.__all__) <= set(dir(module))
 
 

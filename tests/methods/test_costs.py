@@ -20,7 +20,7 @@ from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS
 from textassay.methods.library import plans, tasks, trees
 from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.connect import connect
+from textassay.runtime.connecting import connect
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer
     from textassay.agents.llm_fuser import LLMFuser
     from textassay.agents.lookup import Material, lay_out
-    from textassay.agents.material import fenced, material
     from textassay.agents.passages import PassageWriter
     from textassay.agents.planner import Planner, RefusedPlan
     from textassay.agents.profile import Profile
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from textassay.agents.reading.rating import NoRating, Rating, parse_rating
     from textassay.agents.scorer import Scorer
     from textassay.agents.scores import from_samples, from_text
+    from textassay.agents.shown_material import fenced, material
     from textassay.agents.steps import Steps, StepsWriter, WrittenSteps
     from textassay.agents.task import Task
     from textassay.agents.tool_average import ToolAverage
@@ -85,12 +85,12 @@ _HOME = {
     "WrittenSteps": "steps",
     "YesNoAggregator": "yes_no_aggregator",
     "chat": "prompt_template",
-    "fenced": "material",
+    "fenced": "shown_material",
     "from_samples": "scores",
     "from_text": "scores",
     "grow": "decomposer",
     "lay_out": "lookup",
-    "material": "material",
+    "material": "shown_material",
     "parse_rating": "reading.rating",
 }
 

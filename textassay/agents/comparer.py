@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, thought_note
-from textassay.agents.material import fenced, references_shown
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.rating import NoRating, parse_choice
+from textassay.agents.shown_material import fenced, references_shown
 from textassay.prompts import nonce
 from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.errors import ContentRefused

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from textassay.agents.material import references_shown
 from textassay.agents.quotes import evidence_pieces
+from textassay.agents.shown_material import references_shown
 from textassay.agents.source_windows import closest
 from textassay.agents.task import Task
 from textassay.runtime.conversation import answer_piece, conversation_pieces

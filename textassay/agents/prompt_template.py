@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
-from textassay.agents.material import material, plain_texts
 from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.shown_material import material, plain_texts
 from textassay.agents.task import Task
 from textassay.prompts import PromptFault, PromptFrame, Turn, digest, frame, render
 from textassay.runtime.errors import PromptError

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.request_chain import chained
     from textassay.runtime.calls.single_flight import once
-    from textassay.runtime.connect import connect
     from textassay.runtime.connected import ConnectedModel
+    from textassay.runtime.connecting import connect
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.concurrency import gather
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
@@ -92,7 +92,7 @@ _HOME = {
     "TokenLogprob": "model",
     "Usage": "messages",
     "Wrapper": "model",
-    "connect": "connect",
+    "connect": "connecting",
     "chained": "calls.request_chain",
     "each": "graph.graph",
     "fixed": "graph.graph",

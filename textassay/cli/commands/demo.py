@@ -85,7 +85,7 @@ async def _execute(
         shown_example,
         usage,
     )
-    from textassay.runtime.connect import connect
+    from textassay.runtime.connecting import connect
 
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:
