@@ -8,7 +8,7 @@ from tests.methods.word_likelihoods import CHAT, EXAMPLE, reader, run, tokens
 from textassay.agents.likelihood import explained_share
 from textassay.agents.qualities import object_of
 from textassay.methods import build
-from textassay.methods.gptscore import default_directions, read_protocols
+from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS, TASKS
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
@@ -290,14 +290,14 @@ async def test_every_built_in_aspect_has_words_of_its_own(name):
 
 
 async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_against_them():
-    summaries, data = default_directions("summarization"), default_directions("data-to-text")
+    tasks = read_protocols()[0].tasks
+    summaries, data = tasks["summarization"].directions, tasks["data-to-text"].directions
     assert summaries["coherence"].by.startswith("the paper, scoring dimension (2)")
     assert summaries["relevance"].by.startswith("the paper, table 11")
     assert data["informativeness"].direction == "ref-hypo"
     assert "argues against it" in data["informativeness"].note
-    assert "argues against it" in default_directions("translation")["accuracy"].note
-    assert default_directions("mqm") == default_directions("translation")
-    assert default_directions("no such task") == {}
+    assert "argues against it" in tasks["translation"].directions["accuracy"].note
+    assert tasks["mqm"].like == "translation"
 
 
 async def test_the_table_decides_the_direction(tmp_path):

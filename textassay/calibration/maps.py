@@ -191,17 +191,6 @@ class Ordinal:
         """Return the expected rating, shape (n,)."""
         return np.asarray(self.distribution(scores) @ self.grid)
 
-    def mode(self, scores: Floats) -> Floats:
-        """Return the most probable rating, shape (n,)."""
-        return np.asarray(self.grid[self.distribution(scores).argmax(axis=1)])
-
-    def smallest_set(self, score: float, coverage: float) -> Floats:
-        """Return the fewest ratings whose probabilities reach `coverage`, increasing."""
-        shares = self.distribution(np.array([score]))[0]
-        order = np.argsort(-shares, kind="stable")
-        count = int(np.searchsorted(np.cumsum(shares[order]), coverage)) + 1
-        return np.asarray(np.sort(self.grid[order[:count]]))
-
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values."""
         return {

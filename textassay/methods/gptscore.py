@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
-from textassay.agents.likelihood_words import Directed, OverReferences, Protocols
+from textassay.agents.likelihood_words import OverReferences, Protocols
 from textassay.agents.passages import Directions, PassageWriter, Scored
 from textassay.agents.qualities import Qualities
 from textassay.methods.judging import PER_ASPECT, PromptMethod
@@ -221,18 +221,6 @@ def read_protocols() -> tuple[Protocols, Qualities, str]:
         in_words,
         protocols.digest + qualities.digest,
     )
-
-
-def default_directions(task: str) -> Mapping[str, Directed]:
-    """Return the default direction of each aspect in the table, who chose it and why.
-
-    Aspects without an entry take `src-hypo`, as does everything for tasks that the table has not.
-    """
-    protocols, _, _ = read_protocols()
-    known = protocols.tasks.get(task)
-    if known is not None and known.like is not None:
-        known = protocols.tasks.get(known.like)
-    return {} if known is None else known.directions
 
 
 def read_demonstrations(

@@ -114,11 +114,11 @@ class Piece:
         return f"[{self.name}]{f' {self.speaker}:' if self.speaker else ''} {text}"
 
 
-def passage_pieces(passages: Iterable[Passage], prefix: str = "") -> list[Piece]:
+def passage_pieces(passages: Iterable[Passage]) -> list[Piece]:
     """Return passages as numbered pieces."""
     return [
         Piece(
-            f"{prefix}passage {number}",
+            f"passage {number}",
             passage.text,
             "passage",
             " - ".join(part for part in (passage.id, passage.title) if part),
