@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after, start
@@ -226,6 +226,7 @@ def test_a_tally_is_what_the_last_scores_say(rows):
 
 
 @given(values=st.lists(NUMBERS, min_size=1, max_size=20), gone=st.lists(NUMBERS, max_size=20))
+@example(values=[sys.float_info.max] * 3, gone=[])
 def test_a_mean_forgets_what_was_replaced(values, gone):
     """Replaced values leave no trace; the mean is finite even where the sum is not."""
     tally = RunSummary()
