@@ -19,21 +19,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.display import to_html
+from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
+from textassay.report.decisions import Decisions, decisions
 from textassay.report.evidence import visible
-from textassay.report.joined import Joined, join
-from textassay.report.rows import MAX_ROWS, Packed, pack_rows
-from textassay.report.sections.agreement import (
-    RESAMPLES,
-    AspectAgreement,
-    agreements,
-    pairs_of,
-)
-from textassay.report.sections.decisions import Decisions, decisions
-from textassay.report.sections.examples import ExamplesSection, examples
-from textassay.report.sections.headline import Headline, headline
-from textassay.report.sections.recipe import RecipeSection, recipe
-from textassay.report.sections.scores import AspectScores, Overview, overview, scores
-from textassay.report.source import DataSource, RunSource, open_data, open_runs
+from textassay.report.examples import MAX_ROWS, ExamplesSection, Packed, examples, pack_rows
+from textassay.report.headline import Headline, headline
+from textassay.report.recipe import RecipeSection, recipe
+from textassay.report.scores import AspectScores, Overview, overview, scores
+from textassay.report.source import DataSource, Joined, RunSource, join, open_data, open_runs
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text

@@ -18,7 +18,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from textassay.listening import answers_to, link
-from textassay.report.joined import join
+from textassay.report.agreement import RESAMPLES, pairs_of
+from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.page import (
     asset,
     build_content,
@@ -28,9 +29,7 @@ from textassay.report.page import (
     policy,
     render_sections,
 )
-from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
-from textassay.report.sections.agreement import RESAMPLES, pairs_of
-from textassay.report.source import DataSource, RunSource, open_data, open_run
+from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
 from textassay.runtime.storage.json_text import encode

@@ -10,11 +10,10 @@ from rich.text import Text
 
 from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.report.evidence import Line, clipped, visible
-from textassay.report.joined import Joined
+from textassay.report.examples import ShownScore, first_rows, show
 from textassay.report.page import figure
-from textassay.report.sections.examples import ShownScore, first_rows, show
-from textassay.report.sections.scores import overview, scores
-from textassay.report.source import DataSource, RunSource
+from textassay.report.scores import overview, scores
+from textassay.report.source import DataSource, Joined, RunSource
 from textassay.table import Cell, Column, Flag, Table
 
 MAX_ROWS = 10

@@ -24,7 +24,7 @@ from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model
 
 if TYPE_CHECKING:
-    from textassay.demo.folder import DemoFolder
+    from textassay.demo.pipeline import DemoFolder
 
 MODEL = "embedded"
 
@@ -76,7 +76,7 @@ async def _execute(
         Stopped: It began and was stopped; its cause is the reason.
     """
     from textassay.cli.demo_report import closing, commands, opening, report
-    from textassay.demo.folder import TASKS, DemoFolder
+    from textassay.demo.pipeline import TASKS, DemoFolder
     from textassay.demo.results import (
         agreement_as_dict,
         decided,

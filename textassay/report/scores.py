@@ -14,8 +14,7 @@ from textassay.calibration.intervals import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.report import svg
-from textassay.report.joined import Joined, Rows
-from textassay.report.source import OUTCOMES, DataSource, RunSource
+from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.storage.run_files import token_details

@@ -19,8 +19,7 @@ from textassay.meta.levels import Level
 from textassay.meta.score_files import Recorded
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
-from textassay.report.joined import Joined
-from textassay.report.source import DataSource, RunSource
+from textassay.report.source import DataSource, Joined, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Interval, Note, Table

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from textassay.calibration.estimate import SystemDifference
+from textassay.report.agreement import AspectAgreement
+from textassay.report.decisions import STAND_IN, Decisions
 from textassay.report.evidence import visible
-from textassay.report.sections.agreement import AspectAgreement
-from textassay.report.sections.decisions import STAND_IN, Decisions
-from textassay.report.sections.scores import AspectScores, Overview
+from textassay.report.scores import AspectScores, Overview
 from textassay.report.source import RunSource
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.table import HasInterval, Interval
