@@ -133,15 +133,7 @@ class DemoFolder:
         return self.folder / "agreement.json"
 
     def open(self, model: Mapping[str, Any]) -> None:
-        """Make the folder, or resume that of an earlier demo.
-
-        Args:
-            model: Identity of the model that is asked; an earlier demo must have asked the same.
-
-        Raises:
-            RunFolderError: It holds something else, the demo of another model or version, or cannot
-                be written to.
-        """
+        """Make the folder, or resume that of an earlier demo."""
         mark = {"format": 1, "textassay": __version__, "model": dict(model)}
         file = self.folder / MARK
         try:
@@ -176,11 +168,7 @@ class DemoFolder:
             )
 
     def write_agreement(self, content: object) -> None:
-        """Write the table of agreement as JSON.
-
-        Raises:
-            StorageError: The folder cannot be written to.
-        """
+        """Write the table of agreement as JSON."""
         try:
             write_json(self.agreement, content)
         except OSError as error:
@@ -206,11 +194,7 @@ class Pipeline:
         self._layout, self._model, self._watch = layout, model, watch
 
     async def run(self) -> None:
-        """Run everything.
-
-        Raises:
-            TextassayError: What stopped it; what is finished is kept.
-        """
+        """Run everything."""
         for task in self._layout.tasks:
             self._write_data(task)
             for recipe in (BASELINES, *list_recipes(task), NODES):

@@ -156,13 +156,6 @@ def agreements(
     """Return the agreement of runs, jurors and trivial measures with people by human aspect.
 
     `None` if nothing pairs.
-
-    Args:
-        runs: The runs, read.
-        data: Examples with ratings.
-        joined: The scores of each run beside ratings.
-        aspect_map: Human aspect by score.
-        resamples: Resamples of the intervals; 0 for none.
     """
     pairs = {run.name: pairs_of(run, data, aspect_map) for run in runs}
     if not any(pairs.values()):

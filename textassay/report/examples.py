@@ -267,13 +267,6 @@ def score_columns(
     What is missing is null, and a column without numbers is left out.
 
     The page takes differences of points itself.
-
-    Args:
-        run: The run.
-        joined: Its scores beside ratings and a second run.
-        rows: Rows of the run, in the order of the columns.
-        places: Position of each example in the index; by default its position in the run.
-        base: The rows that `joined` has; by default all.
     """
     table = run.table
     at = np.array(rows, int) if base is None else np.arange(len(base))
@@ -306,15 +299,7 @@ def detail(
     texts: dict[str, int],
     pictures: frozenset[str] | None = None,
 ) -> dict[str, Any]:
-    """Return what is shown of one example: its texts, ratings and the evidence of its scores.
-
-    Args:
-        example: The example; `None` if the data could not be found.
-        scores: Its scores in each run.
-        limit: Characters of a text that are kept.
-        texts: Texts of the block by their places, which examples of one source share; added to.
-        pictures: Keys of the images that are shown; by default all that are not too large.
-    """
+    """Return what is shown of one example: its texts, ratings and the evidence of its scores."""
     shown: dict[str, Any] = {
         "scores": [
             {visible(score.aspect): _words(score, limit) for score in each} for each in scores

@@ -74,10 +74,6 @@ class ScoreTable:
         """Read at most one block of complete lines that were appended.
 
         Return the rows that are new or changed.
-
-        Raises:
-            DataError: A line holds no score; names file and line.
-            StorageError: The file cannot be read.
         """
         block = self._unread(_BLOCK)
         changed = []
@@ -218,6 +214,12 @@ class RunSource:
         items = models.items() if isinstance(models, Mapping) else ()
         return {str(role): str(_at(model, "name") or model) for role, model in items}
 
+    @property
+    def began(self) -> str:
+        """When it began, in words; empty if an older version did not record it."""
+        created = str(self.manifest.get("created") or "")
+        return created.replace("T", " ").replace("+00:00", " UTC")
+
     @cached_property
     def jurors(self) -> tuple[str, ...]:
         """Names of the jurors, if the method is a jury."""
@@ -265,11 +267,7 @@ class DataSource:
 
 
 def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
-    """Open a run folder, without its scores.
-
-    Raises:
-        RunFolderError: It holds no run, or one of a newer format.
-    """
+    """Open a run folder, without its scores."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     return RunSource(
@@ -278,11 +276,7 @@ def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
 
 
 def open_runs(folders: list[str | Path]) -> list[RunSource]:
-    """Open runs under names that differ: the last parts of their paths that tell them apart.
-
-    Raises:
-        RunFolderError: A folder holds no run, or one of a newer format.
-    """
+    """Open runs under names that differ: the last parts of their paths that tell them apart."""
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         raise RunFolderError("the same run is given twice; give two different run folders")
@@ -301,16 +295,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
 
 
 def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
-    """Read the examples that a run judged.
-
-    Args:
-        run: The run, whose manifest names its data.
-        data: The data, opened or by its path, with ratings if there are any; `None` for the file
-            that the manifest names, which is read only if it still is what the run judged.
-
-    Raises:
-        DataError: `data` is given and cannot be read.
-    """
+    """Read the examples that a run judged."""
     labels = labels_of(run.manifest)
     if data is not None:
         given = data if isinstance(data, Examples) else Examples(data, labels=labels)
@@ -377,12 +362,7 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def choose_unit(human: Floats, scale: Scale | None) -> Unit:
-    """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`.
-
-    Args:
-        human: All ratings, shape (n,), without NaN.
-        scale: The judge's scale; `None` if unbounded.
-    """
+    """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`."""
     return "points" if len(human) and scale is not None and _on_scale(human, scale) else "ranks"
 
 
@@ -391,11 +371,6 @@ def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
 
     For `ranks`, both sides are ranked among the rows that have both numbers (average ranks), and
     the difference of the ranks is divided by their number.
-
-    Args:
-        scores: Shape (n,); NaN if unscored.
-        human: Shape (n,); NaN if unrated.
-        unit: What the differences are counted in.
     """
     both = ~np.isnan(scores) & ~np.isnan(human)
     distances = np.full(len(scores), np.nan)
@@ -455,15 +430,7 @@ def join(
     *,
     rows: Sequence[int] | None = None,
 ) -> Joined:
-    """Put scores, ratings and a second run next to each other.
-
-    Args:
-        run: The run, read.
-        data: Its examples.
-        human_of: Human aspect by score; a score that is not named has no ratings.
-        second: Another run of the same examples, read.
-        rows: Only these rows of the run. Differences of ranks need all rows and are NaN then.
-    """
+    """Put scores, ratings and a second run next to each other."""
     table = run.table
     chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
     values = table.values[chosen]
