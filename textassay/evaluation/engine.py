@@ -33,7 +33,7 @@ from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
-from textassay.runtime.data.json_values import short_repr
+from textassay.runtime.data.values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
