@@ -322,7 +322,7 @@ def join_columns(
     if not scored & known:
         raise DataError(
             "no id occurs in both scores and data: the scores have "
-            f"{_some(scored)}, the data {_some(people.ids)}; give the data that were scored"
+            f"{some_ids(scored)}, the data {some_ids(people.ids)}; give the data that were scored"
         )
     codes, probabilities = group_codes(people.groups), people.probabilities(plan)
     return [
@@ -426,7 +426,8 @@ def _mean(human: float | None, annotators: tuple[float | None, ...]) -> float:
     return math.fsum(given) / len(given) if given else math.nan
 
 
-def _some(ids: Iterable[str]) -> str:
+def some_ids(ids: Iterable[str]) -> str:
+    """Return up to three ids as text."""
     shown = sorted(ids)[:3]
     return ", ".join(map(repr, shown)) + ", ..." if shown else "none"
 

@@ -21,22 +21,22 @@ import numpy as np
 
 from textassay.calibration.columns import MAX_UNSCORED, Columns, assumptions
 from textassay.calibration.correction import (
-    MEANS_OVER,
     Corrected,
-    Weight,
     correct_mean,
     of_one_size,
     rated_range,
     rogan_gladen,
-    row_weights,
 )
 from textassay.calibration.intervals import (
+    MEANS_OVER,
     NO_ESTIMATE,
     Estimate,
     Linearized,
+    Weight,
     holm,
     paired_ranks,
     rank_range,
+    row_weights,
     weighted_mean,
 )
 from textassay.calibration.maps import Map, Scales, learn_map, refuse_unlearnable

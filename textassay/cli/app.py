@@ -222,8 +222,11 @@ def _root(
     """Judge generated text with teams of small agents."""
 
 
+app: typer.Typer
+"""The application with all of its commands, which `__getattr__` registers when it is asked for."""
+
+
 def __getattr__(name: str) -> Any:
-    """Return the application with all of its commands as `app`."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     register(COMMANDS)

@@ -67,8 +67,8 @@ def estimate(
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
-    from textassay.calibration.correction import weight_named
     from textassay.calibration.estimate import estimate_means
+    from textassay.calibration.intervals import weight_named
     from textassay.cli.rated import CHOSEN, read_columns, read_people
 
     if by not in (None, "system"):
