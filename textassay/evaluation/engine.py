@@ -48,7 +48,7 @@ from textassay.runtime.messages import (
     Usage,
     UsageTotal,
 )
-from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
 
