@@ -17,10 +17,9 @@ from pydantic import (
 )
 
 from textassay.runtime.data.units import Unit
-from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import DATA, JUDGING, SCALE, Flag, Settings
+from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
 
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
 """Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,

@@ -32,7 +32,7 @@ from textassay.report.page import (
 from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, SUMMARY, read_summary
 
 MAX_ROWS = 10_000

@@ -32,8 +32,7 @@ def import_results(
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
     from textassay.runtime.data.results import read_results
-    from textassay.runtime.storage.files import write_text
-    from textassay.runtime.storage.json_text import encode
+    from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
     with io_errors(out):
