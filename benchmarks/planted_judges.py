@@ -22,11 +22,9 @@ from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressResult, StressRun
-from textassay.stress.edit import Variants
-from textassay.stress.families import LABEL_ORDER, LETTERS, SCALE_ORDER
-from textassay.stress.suite import EDITS, PARAPHRASE, expected
-from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.verdicts import StressRow, verdicts
+from textassay.stress.edits import Variants
+from textassay.stress.suite import EDITS, LABEL_ORDER, LETTERS, PARAPHRASE, SCALE_ORDER, expected
+from textassay.stress.verdicts import JoinedSessions, SessionScores, StressRow, verdicts
 
 ASPECTS = tasks.load("summarization", ["coherence", "consistency"]).aspects
 _PEOPLE = ("Alva", "Borin", "Celia", "Dorin", "Elke", "Fadil", "Greta", "Hanno")

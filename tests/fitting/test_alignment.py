@@ -13,7 +13,8 @@ from tests.fitting.judge import Planted
 from textassay import evaluate
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest
-from textassay.fitting.learn import Fitter, Learning, importance_over_folds, saliency_over_folds
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter, Learning
 from textassay.fitting.report import report_text
 from textassay.fitting.table import Selection, read_table
 from textassay.methods.hd_eval import HDEvalOptions

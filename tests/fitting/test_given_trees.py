@@ -8,13 +8,8 @@ from tests.fitting.making import rows_of
 from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import (
-    Fitter,
-    Learning,
-    importance_over_folds,
-    saliency_over_folds,
-    split,
-)
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter, Learning, split
 from textassay.fitting.report import report_text
 from textassay.fitting.table import Selection, read_table
 from textassay.learning import Aggregator, folds

@@ -20,13 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.cross_fitting import Fold, Unseen, gathered
+from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import (
     Choice,
     Fitter,
+    Fold,
+    Unseen,
     correlations,
-    importance_over_folds,
-    predicted_by,
+    join_folds,
+    predict,
 )
 from textassay.fitting.table import FeatureTable
 from textassay.learning.splits import split_rows
@@ -77,7 +79,7 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
-        predicted[POOLED] = unseen.predicted(
+        predicted[POOLED] = unseen.predict(
             folds,
             lambda fold, rows: fold.choice.aggregator.predict(
                 rows.features, systems=rows.systems, sources=rows.sources
@@ -85,19 +87,19 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predicted(folds, partial(_by_named, name))
+            predicted[name] = unseen.predict(folds, partial(_by_named, name))
     return predicted
 
 
 def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
-    return predicted_by(fold.choice.fitted[name], rows)
+    return predict(fold.choice.fitted[name], rows)
 
 
 def _by_baseline(
     name: str, aspect: str, unseen: Unseen, folds: Sequence[Fold], fitter: Fitter
 ) -> Floats:
-    predicted = unseen.predicted(
-        folds, lambda fold, rows: predicted_by(fitter.fit(name, fold.train, aspect), rows), aspect
+    predicted = unseen.predict(
+        folds, lambda fold, rows: predict(fitter.fit(name, fold.train, aspect), rows), aspect
     )
     return predicted[:, 0]
 
@@ -123,7 +125,7 @@ def single_feature(
         }
     # the sign comes from the training rows too: choosing it on the held-out rows would favor the
     # baseline by chance
-    values = gathered(
+    values = join_folds(
         folds,
         [
             sign * columns[name][fold.inside]
@@ -398,7 +400,7 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            curves.append(correlations(predicted_by(fitter.fit(name, part), test), test))
+            curves.append(correlations(predict(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
@@ -417,14 +419,6 @@ def over_criteria(
     """Return agreement on held-out rows with the top 1, 2, ... features.
 
     Features are ranked by importance on the training rows.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
-        repeats: Samples that are averaged over: the split as it is, and further ones of the same
-            rows by source, each with an order of importance of its own.
     """
     try:
         curves = [
@@ -487,7 +481,7 @@ def _with_top(
 ) -> Json:
     point: Json = {"count": len(features), "last": features[-1]}
     try:
-        predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
+        predicted = predict(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
         return {**point, "failed": str(error)}
     return point | correlations(predicted, test)
@@ -514,12 +508,6 @@ def ablation_table(
 
     Layers are taken away if the features are those of a tree, whoever grew it and wherever they
     were rated.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())
@@ -543,7 +531,7 @@ def ablation_table(
 
 def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
-        return correlations(predicted_by(fitter.fit(name, train), test), test)
+        return correlations(predict(fitter.fit(name, train), test), test)
     except DataError as error:
         return {"failed": str(error)}
 

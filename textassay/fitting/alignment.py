@@ -19,15 +19,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.learn import (
-    Choice,
-    Fitter,
-    choose,
-    correlations,
-    importance_over_folds,
-    predicted_by,
-    saliency_over_folds,
-)
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Choice, Fitter, choose, correlations, predict
 from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
@@ -132,21 +125,6 @@ async def align(
     """Grow a tree layer by layer and learn how people weigh its nodes.
 
     What is expanded is decided on the training rows alone; held-out rows are rated for the report.
-
-    Args:
-        people: Rated rows; their features are not looked at.
-        train: Which rows are learned from, shape (n,).
-        roots: The first layer.
-        growth: How far the tree grows.
-        aggregators: Names; of several the one with the least error over folds is a layer's proxy.
-        fitter: How aggregators are fitted.
-        rate: Rates nodes.
-        take_apart: Decomposes criteria.
-        given: Whether the tree is given, so that some criteria have no parts.
-
-    Raises:
-        DataError: The ratings do not allow to learn from them.
-        TextassayError: As `rate` and `take_apart` raised it.
     """
     tree = AspectTree(aspects=tuple(roots))
     ratings: dict[str, Mapping[str, float | None]] = {}
@@ -210,18 +188,6 @@ def check_learnable(
 
     Whether learning is possible depends on the rows: how many groups there are, how the human
     ratings vary. What the judge says does not come into it.
-
-    Args:
-        people: Rated rows.
-        train: Which rows are learned from, shape (n,).
-        roots: What people rate.
-        aggregators: Names of aggregators.
-        fitter: How they are fitted.
-        measure: How importance is measured, given the name of an aggregator and rows; by default as
-            `align` does.
-
-    Raises:
-        DataError: The training rows do not allow to learn with the aggregators.
     """
     parts = split_ratings(people, train, _stand_ins(people, roots, fitter.seed))
     try:
@@ -259,9 +225,6 @@ def split_ratings(people: FeatureTable, train: Mask, ratings: NodeValues) -> Par
     """Return training and held-out rows with the ratings as features.
 
     Rows without any are left out.
-
-    Raises:
-        DataError: A node has no rating on any training row, or one holds the answer.
     """
     table = people.with_features(ratings)
     filled = table.filled
@@ -343,7 +306,7 @@ def _layer(
         ],
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
-        "agreement": correlations(predicted_by(choice.aggregator, parts.test), parts.test),
+        "agreement": correlations(predict(choice.aggregator, parts.test), parts.test),
         "importance": ranking.as_json({node.id for node in expanded}),
         "is_noise": ranking.is_noise,
         "unused": list(notes),

@@ -24,15 +24,8 @@ from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.shown_material import fenced
 from textassay.fitting.alignment import Aligned, Measure, NodeValues, split_ratings
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession
-from textassay.fitting.learn import (
-    Fitter,
-    Learning,
-    choose,
-    correlations,
-    cross_fitted_importance,
-    predicted_by,
-    sides,
-)
+from textassay.fitting.importance import cross_fitted_importance
+from textassay.fitting.learn import Fitter, Learning, choose, correlations, predict, sides
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
@@ -121,20 +114,6 @@ async def grow_rubric(
     """Propose, rate and keep criteria until a round adds none, then learn how people weigh them.
 
     Held-out rows are rated once, on the criteria that are left.
-
-    Args:
-        people: Rated rows; their features are not looked at.
-        train: Which rows are learned from, shape (n,).
-        roots: What people rate; always kept.
-        growth: How the rubric grows.
-        aggregators: Names; of several the one with the least error over folds is taken.
-        fitter: How aggregators are fitted.
-        rate: Rates criteria.
-        propose: Proposes criteria.
-
-    Raises:
-        DataError: The ratings do not allow to learn from them.
-        TextassayError: As `rate` and `propose` raised it.
     """
     table = people.rows(train)
     tree = AspectTree(aspects=tuple(roots))
@@ -162,7 +141,7 @@ async def grow_rubric(
     every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
     parts = split_ratings(people, train, every)
     choice = choose(aggregators, parts.train, fitter)
-    rounds[-1]["agreement"] = correlations(predicted_by(choice.aggregator, parts.test), parts.test)
+    rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
     warnings = () if kept else (_nothing(growth, len(tried)),)
     return Aligned(final, choice, parts, rounds, warnings)
 
@@ -179,13 +158,6 @@ def weed(
     One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
     aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
     would hide any importance.
-
-    Args:
-        train: The training rows.
-        roots: What people rate; never weeded.
-        criteria: What is weeded.
-        ratings: Ratings by criterion and row.
-        fitter: How the proxy is fitted.
     """
     verdicts = dict[str, _Verdict]()
     for root in roots:
@@ -253,11 +225,7 @@ def _importance(
 
 
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
-    """Return the importance by which criteria of an aspect stay or go.
-
-    Raises:
-        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
-    """
+    """Return the importance by which criteria of an aspect stay or go."""
     [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
     return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
 
@@ -269,13 +237,6 @@ def texts_to_show(
 
     Half of them spread over the ratings, from the lowest to the highest; from the second round on
     the other half are those that the ratings so far explain worst.
-
-    Args:
-        train: The training rows; no other row is ever shown.
-        features: Ratings of the criteria so far.
-        number: Round, from 1.
-        growth: How many texts are shown.
-        seed: Seed of the choice.
     """
     shown = dict[str, list[str]]()
     for column, aspect in enumerate(train.aspects):
@@ -419,11 +380,7 @@ class Rubric(Alignment):
         return {"growth": growth, "report": {"rubric": aligned.layers}}
 
     def proposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that proposes criteria.
-
-        Raises:
-            ConfigurationError: There is no model for it, or its profile says that it cannot write.
-        """
+        """Return the agent that proposes criteria."""
         options = self.judging
         profiles.require_generation(
             "criteria", "learn from recorded scores", options.profile, models, "decomposer"
@@ -548,14 +505,7 @@ class Rounds(Layers):
 
 
 def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
-    """Return at most `count` of the rows, as evenly over the groups as there are rows.
-
-    Args:
-        rows: Which rows may be taken, shape (n,).
-        groups: Code of each row's group, shape (n,).
-        count: How many to take.
-        seed: Seed of the draw.
-    """
+    """Return at most `count` of the rows, as evenly over the groups as there are rows."""
     at = np.flatnonzero(rows)
     if len(at) <= count:
         return rows

@@ -7,7 +7,7 @@ rated by a run in its own folder (`tree_folder`), and `alignment` decides what i
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,8 +27,7 @@ from textassay.fitting.alignment import (
     check_learnable,
     in_parallel,
 )
-from textassay.fitting.cross_fitting import Unseen
-from textassay.fitting.learn import Fitter, Learning, background_rows, sides
+from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
 from textassay.fitting.report import (
     Fit,
     build_report,
@@ -38,21 +37,11 @@ from textassay.fitting.report import (
     size_of,
 )
 from textassay.fitting.table import Selection, human_aspects, rating_scales, read_table
-from textassay.fitting.tree_folder import (
-    ANSWERS,
-    LAYERS,
-    PLAN,
-    check_out,
-    given_tree,
-    note_saved_progress,
-    open_folder,
-    parts_in,
-    read_parts,
-)
 from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
     BY_MODEL,
+    PUBLISHED,
     SCALE,
     HDEvalOptions,
     NodeRatings,
@@ -62,10 +51,10 @@ from textassay.methods.hd_eval import (
 from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
-from textassay.prompts import TASKS
+from textassay.prompts import TASKS, TREES
 from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
@@ -111,17 +100,7 @@ class AlignmentRequest:
 
 
 def task_for(task: str | None, aspects: Sequence[str]) -> Task:
-    """Return the task with those human aspects that it defines: the first layer.
-
-    Args:
-        task: Built-in task or path of a TOML file; `None` for the first built-in one that defines
-            most.
-        aspects: Names of the human aspects.
-
-    Raises:
-        UnknownName: There is no such task.
-        ConfigurationError: None of the aspects is defined.
-    """
+    """Return the task with those human aspects that it defines: the first layer."""
     names = (
         [task]
         if task is not None
@@ -241,11 +220,7 @@ class Layers:
 
 
 def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOptions) -> Decomposer:
-    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot.
-    """
+    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself."""
     instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
     return decomposer_for(models, task, options, instead=instead)
 
@@ -264,12 +239,7 @@ class Alignment:
     """
 
     def __init__(self, request: AlignmentRequest) -> None:
-        """Check the request against the data.
-
-        Raises:
-            ConfigurationError: Something does not fit; nothing was asked.
-            DataError: The ratings do not allow to learn from them.
-        """
+        """Check the request against the data."""
         self.request = request
         self.unscored: dict[str, int] = {}
         self.begun = False
@@ -411,13 +381,6 @@ class Alignment:
         """Run the alignment, or resume one that was stopped.
 
         A folder may be resumed with the same request, or with other aggregators.
-
-        Raises:
-            RunFolderError: The folder is in use by another process, or holds an evaluator,
-                something else, or another alignment.
-            DataError: The ratings that the model gave do not allow to learn; notes say where they
-                are kept.
-            TextassayError: What stopped it; what is finished is kept.
         """
         out = self.request.out
         if out is None:
@@ -461,11 +424,7 @@ class Alignment:
         return Layers(self, folder, models, connected, watch)
 
     async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
-        """Return the greatest usage: every criterion with as many parts as it may have.
-
-        Raises:
-            RunFolderError: The folder holds something else, or cannot be written to.
-        """
+        """Return the greatest usage: every criterion with as many parts as it may have."""
         # the estimate should fail now if the run itself would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
             check_out(self.request.out)
@@ -603,3 +562,110 @@ def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect
     return [
         Aspect(name=name, definition=words, scale=SCALE, parent=parent) for name, parent in parts
     ]
+
+
+PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+
+
+def given_tree(option: str, task: Task) -> AspectTree | None:
+    """Return the tree that an option names, every node on the judge's scale."""
+    if option == BY_MODEL:
+        return None
+    if option != PUBLISHED:
+        return AspectTree(aspects=_rated_alike(trees.load(option, task)))
+    if task.name not in TREES:
+        raise ConfigurationError(
+            f"no tree is published for the task {task.name!r}; there is one for"
+            f" {', '.join(TREES)}. Name one of these or a file, or let the model grow it (model)"
+        )
+    tree = trees.load(task.name, task)
+    published = {root.id: root for root in tree.roots}
+    # the task decides what is judged: aspects without a published branch stay as roots
+    nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
+    roots = {node.id for node in nodes}
+    nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
+    return AspectTree(aspects=_rated_alike(nodes))
+
+
+def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Return what criteria are made of in a tree; those without parts are left out."""
+    children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
+    return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
+
+
+def _rated_alike(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
+    return tuple(node.model_copy(update={"scale": SCALE}) for node in nodes)
+
+
+def open_folder(out: Path, plan: Json) -> None:
+    """Begin an alignment in a new folder, or check that the one in it is the same."""
+    file = out / PLAN
+    if is_evaluator(out) or not file.exists():
+        check_out(out)
+        try:
+            (out / LAYERS).mkdir(parents=True, exist_ok=True)
+            write_json(file, plan)
+        except OSError as error:
+            raise RunFolderError(f"the folder {out} cannot be written to: {error}") from error
+        return
+    try:
+        before = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{file} cannot be read: {error}") from error
+    for key, value in plan.items():
+        if before.get(key) != value:
+            raise RunFolderError(
+                f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
+                f"{value!r}; choose another folder for out="
+            )
+
+
+def note_saved_progress(error: DataError, out: Path, settings: Settings) -> None:
+    """Add to a learning error that the paid ratings are kept, and what to change."""
+    error.add_note(
+        f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
+    )
+    error.add_note(
+        "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
+    )
+    if not settings.no_cache:
+        error.add_note(
+            f"or, with more rated rows or another task, with a new folder and the cache "
+            f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
+        )
+
+
+def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Read the parts of criteria, as one layer of an alignment keeps them."""
+    try:
+        decompositions = [
+            Decomposition.model_validate(one) for one in json.loads(file.read_bytes())
+        ]
+    except (OSError, ValueError, TypeError) as error:
+        raise RunFolderError(
+            f"{file} cannot be read: {error}; delete it to ask for the parts again"
+        ) from error
+    # another aggregator can rank other criteria first; their parts must not be taken for these
+    if [one.of.id for one in decompositions] != [aspect.id for aspect in aspects]:
+        before, now = (
+            ", ".join(ids)
+            for ids in ([one.of.id for one in decompositions], [aspect.id for aspect in aspects])
+        )
+        raise RunFolderError(
+            f"{file} contains the parts of {before}, but {now} are to be decomposed; delete the"
+            " layers from there on, or choose another folder"
+        )
+    return decompositions
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if is_evaluator(folder):
+        raise RunFolderError(
+            f"{folder} already contains an evaluator; choose another folder for out=, or delete it"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; out= is a folder to make")
+    # a folder of something else is never written into: `report.json` is a common name
+    if folder.is_dir() and any(folder.iterdir()):
+        raise RunFolderError(f"{folder} is not empty; choose another folder for out=")

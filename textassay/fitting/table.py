@@ -161,12 +161,7 @@ class Selection:
 
 
 def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the human aspects to learn.
-
-    Raises:
-        UnknownName: Nobody rated one of them.
-        DataError: The data hold no ratings.
-    """
+    """Return the human aspects to learn."""
     if not info.human:
         raise DataError(
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
@@ -180,13 +175,7 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
 
 
 def read_table(data: Examples, selection: Selection) -> FeatureTable:
-    """Read rated rows with the wanted features; one pass over the data.
-
-    Raises:
-        UnknownName: A pattern matches no metric, or an aspect is not rated.
-        DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature
-            has no value in any.
-    """
+    """Read rated rows with the wanted features; one pass over the data."""
     info = data.check()
     aspects, scores = human_aspects(info, selection.aspects), selection.scores or {}
     metrics = matching_names(selection.patterns, list(info.metrics))
@@ -292,11 +281,7 @@ class _Rows:
 
 
 def refuse_leaks(table: FeatureTable) -> None:
-    """Refuse features that hold the answer.
-
-    Raises:
-        DataError: A feature correlates above .999 with a human aspect.
-    """
+    """Refuse features that hold the answer."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     if leaks:
         listed = "; ".join(
@@ -332,16 +317,7 @@ class Parts:
 
 
 def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> Scales:
-    """Return lowest and highest rating by aspect.
-
-    Args:
-        table: Rated rows.
-        given: Scales that the caller gave.
-
-    Raises:
-        UnknownName: A scale is given for an aspect that is not learned.
-        DataError: Ratings lie outside the given scale, do not vary, or come on two scales.
-    """
+    """Return lowest and highest rating by aspect."""
     for name in given:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))

@@ -150,9 +150,6 @@ def fit_blend(training: Training) -> Learned:
 
     The notes give every candidate's error (1 is that of predicting the mean), the weights, and why
     any was left out.
-
-    Raises:
-        DataError: There are fewer than two groups, or no candidate can be learned.
     """
     held_out = cross_validate(training, CANDIDATES)
     members = _members(training, held_out)
@@ -162,11 +159,7 @@ def fit_blend(training: Training) -> Learned:
 
 
 def fit_members(training: Training) -> Learned:
-    """Blend every candidate that can be learned, with equal weights until it is `weighed`.
-
-    Raises:
-        DataError: No candidate can be learned.
-    """
+    """Blend every candidate that can be learned, with equal weights until it is `weighed`."""
     members: dict[str, Explaining] = {}
     failed: dict[str, str] = {}
     for name, learner in CANDIDATES.items():
@@ -265,11 +258,7 @@ class LearnedAspect:
         return np.asarray(self.mean + self.sd * values, float)
 
     def contributions(self, rows: RowsWithMeans) -> Parts:
-        """Return how far each feature moved each prediction.
-
-        Raises:
-            CapabilityError: The predictor has no exact contributions.
-        """
+        """Return how far each feature moved each prediction."""
         if not isinstance(self.predictor, Explaining):
             raise CapabilityError("no exact contributions; use sampled_shapley")
         width = rows.features.shape[1]
@@ -365,11 +354,7 @@ def _check_shape(predictor: Predictor, width: int) -> None:
 
 
 def predictor_from(data: Mapping[str, Any]) -> Predictor:
-    """Build a predictor from its JSON values.
-
-    Raises:
-        DataError: There is no such kind of predictor.
-    """
+    """Build a predictor from its JSON values."""
     if data["kind"] == "blend":
         # a blend explains itself through its members, so it holds only those that can
         members = [predictor_from(member) for member in data["members"]]
@@ -457,17 +442,7 @@ class AspectLearner:
     def learn(
         self, names: Sequence[str], rows: TrainingRows, ratings: Floats, named: Iterable[str]
     ) -> list[LearnedAspect]:
-        """Learn the aspects: one by one, or all at once if the learner does.
-
-        Args:
-            names: The aspects.
-            rows: All rows.
-            ratings: People's, shape (n, aspects); NaN for gaps.
-            named: All aspects that features may belong to.
-
-        Raises:
-            DataError: Too few rows, or ratings or predictions that do not vary.
-        """
+        """Learn the aspects: one by one, or all at once if the learner does."""
         if self.name in JOINT:
             return self._learn_together(names, rows, ratings)
         known = set(named)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from textassay.learning.regression import fit_ridge
-from textassay.learning.splits import Codes, Mask, folds
+from textassay.learning.splits import Codes, Mask, fold_masks
 from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Learner, Training
 
 MIN_ROWS_OF_SYSTEM = 10
@@ -66,13 +66,7 @@ class SystemMeans:
     def learn(
         cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
     ) -> SystemMeans | None:
-        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
-
-        Args:
-            features: Standardized, shape (n, features); NaN for gaps.
-            systems: System of each row, `None` for rows without one.
-            min_rows: Rows that a system must have, if not 10.
-        """
+        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows."""
         by_system = _by_system(features, systems, min_rows)
         if len(by_system) < MIN_SYSTEMS:
             return None
@@ -167,12 +161,7 @@ class SourceMeans:
 
     @classmethod
     def learn(cls, features: Floats, sources: Systems) -> SourceMeans | None:
-        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows.
-
-        Args:
-            features: Standardized, shape (n, features); NaN for gaps.
-            sources: Source of each row, `None` for rows without one.
-        """
+        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows."""
         found = SystemMeans.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
         if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
             return None
@@ -246,12 +235,7 @@ class RowsWithMeans:
         return known
 
     def rows(self, chosen: Mask, *, system: bool, source: bool) -> Floats:
-        """Return features of rows that have these means, with the means beside them.
-
-        Returns:
-            Shape (rows, features * k): features, then means of the system, then the distances from
-            the means of the source, as far as asked for.
-        """
+        """Return features of rows that have these means, with the means beside them."""
         at = np.flatnonzero(chosen).tolist()
         features = self.features[chosen]
         blocks = [features]
@@ -296,19 +280,7 @@ def compare_pooling(
     least_gain: float = 0.0,
     learner: Learner = fit_ridge,
 ) -> PoolingComparison | None:
-    """Compare learning without and with the means of systems, by ridge regression on both.
-
-    Args:
-        without: Training rows.
-        beside: The same rows with means beside their features.
-        systems: Code of each row's system, shape (n,).
-        new: Whether rows of other systems are to be judged.
-        least_gain: Share by which the error must fall.
-        learner: What is compared.
-
-    Returns:
-        `None` if any of the rows would have to be predicted from fewer than two groups.
-    """
+    """Compare learning without and with the means of systems, by ridge regression on both."""
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
@@ -331,13 +303,12 @@ def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mas
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
     if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]
-    by_group = folds(rows.groups, FOLDS, seed=rows.seed)
+    by_group = fold_masks(rows.groups, FOLDS, seed=rows.seed)
     if not new:
-        return [(by_group != f, by_group == f) for f in range(int(by_group.max()) + 1)]
-    by_system = folds(systems, FOLDS, seed=rows.seed)
+        return [(~outside, outside) for outside in by_group]
     cells = [
-        ((by_group != f) & (by_system != s), (by_group == f) & (by_system == s))
-        for f in range(int(by_group.max()) + 1)
-        for s in range(int(by_system.max()) + 1)
+        (~of_group & ~of_system, of_group & of_system)
+        for of_group in by_group
+        for of_system in fold_masks(systems, FOLDS, seed=rows.seed)
     ]
     return [(inside, outside) for inside, outside in cells if outside.any()]

@@ -75,11 +75,7 @@ class Trees:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
-        """Build from `to_dict`.
-
-        Raises:
-            DataError: The text is not one of trees that this module writes.
-        """
+        """Build from `to_dict`."""
         # an evaluator may come from somebody else, and LightGBM trusts the text: it reads outside
         # of arrays, follows cycles and ends the process
         try:
@@ -320,14 +316,7 @@ class JointTree:
 def fit_joint_tree(
     features: Floats, targets: Floats, *, seed: int, leaf: int | None = None
 ) -> list[Learned]:
-    """Grow one regression tree over all targets; return a predictor for each.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Not used: nothing is random.
-        leaf: Fewest rows of a leaf, by default a twentieth of them.
-    """
+    """Grow one regression tree over all targets; return a predictor for each."""
     least = int(np.clip(len(targets) // 20, 2, 50)) if leaf is None else leaf
     binned = Binned.of(features)
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
@@ -337,11 +326,6 @@ def fit_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Le
     """Grow a random forest over all targets; return a predictor for each.
 
     Each tree sees a bootstrap of the rows, each split a third of the features.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Of rows and features.
     """
     rng, binned = np.random.default_rng(seed), Binned.of(features)
     grown = [

@@ -30,35 +30,32 @@ from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress.edit import Edit, Variants
-from textassay.stress.families import (
-    LABEL_ORDER,
-    LETTERS,
-    SCALE_ORDER,
-    SWAP,
-    ReorderedPrompts,
-    reversed_labels,
-    reversed_scale,
-)
+from textassay.stress.edits import Edit, Variants
 from textassay.stress.suite import (
     EDITS,
+    LABEL_ORDER,
+    LETTERS,
     PARAPHRASE,
     PARAPHRASE_ROLES,
     PARAPHRASED,
     REPEAT,
     SAME_MEANING,
+    SCALE_ORDER,
+    SWAP,
     VERIFIER,
     WRITER,
     Paraphrased,
     ParaphraseMethod,
+    ReorderedPrompts,
     check_must_see,
     chosen_tests,
     expected,
     read_must_see,
+    reversed_labels,
+    reversed_scale,
     verified_texts,
 )
-from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.verdicts import StressResult, verdicts
+from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 REPEAT_DRAW = 500_000
 """Added to the draw of each request of the repeat, so that no cache answers it."""
