@@ -11,7 +11,7 @@ from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import Fitter, Learning, split
 from textassay.fitting.report import report_text
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.learning import Aggregator, folds
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -128,7 +128,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
 
 
 def table(rows=120):
-    return read_table(Examples(rows_of(rows)), Selection(("*",)))
+    return read_table(Examples(rows_of(rows)), patterns=("*",))
 
 
 def test_shapley_saliency_is_the_mean_size_of_contributions():

@@ -12,9 +12,8 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
@@ -87,12 +86,12 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predict(folds, partial(_by_named, name))
+            predicted[name] = unseen.predict(folds, _predict_by(name))
     return predicted
 
 
-def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
-    return predict(fold.choice.fitted[name], rows)
+def _predict_by(name: str) -> Callable[[Fold, FeatureTable], Floats]:
+    return lambda fold, rows: predict(fold.choice.fitted[name], rows)
 
 
 def _by_baseline(
@@ -329,7 +328,7 @@ def experts(unseen: Unseen) -> Json:
             "mean_of_pairs": _mean_of_raters(list(pairs.values())),
             "one_with_the_others": _mean_of_raters(
                 [
-                    _agreement_between(ratings[:, a], _mean_of_others(ratings, a))
+                    _agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
@@ -341,10 +340,10 @@ def experts(unseen: Unseen) -> Json:
     return by_aspect
 
 
-def _mean_of_others(ratings: Floats, one: int) -> Floats:
-    others = np.delete(ratings, one, axis=1)
-    counts = (~np.isnan(others)).sum(axis=1)
-    sums = np.nansum(others, axis=1)
+def _row_means(values: Floats) -> Floats:
+    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    there = ~np.isnan(values)
+    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
 
@@ -547,7 +546,5 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 def _averaged(test: FeatureTable) -> Json:
     """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
-    there = ~np.isnan(test.features)
-    sums, counts = np.where(there, test.features, 0.0).sum(axis=1), there.sum(axis=1)
-    average = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

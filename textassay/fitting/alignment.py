@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from textassay.fitting.learn import Choice, Fitter, choose, correlations, predic
 from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 
@@ -68,15 +67,6 @@ class Growth:
     keep: int | None = None
     saliency: Saliency = "permutation"
     noise: Noise = "stop"
-
-    def __post_init__(self) -> None:
-        for name, most in (("layers", 6), ("children", 26), ("keep", MAX_KEEP)):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= most:
-                raise ConfigurationError(f"{name} must be between 1 and {most}, not {value}")
-        for name, known in (("saliency", get_args(Saliency)), ("noise", get_args(Noise))):
-            if (given := getattr(self, name)) not in known:
-                raise UnknownName(name, given, known)
 
     def kept(self, *, given: bool) -> int:
         """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
@@ -182,7 +172,7 @@ def check_learnable(
     *,
     aggregators: Sequence[str],
     fitter: Fitter,
-    measure: Measure | None = None,
+    measure: Measure,
 ) -> None:
     """Fit once to placeholder ratings, so that data that cannot be learned fails before any call.
 
@@ -192,10 +182,7 @@ def check_learnable(
     parts = split_ratings(people, train, _stand_ins(people, roots, fitter.seed))
     try:
         choice = choose(aggregators, parts.train, fitter)
-        if measure is None:
-            importance_over_folds(choice.chosen, parts.train, fitter)
-        else:
-            measure(choice.chosen, parts.train)
+        measure(choice.chosen, parts.train)
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(
@@ -311,10 +298,3 @@ def _layer(
         "is_noise": ranking.is_noise,
         "unused": list(notes),
     }
-
-
-async def in_parallel(
-    take_one: Callable[[Aspect], Awaitable[Decomposition]], aspects: Sequence[Aspect]
-) -> list[Decomposition]:
-    """Take several criteria apart at once, in order."""
-    return await gather(take_one(aspect) for aspect in aspects)

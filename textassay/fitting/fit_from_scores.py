@@ -33,7 +33,6 @@ from textassay.fitting.table import (
     FeatureTable,
     Parts,
     Scales,
-    Selection,
     rating_scales,
     read_table,
     refuse_leaks,
@@ -253,8 +252,12 @@ def read_recorded(
         raise ConfigurationError(
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
-    selection = Selection(features, read_files(scores, learning.aspects or None), learning.aspects)
-    table = read_table(data, selection)
+    table = read_table(
+        data,
+        patterns=features,
+        scores=read_files(scores, learning.aspects),
+        aspects=learning.aspects,
+    )
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     scales = rating_scales(table, learning.scales)

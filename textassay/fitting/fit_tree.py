@@ -1,7 +1,13 @@
 """`fit --method hd-eval`: alignment with a model that rates criteria and takes them apart.
 
 The request is checked against the data before anything is asked; then each layer of criteria is
-rated by a run in its own folder (`tree_folder`), and `alignment` decides what is taken apart.
+rated by a run in its own folder, and `alignment` decides what is taken apart.
+
+OUT/fit.json        the request; the same command resumes an alignment that was stopped
+OUT/layers/N.json   the tree as it stood at layer N
+OUT/layers/N/       the run that rated the nodes of layer N
+OUT/answers/        answers of models, unless a cache is named
+OUT/evaluator.json  written last, with the report
 """
 
 from __future__ import annotations
@@ -10,6 +16,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +28,11 @@ from textassay.evaluation.session import Session, finish, open_session
 from textassay.fitting.alignment import (
     Aligned,
     Growth,
-    Measure,
     NodeValues,
     align,
     check_learnable,
-    in_parallel,
 )
+from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
 from textassay.fitting.report import (
     Fit,
@@ -36,7 +42,7 @@ from textassay.fitting.report import (
     provenance,
     size_of,
 )
-from textassay.fitting.table import Selection, human_aspects, rating_scales, read_table
+from textassay.fitting.table import FeatureTable, human_aspects, rating_scales, read_table
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
@@ -55,7 +61,8 @@ from textassay.prompts import TASKS, TREES
 from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
-from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
@@ -169,21 +176,17 @@ class Layers:
             given=alignment.tree is not None,
         )
 
-    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> NodeValues:
-        """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
-        return await self.rated(str(layer), tree, nodes)
-
-    async def rated(
+    async def rate(
         self,
-        name: str,
+        name: int | str,
         tree: AspectTree,
         nodes: Sequence[Aspect],
         examples: Sequence[Example] | None = None,
     ) -> NodeValues:
-        """Return ratings from the run of that name, on all examples or on those given."""
+        """Return ratings from the run of that name; the judge is asked for missing ones."""
         self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
-        folder = self._folder / name
+        folder = self._folder / str(name)
         async with (
             self._alignment.session(method, self._connected, folder, examples) as session,
             self._watch(session),
@@ -193,19 +196,13 @@ class Layers:
         ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
         for score in scores:
             ratings[ids[score.aspect]][score.id] = score.value
-            self._count(score)
+            if score.value is None:
+                self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
         self.rating = False
         return ratings
 
-    def _count(self, score: Score) -> None:
-        if score.value is None:
-            self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
-
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria.
-
-        Those that an earlier call settled are read from its file.
-        """
+        """Return the parts of the criteria; those that an earlier call settled are in its file."""
         # the parts are kept apart from the cache: asked again, a model may write others, and the
         # ratings of the earlier ones would be lost
         file = self._folder / f"{layer}.json"
@@ -213,16 +210,10 @@ class Layers:
             return parts_in(self._alignment.tree, aspects)
         if file.exists():
             return read_parts(file, aspects)
-        decomposer = tree_decomposer(self._models, self._alignment.task, self._options)
-        decompositions = await in_parallel(decomposer, aspects)
+        decomposer = self._alignment.decomposer(self._models)
+        decompositions = await gather([decomposer(aspect) for aspect in aspects])
         write_json(file, [one.model_dump(mode="json") for one in decompositions])
         return decompositions
-
-
-def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOptions) -> Decomposer:
-    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself."""
-    instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
-    return decomposer_for(models, task, options, instead=instead)
 
 
 @asynccontextmanager
@@ -253,16 +244,13 @@ class Alignment:
             request.task, human_aspects(request.data.check(), request.learning.aspects)
         )
         self.examples = rated_examples(request.data, request.learning, request.limit)
-        self.people = read_table(
-            Examples(self.examples),
-            Selection(aspects=request.learning.aspects),
-        )
+        self.people = read_table(Examples(self.examples), aspects=request.learning.aspects)
         self.fitter = Fitter(
             rating_scales(self.people, request.learning.scales),
             request.learning.seed,
             request.learning.threads,
         )
-        self.train = self._split(request.learning)
+        self.train = self._split()
         self.tree = given_tree(request.tree, self.task)
         self.roots = (
             tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
@@ -271,28 +259,45 @@ class Alignment:
         )
         self._check_learnable()
 
-    def _check_learnable(self, measure: Measure | None = None) -> None:
+    def _check_learnable(self) -> None:
         check_learnable(
             self.people,
             self.train,
             self.roots,
             aggregators=self.request.learning.aggregators,
             fitter=self.fitter,
-            measure=measure,
+            measure=self._measure,
         )
 
-    def _split(self, learning: Learning) -> Mask:
-        """Return which rows are learned from.
+    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
+        """Measure the importance by which criteria are chosen, to see whether it can be done."""
+        return importance_over_folds(aggregator, rows, self.fitter)
 
-        Rows of neither side are dropped and not rated.
-        """
-        train, test = sides(self.people, learning)
+    def _split(self) -> Mask:
+        """Return which rows are learned from; those of neither side are dropped and not rated."""
+        train, test = self._sides()
         used = train | test
-        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
-        self.examples = [example for example in self.examples if example.id in kept]
+        self.examples = self.select(used)
         # ratings are paid for per row, so rows of neither side must not reach the judge
         self.people = self.people.rows(used)
         return train[used]
+
+    def _sides(self) -> tuple[Mask, Mask]:
+        return sides(self.people, self.request.learning)
+
+    def select(self, rows: Mask) -> list[Example]:
+        """Return the examples of some rows."""
+        ids = set(compress(self.people.ids, rows))
+        return [example for example in self.examples if example.id in ids]
+
+    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
+        """Return the agent that writes criteria.
+
+        Raises:
+            ConfigurationError: There is no model for it, or its profile says that it cannot.
+        """
+        instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
+        return decomposer_for(models, self.task, self.judging, instead=instead)
 
     @property
     def ships_all(self) -> bool:
@@ -306,9 +311,8 @@ class Alignment:
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
         prompt = self.request.options.prompt
-        if prompt is not None and prompt.endswith(
-            ".jinja"
-        ):  # the evaluator may be applied from another folder
+        # the evaluator may be applied from another folder
+        if prompt is not None and prompt.endswith(".jinja"):
             prompt = str(Path(prompt).absolute())
         profile = absolute_profile(self.request.options.profile)
         update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
@@ -411,7 +415,7 @@ class Alignment:
     def _check_models(self, models: Mapping[str, Model]) -> None:
         """Refuse a model that cannot write criteria."""
         if self.request.growth.layers > 1 and self.tree is None:
-            tree_decomposer(models, self.task, self.judging)
+            self.decomposer(models)
 
     def _layers(
         self,
@@ -449,21 +453,15 @@ class Alignment:
                 nodes = tree.layer(layer)
             if not nodes:
                 break
-            method = NodeRatings(models, self.task, tree, nodes, self.judging)
-            await self.count(method, connected, watch)
+            await self._count(
+                NodeRatings(models, self.task, tree, nodes, self.judging), connected, watch
+            )
 
-    async def count(
-        self,
-        method: NodeRatings,
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-        examples: Sequence[Example] | None = None,
+    async def _count(
+        self, method: NodeRatings, connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
         """Count what rating the examples would ask; nothing is asked."""
-        async with (
-            self.session(method, connected, None, examples) as session,
-            watch(session),
-        ):
+        async with self.session(method, connected, None) as session, watch(session):
             async for _ in session.engine.scores():
                 pass
 
@@ -475,7 +473,8 @@ class Alignment:
         # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
         if self.tree is None:
-            await in_parallel(tree_decomposer(models, self.task, self.judging), nodes[:keep])
+            decomposer = self.decomposer(models)
+            await gather([decomposer(node) for node in nodes[:keep]])
             return _stand_ins(nodes[:keep], layer, growth.children)
         # the branches with most parts: which ones matter is not known before people's ratings are
         # compared
@@ -646,11 +645,9 @@ def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
             f"{file} cannot be read: {error}; delete it to ask for the parts again"
         ) from error
     # another aggregator can rank other criteria first; their parts must not be taken for these
-    if [one.of.id for one in decompositions] != [aspect.id for aspect in aspects]:
-        before, now = (
-            ", ".join(ids)
-            for ids in ([one.of.id for one in decompositions], [aspect.id for aspect in aspects])
-        )
+    before = ", ".join(one.of.id for one in decompositions)
+    now = ", ".join(aspect.id for aspect in aspects)
+    if before != now:
         raise RunFolderError(
             f"{file} contains the parts of {before}, but {now} are to be decomposed; delete the"
             " layers from there on, or choose another folder"

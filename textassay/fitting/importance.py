@@ -47,23 +47,12 @@ def importance_over_folds(
     if all(_can_learn(train.rows(~inside)) for inside in masks) and all(
         _vary_each(rows.human) for rows in measured
     ):
-        parts = []
-        for inside, rows in zip(masks, measured, strict=True):
-            aggregator = fitter.fit(name, train.rows(~inside))
-            parts.append(
-                permutation_importance(
-                    lambda features, fitted=aggregator, rows=rows: fitted.predict(
-                        features, systems=rows.systems
-                    ),
-                    rows.features,
-                    rows.human,
-                    columns=rows.names,
-                    groups=rows.groups.tolist(),
-                    repeats=repeats,
-                    seed=fitter.seed,
-                )
-            )
-        return pooled(parts)
+        return pooled(
+            [
+                _importance_on(rows, fitter.fit(name, train.rows(~inside)), fitter.seed, repeats)
+                for inside, rows in zip(masks, measured, strict=True)
+            ]
+        )
     by_aspect = [
         cross_fitted_importance(name, train, fitter, aspect, count=len(masks), repeats=repeats)
         for aspect in train.aspects
@@ -73,6 +62,16 @@ def importance_over_folds(
         for name in ("mean", "sd", "importances", "influences")
     )
     return Importance(train.names, mean, sd, importances, influences)
+
+
+def _importance_on(
+    rows: FeatureTable, aggregator: Aggregator, seed: int, repeats: int
+) -> Importance:
+    return permutation_importance(
+        lambda features: aggregator.predict(features, systems=rows.systems),
+        rows.features, rows.human, columns=rows.names, groups=rows.groups.tolist(),
+        repeats=repeats, seed=seed,
+    )  # fmt: skip
 
 
 def _at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from textassay.learning.regression import fit_ridge
 from textassay.learning.splits import Codes, Mask, fold_masks
-from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Learner, Training
+from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Training
 
 MIN_ROWS_OF_SYSTEM = 10
 """Rows of a system below which its means say too little to be used."""
@@ -234,41 +235,24 @@ class RowsWithMeans:
             known &= False if self.sources is None else self.sources.known(self.source_of)
         return known
 
+    def only(self, chosen: Mask) -> RowsWithMeans:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            features=self.features[chosen],
+            system_of=list(compress(self.system_of, chosen)),
+            source_of=list(compress(self.source_of, chosen)),
+        )
+
     def rows(self, chosen: Mask, *, system: bool, source: bool) -> Floats:
         """Return features of rows that have these means, with the means beside them."""
-        at = np.flatnonzero(chosen).tolist()
-        features = self.features[chosen]
-        blocks = [features]
+        own = self.only(chosen)
+        blocks = [own.features]
         if system and self.systems is not None:
-            blocks.append(self.systems.of([self.system_of[row] for row in at]))
+            blocks.append(self.systems.of(own.system_of))
         if source and self.sources is not None:
-            own = [self.source_of[row] for row in at]
-            blocks.append(self.sources.deviations(features, own))
+            blocks.append(self.sources.deviations(own.features, own.source_of))
         return np.hstack(blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolingComparison:
-    """What leaving rows out shows.
-
-    Attributes:
-        improves: Whether the means lower the error, of new systems by more than one standard
-            error.
-        errors: Squared error `without` and `with` them, relative to that of predicting the mean.
-    """
-
-    improves: bool
-    errors: dict[str, float]
-
-    def as_dict(self, systems: int, *, new: bool) -> dict[str, Any]:
-        """Return JSON values for notes."""
-        left_out = "sources and systems" if new else "sources"
-        return {
-            "used": self.improves,
-            "known": systems,
-            "left_out": left_out,
-            "held_out_error": self.errors,
-        }
 
 
 def compare_pooling(
@@ -277,10 +261,15 @@ def compare_pooling(
     systems: Codes,
     *,
     new: bool,
-    least_gain: float = 0.0,
-    learner: Learner = fit_ridge,
-) -> PoolingComparison | None:
-    """Compare learning without and with the means of systems, by ridge regression on both."""
+    least_gain: float,
+) -> tuple[bool, dict[str, float]] | None:
+    """Compare learning without and with the means of systems, by ridge regression on both.
+
+    Returns:
+        Whether the means lower the error, of new systems by more than one standard error, and the
+        errors, relative to that of predicting the mean; `None` if any of the rows would have to be
+        predicted from fewer than two groups.
+    """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
     predicted = {WITHOUT: np.empty(len(systems)), WITH: np.empty(len(systems))}
@@ -289,14 +278,14 @@ def compare_pooling(
         return None
     for inside, outside in cells:
         for name, rows in ((WITHOUT, without), (WITH, beside)):
-            one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
+            one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
     held_out = HeldOut(without.target, systems if new else without.groups, predicted, {})
     errors = held_out.errors()
     falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
     clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
-    return PoolingComparison(clearly if new else falls, errors)
+    return clearly if new else falls, errors
 
 
 def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:

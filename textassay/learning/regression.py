@@ -377,7 +377,7 @@ def fit_mlp(training: Training) -> Learned:
     return fit_joint_mlp(training.features, training.target[:, None], seed=training.seed)[0]
 
 
-def fit_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]:
     """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
     nets = [_train_network(features, targets, rng) for _ in range(_NETS)]

@@ -64,10 +64,6 @@ class Training:
         """Return the rows, or whole groups of them, drawn at random, that have about so many."""
         return self.rows(draw_groups(self.groups, rows, seed=self.seed))
 
-    def with_target(self, target: Floats) -> Training:
-        """Return the same rows with another target."""
-        return replace(self, target=target)
-
 
 class Predictor(Protocol):
     """Learned function from standardized features to a standardized rating.
@@ -120,16 +116,8 @@ Raises:
 """
 
 
-class JointLearner(Protocol):
-    """Learns several targets at once.
-
-    Raises:
-        DataError: The rows do not allow it.
-    """
-
-    def __call__(self, features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-        """Return a predictor per target, given arrays of shape (n, features) and (n, targets)."""
-        ...
+JointLearner = Callable[[Floats, Floats, int], list[Learned]]
+"""Returns a predictor per target, given arrays of shape (n, features), (n, targets) and a seed."""
 
 
 def dot(features: Floats, weights: Floats) -> Floats:

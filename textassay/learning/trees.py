@@ -179,14 +179,14 @@ def fit_forest(training: Training) -> Learned:
     """A random forest: each tree sees 63 % of the rows, each split a third of the features."""
     return _train(
         training,
-        100,
+        _TREES_OF_FOREST,
         boosting="rf",
         learning_rate=1.0,
         num_leaves=int(np.clip(len(training.target) // 20, 15, 255)),
-        min_data_in_leaf=3,
+        min_data_in_leaf=_ROWS_PER_LEAF_OF_FOREST,
         bagging_fraction=0.632,
         bagging_freq=1,
-        feature_fraction_bynode=1 / 3,
+        feature_fraction_bynode=_FEATURES_PER_SPLIT,
     )
 
 
@@ -314,7 +314,7 @@ class JointTree:
 
 
 def fit_joint_tree(
-    features: Floats, targets: Floats, *, seed: int, leaf: int | None = None
+    features: Floats, targets: Floats, seed: int, *, leaf: int | None = None
 ) -> list[Learned]:
     """Grow one regression tree over all targets; return a predictor for each."""
     least = int(np.clip(len(targets) // 20, 2, 50)) if leaf is None else leaf
@@ -322,7 +322,7 @@ def fit_joint_tree(
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
 
 
-def fit_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learned]:
     """Grow a random forest over all targets; return a predictor for each.
 
     Each tree sees a bootstrap of the rows, each split a third of the features.
