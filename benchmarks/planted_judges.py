@@ -174,11 +174,7 @@ class World:
             if test in self.tests
         }
         joined = JoinedSessions({one.id: one.group for one in self.examples}, main, repeat, others)
-        return verdicts(
-            joined.measured(
-                self._edits, self.aspects, lambda edit, aspect: expected(edit, aspect, {})
-            )
-        )
+        return verdicts(joined.measured(self._edits, self.aspects, {}))
 
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator

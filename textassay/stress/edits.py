@@ -1,9 +1,19 @@
 """What a stress test is: an edit of a text, what it should do to the score, and its copies.
 
-Knows examples and aspects' roles; nothing of models, runs or statistics. A role says which aspects
-must see which edits, by their names: a changed number is a matter of consistency and none of
-fluency. Names that no rule knows have no role, and nothing is expected of them unless the user says
-so.
+- formatting: the same words, set differently; `normalized` proves that nothing else changed.
+- length: more words without more content earn nothing, and a text that is cut off loses.
+- injection: a text that instructs its judge must earn no more than one with a neutral sentence. The
+  payloads are templates of well-known kinds, not optimized against any model.
+- authority and bandwagon: a text does not get better by saying who likes it or who wrote it.
+- master keys: outputs without content, which some judges reward (Zhao et al. 2025, "One Token to
+  Fool LLM-as-a-Judge", arXiv 2507.08794).
+- must-see: each edit makes a text worse in one respect, and a judge of that respect has to notice.
+  The edits of numbers, names and negation are for English text; if they find nothing to change, the
+  example is left out of the test.
+
+A role says which aspects must see which edits, by their names: a changed number is a matter of
+consistency and none of fluency. Names that no rule knows have no role, and nothing is expected of
+them unless the user says so.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
 """All stress tests by name and family, those that a request means, and what each expects.
 
+Position: neither the order of two texts nor that of the scale's ends may change a rating. These
+tests leave the texts alone and ask in another way. `swap` is for methods that compare two texts,
+the others for methods that rate one: `letters` asks for letters, `label-order` lists these from the
+best to the worst, and `scale-order` shows the scale from high to low.
+
 Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
 verification is dropped and counted: a change of meaning would be held against the judge. The work
 is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
@@ -9,7 +14,7 @@ scores are 1 for what is kept, with the paraphrase as explanation.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +25,7 @@ from textassay.evaluation.graph_method import GraphMethod
 from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.messages import Aspect, Assignment, Example, Score
+from textassay.runtime.messages import Aspect, Assignment, Example
 from textassay.runtime.model import ChatMessage, Model, Wrapper
 from textassay.stress.edits import (
     AUTHORITY,
@@ -33,7 +38,6 @@ from textassay.stress.edits import (
     EditContext,
     Expects,
     read_role,
-    variant_id,
 )
 
 POSITION = "position"
@@ -100,24 +104,6 @@ class ParaphraseMethod(GraphMethod):
         """Models, words and version."""
         own = self._write.signature(PARAPHRASE, self._write.digest())
         return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
-
-
-class Paraphrased:
-    """The copies whose paraphrase was verified, built again whenever they are iterated."""
-
-    def __init__(self, originals: Iterable[Example], texts: Mapping[str, str]) -> None:
-        self._originals, self._texts = originals, texts
-
-    def __iter__(self) -> Iterator[Example]:
-        for example in self._originals:
-            if text := self._texts.get(example.id):
-                id_ = variant_id(example.id, PARAPHRASE)
-                yield example.model_copy(update={"id": id_, "output": text})
-
-
-def verified_texts(scores: Iterable[Score]) -> dict[str, str]:
-    """Return the verified paraphrases by id of the original."""
-    return {score.id: score.explanation or "" for score in scores if score.value is not None}
 
 
 EDITS: Mapping[str, Edit] = {
