@@ -231,5 +231,3 @@ def test_curves_average_over_as_many_samples_as_asked():
     last = report["criteria_efficiency"][-1]
     assert (last["count"], last["samples"]) == (8, 5)
     assert last["sd"]["pearson"] > 0
-    with pytest.raises(ConfigurationError, match="repeats must be between 1 and 100, not 0"):
-        Learning(repeats=0)
