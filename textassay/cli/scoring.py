@@ -12,12 +12,10 @@ from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.resuming import settings_to_resume
+from textassay.evaluation.manifest import recorded_request, settings_to_resume
+from textassay.evaluation.request import RunRequest, Shard
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, notices, open_session
-from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import recorded_request
 from textassay.methods.by_name import find
 from textassay.methods.method import ReadsProbabilities, max_calls, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method

@@ -7,7 +7,7 @@ from textassay.cli.exits import stops_of_a_run, with_flags
 from textassay.cli.progress import exported, show_progress
 from textassay.cli.run_result import print_result
 from textassay.cli.scoring import SHOWN_WARNINGS, ScoreCommand, calibrating, settings_named
-from textassay.evaluation.default_tools import with_default_tools
+from textassay.evaluation.opening import with_default_tools
 from textassay.workers.protocol import Opened
 from textassay.workers.run import Cluster, Followed, Processes, run_with_workers
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import checked_examples
-from textassay.evaluation.default_tools import with_default_tools
+from textassay.evaluation.data import checked_examples, part_of
+from textassay.evaluation.manifest import with_absolute_paths
+from textassay.evaluation.opening import with_default_tools
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.roles import in_every_role
+from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
-from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError
 from textassay.workers.driver import START_SECONDS, UNIT, Driver

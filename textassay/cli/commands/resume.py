@@ -56,7 +56,7 @@ def resume(
     --config: headers, certificates and addresses per role are never taken from a run folder.
     """
     from textassay.cli.scoring import command_to_resume, execute, say_if_unlimited
-    from textassay.evaluation.shards import is_divided
+    from textassay.evaluation.merging import is_divided
 
     read = _flags({**given, "data": data}, CONFIG_KEYS)
     if is_divided(run):
