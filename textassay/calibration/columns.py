@@ -22,8 +22,12 @@ import numpy as np
 from textassay.calibration.maps import Scales
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.pairing import pair_names
-from textassay.meta.score_files import read_labels, read_score_lines, refuse_several_judges
+from textassay.meta.score_files import (
+    pair_names,
+    read_labels,
+    read_score_lines,
+    refuse_several_judges,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY

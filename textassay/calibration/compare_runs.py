@@ -31,7 +31,7 @@ from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
-from textassay.meta.label_comparison import compare_labels
+from textassay.meta.label_measures import compare_labels
 from textassay.meta.label_table import measure_name
 from textassay.meta.score_files import (
     Recorded,

@@ -40,7 +40,7 @@ from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.score_files import RecordedRow, read_score_lines
-from textassay.runtime.data.pairs import OTHER_SYSTEM
+from textassay.runtime.data.units import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
 from textassay.table import Column, Note, Table

@@ -13,7 +13,7 @@ from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.pairs import Paired
+from textassay.runtime.data.units import Paired
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.storage.answers import AnswerStore

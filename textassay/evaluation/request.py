@@ -20,10 +20,9 @@ from pydantic import (
 )
 
 from textassay.runtime.data.units import Unit
-from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import DATA, JUDGING, SCALE, Flag, Settings
+from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
 
 M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})

@@ -17,7 +17,7 @@ from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
 from textassay.table import Column, Table
 

@@ -25,7 +25,7 @@ from textassay.learning.attribution import (
 from textassay.learning.splits import Codes, Mask, folds, hold_out, split_rows
 from textassay.learning.training import Floats
 from textassay.meta.agreement import compute_agreement
-from textassay.meta.levels import pair_up
+from textassay.meta.correlation import pair_up
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.model import Json
 

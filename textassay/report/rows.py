@@ -26,7 +26,7 @@ from textassay.runtime.conversation import Part, browser_piece, left_out, readab
 from textassay.runtime.images import Image, for_page, size_of
 from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Example, Score
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.files import encode
 
 MAX_ROWS = 200_000
 """Scores that a page holds; of more, the extremes and a random sample."""

@@ -33,7 +33,7 @@ from textassay.report.sections.agreement import RESAMPLES, pairs_of
 from textassay.report.source import DataSource, RunSource, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import (
     MANIFEST,
     SCORES,

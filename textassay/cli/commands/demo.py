@@ -85,7 +85,7 @@ async def _execute(
         shown_example,
         usage,
     )
-    from textassay.runtime.connecting import connect
+    from textassay.runtime.connected import connect
 
     console, began = results(), time.monotonic()
     async with connect(MODEL) as model:

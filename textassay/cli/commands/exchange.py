@@ -50,8 +50,7 @@ def import_ratings(
     from textassay.annotate import interchange
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
-    from textassay.runtime.storage.files import write_text
-    from textassay.runtime.storage.json_text import encode
+    from textassay.runtime.storage.files import encode, write_text
 
     flags, _ = arguments.with_config(given, CONFIG_KEYS)
     labels = _labels(tasks.load(flags["task"])) if "task" in flags else {}
@@ -140,8 +139,7 @@ def import_results(
 ) -> None:
     """Convert another tool's result file into examples with scores, to judge, compare or rate."""
     from textassay.runtime.data.results import read_results
-    from textassay.runtime.storage.files import write_text
-    from textassay.runtime.storage.json_text import encode
+    from textassay.runtime.storage.files import encode, write_text
 
     imported = read_results(form, file)
     with io_errors(out):

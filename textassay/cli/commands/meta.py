@@ -22,11 +22,11 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
 )
-from textassay.runtime.data.cells import finite
+from textassay.runtime.data.values import finite
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from textassay.meta.levels import Level
+    from textassay.meta.correlation import Level
 
 
 @command(
@@ -72,8 +72,7 @@ def meta(
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
     from textassay.cli.rated import judged_in, known_labels, rated_examples
-    from textassay.meta.pairing import label_reader
-    from textassay.meta.score_files import read_judge
+    from textassay.meta.score_files import label_reader, read_judge
     from textassay.meta.table import agreement_table
 
     labels = known_labels(scores, given, aspect_map or ())

@@ -14,8 +14,8 @@ import numpy as np
 from markupsafe import Markup
 
 from textassay.meta.agreement import Agreement, compare, correlate
+from textassay.meta.correlation import Level
 from textassay.meta.label_table import LabelRow, label_tables
-from textassay.meta.levels import Level
 from textassay.meta.score_files import Recorded
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
