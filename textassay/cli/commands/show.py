@@ -26,8 +26,7 @@ from textassay.runtime.errors import UnknownName
 if TYPE_CHECKING:
     from textassay.evaluation.exchanges import Exchange
     from textassay.evaluation.request import RunRequest
-    from textassay.report.joined import Joined
-    from textassay.report.source import DataSource, RunSource
+    from textassay.report.source import DataSource, Joined, RunSource
 
 
 MAX_THOUGHT = 1000
@@ -95,7 +94,7 @@ def _show_run(
 def _show_example(
     id_: str, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
 ) -> None:
-    from textassay.report.sections.examples import show as shown_score
+    from textassay.report.examples import show as shown_score
 
     rows = run.table.rows_of(id_)
     if not rows:
@@ -115,7 +114,7 @@ def _show_example(
 
 def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
     """Return the means of the printed table: one row per aspect and system."""
-    from textassay.report.sections.scores import scores
+    from textassay.report.scores import scores
 
     rows = []
     for aspect in scores([run], data, [joined]) or ():
