@@ -33,9 +33,8 @@ from textassay.fitting.table import FeatureTable
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
-from textassay.meta.correlation import COEFFICIENTS, Coefficient, pearson
+from textassay.meta.correlation import COEFFICIENTS, Coefficient, pair_up, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
-from textassay.meta.levels import pair_up
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json

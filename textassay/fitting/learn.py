@@ -32,7 +32,7 @@ from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import Mask, draw_groups, fold_masks, hold_out, split_rows
 from textassay.learning.training import Floats, HeldOut
 from textassay.meta.agreement import compute_agreement
-from textassay.meta.levels import pair_up
+from textassay.meta.correlation import pair_up
 from textassay.runtime.errors import DataError
 from textassay.runtime.model import Json
 

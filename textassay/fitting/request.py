@@ -16,10 +16,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, ValidationInfo, model_validator
 
 from textassay.runtime.data.units import Unit
-from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import Flag, Settings
+from textassay.runtime.settings import DescribedMessage, Flag, Settings
 
 MAX_SEED = 2**31 - 1
 """LightGBM's limit; scikit-learn's is larger."""

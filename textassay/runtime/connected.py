@@ -6,8 +6,7 @@ The backend that a name stands for, and the wrappers around it in their one orde
     -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
-Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
-settings as keyword arguments.
+Redis, dry runs) are imported where they are made.
 """
 
 from __future__ import annotations
@@ -21,21 +20,24 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.answers import SplitThoughts
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
-from textassay.runtime.calls.adapting import AdaptingModel
+from textassay.runtime.calls.adaptation import (
+    Adaptation,
+    AdaptingModel,
+    OneSamplePerRequest,
+    Sampling,
+)
 from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
-from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.prefixes import PrefixModel
 from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
-from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.resource import AsyncResource
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.dialect import Dialect
     from textassay.runtime.batches.model import BatchedModel, BatchQueue
     from textassay.runtime.calls.redis_limits import SharedLimiter
+
 
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
 """Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
@@ -105,9 +108,16 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.settings, self.budget = settings, budget
         self._backends = list(backends)
         self.backend = backends[0][0]
-        # Answers of one endpoint are answers of the others, so the address leaves the identity.
         if settings.endpoints:
-            self._backends = [(without_address(each), own) for each, own in backends]
+            if isinstance(self.backend, InProcessModel):
+                raise ConfigurationError(
+                    f"{self.backend.name!r} runs in this process and has no endpoints"
+                )
+            # Answers of one endpoint are answers of the others, so the address leaves the identity.
+            self._backends = [
+                (WithIdentity(each, {**each.identity, "api_base": None}), own)
+                for each, own in backends
+            ]
             self.backend = self._backends[0][0]
         self._is_open = False
         self._queues: list[BatchQueue] = []
@@ -546,3 +556,36 @@ def own_backend(model: Model, settings: Settings) -> Model:
                 f"{name}= has no effect on a model object, which reaches its server by itself"
             )
     return backend
+
+
+@takes_settings
+def connect(
+    model: str | Model,
+    /,
+    *,
+    settings: Settings | None = None,
+    budget: Budget | None = None,
+    **overrides: Any,
+) -> ConnectedModel:
+    """Return a model limited, retried, shared and, if a cache is named, cached.
+
+    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
+
+    Args:
+        model: A model's name, or an object of your own with the `Model` protocol. Names are
+            `direct/NAME` (OpenAI-compatible server at `api_base`), `responses/NAME` (the same
+            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
+            `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
+            another package brings (entry points `textassay.models`), or a litellm name.
+        settings: How it is asked; the parameters below replace single fields of it.
+        budget: A budget shared with other models; by default one of its own from
+            `settings.max_cost`.
+        **overrides: Fields of `Settings`.
+
+    Raises:
+        ConfigurationError: The name, the object or a setting cannot be used.
+    """
+    known = settings or Settings()
+    if overrides:
+        known = Settings(**{**known.model_dump(), **overrides})
+    return connect_model(model, known, budget or Budget(known.max_cost))

@@ -108,6 +108,15 @@ class Prompted(Message):
             self.prompt if self.prompt is not None else "\n".join(m.content for m in self.messages)
         )
 
+    @property
+    def prefix(self) -> str:
+        """The text of `shared_prefix`, with which further requests begin."""
+        *before, last = self.messages
+        shared = (*(message.content for message in before), last.content[: self.shared_prefix])
+        if self.images:  # they stand before the text
+            shared = (*(image.key for image in self.images), *shared)
+        return "\n".join(shared)
+
 
 class Request(Prompted):
     """Asks for `n` sampled answers."""

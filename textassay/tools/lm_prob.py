@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ContinuationRequest, Model, scoring

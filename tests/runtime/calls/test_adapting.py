@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.adaptation import ALLOWANCES, KNOWN, Adaptation, Sampling
-from textassay.runtime.calls.adapting import AdaptingModel
+from textassay.runtime.calls.adaptation import (
+    ALLOWANCES,
+    KNOWN,
+    Adaptation,
+    AdaptingModel,
+    Sampling,
+)
 from textassay.runtime.calls.cache import CachedModel
 from textassay.runtime.errors import (
     AnswerUnfinished,

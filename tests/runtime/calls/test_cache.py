@@ -32,7 +32,7 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 from textassay.runtime.storage.answers import DiskStore
-from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.files import decode, encode
 
 FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)
 IDENTITY = {"model": "m", "api_base": "http://127.0.0.1:1/v1"}

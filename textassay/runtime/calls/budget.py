@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from textassay.runtime.calls.token_estimates import TokenForecast, estimate_tokens
+from textassay.runtime.calls.usage import TokenForecast, estimate_tokens
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,

@@ -35,7 +35,7 @@ from textassay.runtime.model import (
 from textassay.runtime.storage import cache_folder
 from textassay.runtime.storage.answers import AnswerStore, RemoteStore
 from textassay.runtime.storage.cache_folder import Verification
-from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.files import decode, encode
 
 KEY_FORMAT = 1
 """Part of every key; a new number makes every kept answer unknown."""
@@ -412,3 +412,16 @@ class CachedModel(Wrapper):
         if self._keep and not _is_asked_again(request, response):
             await self.store.put(key, encode_answer(response))
         return response
+
+
+class WithIdentity(Wrapper):
+    """A model under another identity: the same one at another address, say."""
+
+    def __init__(self, wrapped: Model, identity: Mapping[str, Any]) -> None:
+        super().__init__(wrapped)
+        self._identity = identity
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """The identity it is known by."""
+        return self._identity

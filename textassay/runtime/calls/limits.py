@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from textassay.runtime.calls.token_estimates import TokenForecast
+from textassay.runtime.calls.usage import TokenForecast
 from textassay.runtime.errors import ConfigurationError, RateLimited, ServerFailed, TimedOut
 from textassay.runtime.model import A, Model, Q, Wrapper
 

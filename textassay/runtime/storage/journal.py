@@ -17,9 +17,8 @@ from typing import Any, BinaryIO
 
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.resource import AsyncResource
-from textassay.runtime.storage.files import open_regular
+from textassay.runtime.storage.files import decode, open_regular
 from textassay.runtime.storage.group_commit import GroupCommit
-from textassay.runtime.storage.json_text import decode
 
 SYNC_SECONDS = 1.0
 """Longest time that rows are in the kernel only, where a power cut would lose them."""

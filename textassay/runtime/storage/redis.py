@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from textassay.runtime.environment import expand
 from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import StoreInfo, checksum
 from textassay.runtime.storage.group_commit import AnswerCommits, in_thread
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from textassay.runtime.data.json_values import to_json_value
+from textassay.runtime.data.values import to_json_value
 from textassay.runtime.errors import DataError, RunFolderError
 from textassay.runtime.messages import Outcome, Score, Usage, UsageTotal
-from textassay.runtime.storage.files import read_regular
+from textassay.runtime.storage.files import decode, encode, read_regular
 from textassay.runtime.storage.journal import parse_row, read_lines
-from textassay.runtime.storage.json_text import decode, encode
 
 FORMAT = 1
 MANIFEST, SCORES, SUMMARY, ANSWERS = "manifest.json", "scores.jsonl", "summary.json", "answers"
