@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts
-from textassay.evaluation.shards import Shard
+from textassay.evaluation.request import Shard
 from textassay.runtime.storage.cache_folder import info
 
 

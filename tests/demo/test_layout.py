@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from textassay.demo.folder import MARK, DemoFolder
+from textassay.demo.pipeline import MARK, DemoFolder
 from textassay.runtime.errors import RunFolderError
 
 MODEL = {"name": "embedded", "sha256": "a"}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.report.runs import score, write_data, write_run
-from textassay.report.page import figure
+from textassay.report.evidence import figure
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.evidence import evidence_lines
-from textassay.report.page import figure
+from textassay.report.evidence import evidence_lines, figure
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import read_summary

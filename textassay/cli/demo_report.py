@@ -26,7 +26,7 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.progress import REDRAW_SECONDS, Style
-from textassay.demo.folder import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
     JUDGE,
     MISLED,
@@ -51,12 +51,7 @@ NOT_ABOVE = "x"
 
 
 def treatments_table(treatments: Treatments, units: dict[str, str]) -> RichTable:
-    """Draw means by what was done to the texts.
-
-    Args:
-        treatments: The means.
-        units: What the values of each row are.
-    """
+    """Draw means by what was done to the texts."""
     table = plain_table("", *treatments.systems, "")
     for name, values in treatments.rows.items():
         style = "bold" if name not in units else ""
@@ -216,12 +211,7 @@ class DemoSteps:
     """The steps of the demo, each a session."""
 
     def __init__(self, count: int, style: Style) -> None:
-        """Store how many steps there are, and how they are shown.
-
-        Args:
-            count: Number of steps.
-            style: `auto` draws a bar if there is a terminal.
-        """
+        """Store how many steps there are, and how they are shown."""
         self._count, self._style, self._done = count, style, 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -445,12 +435,7 @@ def closing(layout: DemoFolder, usage: Usage, seconds: float) -> RenderableType:
 
 
 def commands(layout: DemoFolder, program: str) -> tuple[str, ...]:
-    """Return what to try next, as it is typed.
-
-    Args:
-        layout: The demo's folder.
-        program: How textassay is called here.
-    """
+    """Return what to try next, as it is typed."""
     task = layout.tasks[0]
     data = shlex.quote(str(layout.data(task)))
     return (

@@ -27,7 +27,7 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
+from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
@@ -133,15 +133,7 @@ class TaskComparison:
 def compare_with_ratings(
     task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
 ) -> TaskComparison:
-    """Compare trivial measures and judges with the ratings of the examples.
-
-    Args:
-        task: Name of the task.
-        examples: With ratings; scores of other examples are left out.
-        trivial: Value by measure and id; each is compared with every human aspect.
-        judged: Scores by name of the method; each aspect is compared with the human aspect of its
-            name.
-    """
+    """Compare trivial measures and judges with the ratings of the examples."""
     aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
     lines = [
         _line(name, True, examples, dict.fromkeys(aspects, values))
@@ -189,14 +181,7 @@ def by_treatment(
     judged: Mapping[str, Recorded],
     ratings: str = "our rating",
 ) -> Treatments:
-    """Return mean scores by what was done to the texts, the assigned ratings first.
-
-    Args:
-        aspect: What was judged.
-        examples: With ratings and systems.
-        judged: Scores by name of the method; those without the aspect are left out.
-        ratings: What the row of ratings is called.
-    """
+    """Return mean scores by what was done to the texts, the assigned ratings first."""
     systems = tuple(dict.fromkeys(example.system or "" for example in examples))
     columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
     columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
@@ -214,13 +199,6 @@ def in_order(examples: Sequence[Example], scores: Recorded) -> tuple[float, int]
     """Return how many pairs of texts about one source are in the order of the ratings.
 
     Pairs of all aspects that are scored and rated, unequally; equal scores are half in order.
-
-    Args:
-        examples: With ratings and groups.
-        scores: Value by aspect and id.
-
-    Returns:
-        Pairs in order, and all pairs.
     """
     right, count = 0.0, 0
     for one, other in combinations(examples, 2):
@@ -290,11 +268,7 @@ class ShownExample:
 
 
 def read_result(layout: DemoFolder, task: str) -> TaskResult:
-    """Read what came out for a task.
-
-    Raises:
-        TextassayError: A run cannot be read.
-    """
+    """Read what came out for a task."""
     examples, held_out = (
         list(Examples(layout.data(task))),
         list(Examples(layout.data(task, held_out=True))),
@@ -317,11 +291,7 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
 
 
 def shown_example(layout: DemoFolder) -> ShownExample:
-    """Read one example with the evidence behind its scores.
-
-    Raises:
-        TextassayError: A run cannot be read.
-    """
+    """Read one example with the evidence behind its scores."""
     task = layout.tasks[0]
     example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
     return ShownExample(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
@@ -403,11 +373,7 @@ class Decided:
 
 
 def decided(layout: DemoFolder) -> list[Decided]:
-    """Calibrate, estimate and test each aspect of the first task.
-
-    Raises:
-        TextassayError: A run cannot be read, or its scores cannot be learned from.
-    """
+    """Calibrate, estimate and test each aspect of the first task."""
     task = layout.tasks[0]
     judged = read_judged(layout.run(task, JUDGE))
     tables = join_columns(judged, People(layout.data(task)))

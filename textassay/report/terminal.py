@@ -9,12 +9,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from textassay.display import indented, plain_table, printable, to_terminal
-from textassay.report.evidence import Line, clipped, visible
-from textassay.report.joined import Joined
-from textassay.report.page import figure
-from textassay.report.sections.examples import ShownScore, first_rows, show
-from textassay.report.sections.scores import overview, scores
-from textassay.report.source import DataSource, RunSource
+from textassay.report.evidence import Line, clipped, figure, visible
+from textassay.report.examples import ShownScore, first_rows, show
+from textassay.report.scores import overview, scores
+from textassay.report.source import DataSource, Joined, RunSource
 from textassay.table import Cell, Column, Flag, Table
 
 MAX_ROWS = 10
@@ -31,14 +29,7 @@ _OUTPUT = 4000
 def run_parts(
     run: RunSource, data: DataSource, joined: Joined, width: int
 ) -> Iterator[RenderableType]:
-    """Yield what was judged, the scores by system, and the scores to look at first.
-
-    Args:
-        run: The run.
-        data: Its texts and ratings.
-        joined: Its scores beside the ratings.
-        width: Columns of the terminal.
-    """
+    """Yield what was judged, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
     tables = [aspect.table() for aspect in scores([run], data, [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []

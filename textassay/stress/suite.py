@@ -14,7 +14,7 @@ from functools import cached_property
 from textassay.agents.ask import Ask
 from textassay.agents.paraphraser import Paraphraser
 from textassay.agents.task import Task
-from textassay.evaluation.graph_method import GraphMethod
+from textassay.evaluation.api import GraphMethod
 from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph, Node

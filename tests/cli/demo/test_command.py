@@ -15,8 +15,16 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, rows_of, textassay
-from textassay.demo.folder import BASELINES, FITTED, NODES, TASKS, TRIVIAL, DemoFolder, list_recipes
-from textassay.demo.pipeline import LEARNING
+from textassay.demo.pipeline import (
+    BASELINES,
+    FITTED,
+    LEARNING,
+    NODES,
+    TASKS,
+    TRIVIAL,
+    DemoFolder,
+    list_recipes,
+)
 from textassay.fitting.learn import split
 from textassay.fitting.table import Selection, read_table
 from textassay.methods.fitted.features import read_files

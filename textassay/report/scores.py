@@ -14,8 +14,7 @@ from textassay.calibration.intervals import weighted_mean
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
 from textassay.report import svg
-from textassay.report.joined import Joined, Rows
-from textassay.report.source import OUTCOMES, DataSource, RunSource
+from textassay.report.source import OUTCOMES, DataSource, Joined, Rows, RunSource
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Scale
 from textassay.runtime.storage.run_files import token_details
@@ -62,16 +61,7 @@ def compute_mean(
     span: tuple[float, float],
     scale: Scale | None = None,
 ) -> Mean | None:
-    """Return the mean with its interval and a histogram, or `None` if there is no value.
-
-    Args:
-        values: Shape (n,); NaN is left out.
-        groups: Source of each value, length n; a row without one is a source of its own.
-        bins: Number of bins of the histogram.
-        span: Lowest and highest value of the histogram.
-        scale: The interval is cut at the ends of the scale, as `textassay estimate` cuts it; `None`
-            if unbounded.
-    """
+    """Return the mean with its interval and a histogram, or `None` if there is no value."""
     kept = np.flatnonzero(~np.isnan(values))
     if not len(kept):
         return None
@@ -173,10 +163,7 @@ def _list(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
         ("Calls", calls),
         ("Tokens", tokens),
         ("Cost", cost),
-        (
-            "Began",
-            str(run.manifest.get("created") or "").replace("T", " ").replace("+00:00", " UTC"),
-        ),
+        ("Began", run.began),
         ("Version", f"textassay {run.manifest.get('textassay', 'unknown')}"),
     ]
 
@@ -247,13 +234,7 @@ class AspectScores:
 def scores(
     runs: Sequence[RunSource], data: DataSource, joined: Sequence[Joined]
 ) -> list[AspectScores] | None:
-    """Return means by aspect and system, or `None` while there are no scores.
-
-    Args:
-        runs: One run or two, read.
-        data: The examples.
-        joined: The scores of each run beside ratings.
-    """
+    """Return means by aspect and system, or `None` while there are no scores."""
     # labels without an order have no mean
     left_out = {name for run in runs for name in without_order(run.manifest)}
     names = list(dict.fromkeys(name for run in runs for name in run.table.aspects))

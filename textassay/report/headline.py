@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from textassay.calibration.estimate import SystemDifference
-from textassay.report.evidence import visible
-from textassay.report.sections.agreement import AspectAgreement
-from textassay.report.sections.decisions import STAND_IN, Decisions
-from textassay.report.sections.scores import AspectScores, Overview
+from textassay.report.agreement import AspectAgreement
+from textassay.report.decisions import STAND_IN, Decisions
+from textassay.report.evidence import figure, visible
+from textassay.report.scores import AspectScores, Overview
 from textassay.report.source import RunSource
 from textassay.runtime.labels import labels_of, shares_of
 from textassay.table import HasInterval, Interval
@@ -248,12 +248,8 @@ def _figures(one: HasInterval, *, absolute: bool = False) -> str:
     if one.value is None:
         return "undefined"
     turn = -1 if absolute and one.value < 0 else 1
-    value = _figure(turn * one.value)
+    value = figure(turn * one.value, 2)
     if one.low is None or one.high is None:
         return f"{value}, no interval"
     low, high = sorted((turn * one.low, turn * one.high))
-    return f"{value} [{_figure(low)}, {_figure(high)}]"
-
-
-def _figure(value: float) -> str:
-    return f"{value:z.2f}".replace("-", "−")
+    return f"{value} [{figure(low, 2)}, {figure(high, 2)}]"

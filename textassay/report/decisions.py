@@ -111,14 +111,7 @@ def decisions(
     pairs: Sequence[Mapping[str, str]],
     calibration: str | Path | None,
 ) -> Decisions:
-    """Return what a reader can decide by.
-
-    Args:
-        runs: One run or two.
-        data: The examples.
-        pairs: Human aspect by score, for scores that have one, of each run.
-        calibration: A calibration folder, if its curves are to be shown.
-    """
+    """Return what a reader can decide by."""
     section = Decisions(stress=_stress(runs))
     several = len(runs) > 1
     # a growing run may have no score yet, which the file's reader refuses; and a file of a million

@@ -19,8 +19,7 @@ from textassay.meta.label_table import LabelRow, label_tables
 from textassay.meta.score_files import Recorded
 from textassay.meta.table import AgreementTable, TableRow, agreement_table
 from textassay.report import svg
-from textassay.report.joined import Joined
-from textassay.report.source import DataSource, RunSource
+from textassay.report.source import DataSource, Joined, RunSource
 from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example
 from textassay.table import Column, Flag, Interval, Note, Table
@@ -157,13 +156,6 @@ def agreements(
     """Return the agreement of runs, jurors and trivial measures with people by human aspect.
 
     `None` if nothing pairs.
-
-    Args:
-        runs: The runs, read.
-        data: Examples with ratings.
-        joined: The scores of each run beside ratings.
-        aspect_map: Human aspect by score.
-        resamples: Resamples of the intervals; 0 for none.
     """
     pairs = {run.name: pairs_of(run, data, aspect_map) for run in runs}
     if not any(pairs.values()):
