@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts
 from textassay.evaluation.request import Shard
-from textassay.runtime.storage.answers import info
+from textassay.runtime.storage.cache_folder import info
 
 
 def score(data, out, server, *more, aspects="coherence,fluency"):

@@ -337,7 +337,7 @@ async def _to_judge(
         return judged, total, None
     await bind(folder, manifest(), judged, aspects, resume=resume)
     # read from the journal, not from the summary: a killed session writes no summary
-    return judged, total, folder.completed() if resume else None
+    return judged, total, folder.tally if resume else None
 
 
 async def bind(

@@ -276,7 +276,7 @@ class RunRecord:
             self._examples,
             self.total,
             [aspect.label for aspect in self._first.aspects],
-            self.folder.completed() if self._resumed else None,
+            self.folder.tally if self._resumed else None,
         )
 
     async def keep(self, report: Report, scores: Sequence[ScoreLine]) -> Sequence[ScoreLine]:
