@@ -11,7 +11,7 @@ from textassay import evaluate
 from textassay.calibration.cascade import learn_rule, upper_bound
 from textassay.calibration.columns import People, join_columns, read_judged
 from textassay.calibration.maps import Scales
-from textassay.evaluation.spec import changed
+from textassay.evaluation.manifest import changed
 from textassay.learning import split_rows
 from textassay.learning.cascade import Cascade, Rule, load, save
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel

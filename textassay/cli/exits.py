@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
 from textassay.process import fast_loop, start_gc
-from textassay.runtime.errors import CapabilityError, TextassayError
+from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
 from textassay.runtime.settings import SETTABLE, Settings, place_of
 
 T = TypeVar("T")
@@ -224,3 +224,16 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
+
+
+@contextmanager
+def io_errors(path: Path) -> Iterator[None]:
+    """Turn an error of writing a file within the block into one that names it.
+
+    Raises:
+        StorageError: The disk is full, or the folder cannot be written to.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error

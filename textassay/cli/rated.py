@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
 from textassay.cli.console import say
+from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.spec import recorded_request
 from textassay.meta.score_files import holds_metrics
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader

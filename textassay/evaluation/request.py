@@ -5,8 +5,11 @@ Imports nothing heavy, since the command line makes flags of the fields for ever
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     Field,
@@ -21,6 +24,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
 
+M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
 """Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,
 without secrets, as an entry of their own."""
@@ -29,6 +33,49 @@ without secrets, as an entry of their own."""
 def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Take settings as they are: pydantic would run their validators once more."""
     return given if isinstance(given, Settings) else validate(given)
+
+
+MAX_SHARDS = 10_000
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """The `number`-th of `count` parts, counted from 1; written `number/count`."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `I/N`.
+
+        Raises:
+            ConfigurationError: It is not two whole numbers with 1 <= I <= N.
+        """
+        match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text)
+        shard = cls(int(match[1]), int(match[2])) if match else None
+        if shard is None or not 1 <= shard.number <= shard.count <= MAX_SHARDS:
+            raise ConfigurationError(
+                f"a shard must be I/N with I from 1 to N, such as 1/4, and N at most {MAX_SHARDS}; "
+                f"not {text!r}"
+            )
+        return shard
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def bounds(self, total: int) -> tuple[int, int]:
+        """Return the first example of the shard, from 0, and the one after its last.
+
+        A shard is a run of neighbors: texts of one source mostly stand together, and their prompts
+        share a prefix that servers keep.
+        """
+        return (
+            # integer arithmetic: the end of one shard is exactly the start of the next, for any
+            # count
+            total * (self.number - 1) // self.count,
+            total * self.number // self.count,
+        )
 
 
 class RunRequest(DescribedMessage):
@@ -81,8 +128,6 @@ class RunRequest(DescribedMessage):
     @field_validator("shard")
     @classmethod
     def _shard_is_one(cls, value: str | None) -> str | None:
-        from textassay.evaluation.shards import Shard
-
         return None if value is None else str(Shard.parse(value))
 
     @property
@@ -104,3 +149,16 @@ def build_request(**fields: Any) -> RunRequest:
         raise ConfigurationError(
             f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})"
         ) from None
+
+
+def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
+    """Return models by role, with the general model in those of `roles` that have none.
+
+    Args:
+        models: Names of models, or models, by role; the general one under `""`.
+        roles: Roles that have settings of their own. A connected model has its settings already.
+    """
+    general = models.get("")
+    if not isinstance(general, str):
+        return dict(models)
+    return {**models, **{role: models.get(role, general) for role in roles}}

@@ -209,13 +209,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = self._batched(healthy, backend, store, book, self._dialect)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(
-            healthy,
-            store,
-            keep=False,
-            batched=self._dialect is not None,
-            adaptation=self.adaptation,
-        )
+        return with_cache(healthy, store, adaptation=self.adaptation)
 
     def _splits_thoughts(self, backend: Model) -> bool:
         """Whether a backend takes thoughts off its answers, as those do that ask servers."""
@@ -258,7 +252,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 thinking_timeout=settings.timeout or THINKING_TIMEOUT,
             )
         )
-        return timed if store is None else StoringModel(timed, store, timed.identity)
+        return timed if store is None else StoringModel(timed, store)
 
     def _batched(
         self,
@@ -441,27 +435,17 @@ class ConnectedModel(AsyncResource, Wrapper):
 
 
 def with_cache(
-    core: Model,
-    store: AnswerStore | None,
-    *,
-    keep: bool = True,
-    batched: bool = False,
-    adaptation: Adaptation | None = None,
+    core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
 ) -> Model:
     """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
 
-    Args:
-        core: The model.
-        store: Where answers are looked up and kept; `None` for nowhere.
-        keep: Whether new answers are kept; those of a dry run are not real.
-        batched: Whether the model is asked through batches, whose rows cannot be taken back.
-        adaptation: How requests are adapted to the model; by default nothing is known of it.
+    The cache only looks answers up in the store; `core` keeps them there, if it does.
     """
     # Inside of the cache: whoever misses at the same time joins one request, and its answer is
     # stored once.
-    inner: Model = SharedModel(core, store, in_task=batched)
+    inner: Model = SharedModel(core, store)
     if store is not None:
-        inner = CachedModel(inner, store, keep=keep)
+        inner = CachedModel(inner, store)
     inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
@@ -511,13 +495,13 @@ def with_store(
         return with_cache(
             walked if identity is None else WithIdentity(walked, identity),
             store,
-            keep=False,
             # one of its own: what a dry run "answers" teaches nothing
             adaptation=model._new_adaptation() if isinstance(model, ConnectedModel) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
-    return with_cache(model if identity is None else WithIdentity(model, identity), store)
+    core = model if identity is None else WithIdentity(model, identity)
+    return with_cache(core if store is None else StoringModel(core, store), store)
 
 
 def _walked(model: Model, rounds: BatchRounds | None) -> Model:

@@ -45,7 +45,7 @@ from textassay.runtime.model import (
     Response,
     Wrapper,
 )
-from textassay.runtime.storage.answers import AnswerStore, RemoteStore
+from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 
 ALLOWANCES: Final = (4096, 16384, 32768)
@@ -762,7 +762,7 @@ class AdaptingModel(Wrapper):
         self._is_restored = True
         store, key = self._store, self.adaptation.store_key
         assert store is not None
-        value = await store.fetch(key) if isinstance(store, RemoteStore) else store.get(key)
+        value = await store.fetch(key)
         if value is not None:
             self.adaptation.restore(value)
 

@@ -33,7 +33,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.storage import cache_folder
-from textassay.runtime.storage.answers import AnswerStore, RemoteStore
+from textassay.runtime.storage.answers import AnswerStore, LocalStore
 from textassay.runtime.storage.cache_folder import Verification
 from textassay.runtime.storage.files import decode, encode
 
@@ -279,7 +279,7 @@ async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
     Raises:
         StorageError: The store cannot be read, or the kept answer is damaged.
     """
-    value = await store.fetch(key) if isinstance(store, RemoteStore) else store.get(key)
+    value = await store.fetch(key)
     if value is None:
         return None
     try:
@@ -289,10 +289,9 @@ async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
 
 
 def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
-    folder = store.info().folder
     return StorageError(
-        f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
-        f" verify {folder}` shows what else is damaged"
+        f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
+        f" verify {store.place}` shows what else is damaged"
     )
 
 
@@ -321,19 +320,16 @@ def _is_asked_again(request: AnyRequest, response: AnyResponse) -> bool:
 
 
 class StoringModel(Wrapper):
-    """Keeps every answer before it returns.
+    """Keeps every answer before it returns; `CachedModel` looks them up, with the same key.
 
-    Right at the backend, so that a slot is held until its answer is safe.
-
-    What a killed process has asked in vain is then never more than what was in flight. Looks
-    nothing up; `CachedModel` does that, further out and with the same key.
+    Right at the backend, so that a slot is held until its answer is safe: what a killed process has
+    asked in vain is then never more than what was in flight.
     """
 
-    def __init__(self, wrapped: Model, store: AnswerStore, identity: Mapping[str, Any]) -> None:
-        """Wrap a model; `identity` is what its answers are filed under."""
+    def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
         self.store = store
-        self._keys = Keys(identity)
+        self._keys: Keys | None = None
         # The error of a store that failed once: asking on would pay for answers that are lost.
         self._full: StorageError | None = None
 
@@ -350,6 +346,10 @@ class StoringModel(Wrapper):
         response = await call(request)
         if _is_asked_again(request, response):
             return response
+        # Made on first use: the identity of a local model is its file's digest, known once it is
+        # open.
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
         try:
             await self.store.put(self._keys.get(request), encode_answer(response))
         except StorageError as error:
@@ -359,43 +359,29 @@ class StoringModel(Wrapper):
 
 
 class CachedModel(Wrapper):
-    """Answers from the store what it holds.
-
-    Asks the wrapped model for the rest and keeps that before it returns.
+    """Answers from the store what it holds; a `StoringModel` inside keeps new answers.
 
     The store is not closed with the wrapper: models share it, and whoever opened it closes it.
     """
 
-    def __init__(self, wrapped: Model, store: AnswerStore, *, keep: bool = True) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model; its identity stays the same as long as the wrapper lives.
-            store: Where answers are kept.
-            keep: Whether new answers are kept here; `False` if a `StoringModel` inside does it,
-                and if the wrapped model only stands in for the real one.
-        """
+    def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
-        self.store, self._keep = store, keep
-        self._fetch = store.fetch if isinstance(store, RemoteStore) else None
+        self.store = store
+        self._get = store.get if isinstance(store, LocalStore) else None
         self._keys: Keys | None = None
         self._hits_in_a_row = 0
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer from the store, or ask and keep.
-
-        A cancellation that arrives when the answer is there waits until it is kept.
+        """Answer from the store, or ask.
 
         Raises:
-            StorageError: The store cannot be read or written, or the kept answer is damaged.
-            ModelError: The wrapped model could not be asked; that is not kept.
+            StorageError: The store cannot be read, or the kept answer is damaged.
+            ModelError: The wrapped model could not be asked.
         """
-        # Made on first use: the identity of a local model is its file's digest, known once it is
-        # open.
-        if self._keys is None:
+        if self._keys is None:  # see `StoringModel`
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.compute(request)
-        value = self.store.get(key) if self._fetch is None else await self._fetch(key)
+        value = await self.store.fetch(key) if self._get is None else self._get(key)
         if value is not None:
             self._hits_in_a_row += 1
             # A hit never suspends: a run that is all hits would otherwise block every other task.
@@ -408,10 +394,7 @@ class CachedModel(Wrapper):
                 raise _unusable(self.store, key, error) from error
         self._hits_in_a_row = 0
         self._keys.keep(request, key)
-        response = await call(request)
-        if self._keep and not _is_asked_again(request, response):
-            await self.store.put(key, encode_answer(response))
-        return response
+        return await call(request)
 
 
 class WithIdentity(Wrapper):

@@ -25,13 +25,11 @@ from textassay.runtime.storage.cache_folder import (
     DATABASE,
     RAW,
     Reader,
-    StoreInfo,
     acquire,
     cache_lock,
     checksum,
     databases,
     held,
-    info,
     prepare,
     read_answers,
     refuse_links,
@@ -44,9 +42,8 @@ from textassay.runtime.storage.redis import RedisStore
 __all__ = [
     "AnswerStore",
     "DiskStore",
+    "LocalStore",
     "RecordedAnswers",
-    "RemoteStore",
-    "StoreInfo",
     "merge_answers",
     "open_answers",
 ]
@@ -78,10 +75,13 @@ _ROWS_PER_TRANSACTION = 2000
 class AnswerStore(Protocol):
     """Keeps bytes under keys and never loses or evicts what it has taken."""
 
-    def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`.
+    @property
+    def place(self) -> str | Path:
+        """The folder, or the address of a Redis."""
+        ...
 
-        Sees values whose `put` is not done yet.
+    async def fetch(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`; sees values whose `put` is not done yet.
 
         Raises:
             StorageError: The store cannot be read.
@@ -103,21 +103,13 @@ class AnswerStore(Protocol):
         """Release files and threads; safe to call twice."""
         ...
 
-    def info(self) -> StoreInfo:
-        """Return what the store holds."""
-        ...
-
 
 @runtime_checkable
-class RemoteStore(AnswerStore, Protocol):
-    """A store that is too far away to be read while the event loop waits."""
+class LocalStore(AnswerStore, Protocol):
+    """A store so near that it is read right away, without a turn of the event loop."""
 
-    async def fetch(self, key: str) -> bytes | None:
-        """Do what `get` does, without holding up the event loop.
-
-        Raises:
-            StorageError: The store cannot be read.
-        """
+    def get(self, key: str) -> bytes | None:
+        """Do what `fetch` does."""
         ...
 
 
@@ -278,19 +270,19 @@ class DiskStore(AsyncResource):
             ConfigurationError: The folder holds something else, or a newer format.
             StorageError: It cannot be written to, or a file in it is damaged.
         """
-        self.folder = Path(folder)
+        self.place = Path(folder)
         self._closed = False
-        prepare(self.folder)
-        self._writer = _Writer(self.folder)
+        prepare(self.place)
+        self._writer = _Writer(self.place)
         with ExitStack() as stack:
             self._earlier = [
                 stack.enter_context(closing(Reader(file)))
-                for file in databases(self.folder)
-                if file.parent != self.folder
+                for file in databases(self.place)
+                if file.parent != self.place
             ]
             self._commits = AnswerCommits(
                 self._writer,
-                name=f"the cache folder {self.folder}",
+                name=f"the cache folder {self.place}",
                 idle_seconds=LOCK_IDLE_SECONDS,
             )
             self._readers = stack.pop_all()
@@ -305,11 +297,15 @@ class DiskStore(AsyncResource):
         if value is not None:
             return value
         if self._closed:
-            raise StorageError(f"the cache folder {self.folder} is closed")
+            raise StorageError(f"the cache folder {self.place} is closed")
         value = self._writer.get(key)
         if value is None and self._earlier:
             value = _first(self._earlier, key)
         return value
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Do what `get` does."""
+        return self.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return after the commit, which a canceled `put` waits for as well.
@@ -331,14 +327,6 @@ class DiskStore(AsyncResource):
             self._readers.close()
             self._writer.close()  # the connection of this thread
 
-    def info(self) -> StoreInfo:
-        """Return what the folder holds, also of other processes.
-
-        Raises:
-            StorageError: A file is damaged.
-        """
-        return info(self.folder)
-
 
 class RecordedAnswers:
     """An answer store that nothing is added to: its folder may be read-only, or in use."""
@@ -350,7 +338,7 @@ class RecordedAnswers:
             ConfigurationError: The folder is no cache folder, or of a newer format.
         """
         require(folder)
-        self.folder = folder
+        self.place = folder
         self._readers: list[Reader] | None = None
 
     def get(self, key: str) -> bytes | None:
@@ -360,22 +348,22 @@ class RecordedAnswers:
             StorageError: The answers cannot be read.
         """
         if self._readers is None:
-            self._readers = [Reader(file) for file in databases(self.folder)]
+            self._readers = [Reader(file) for file in databases(self.place)]
         return _first(self._readers, key)
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Do what `get` does."""
+        return self.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Raise `StorageError`: nothing is added."""
-        raise StorageError(f"the answers in {self.folder} were opened to be read only")
+        raise StorageError(f"the answers in {self.place} were opened to be read only")
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
         readers, self._readers = self._readers or (), None
         for reader in readers:
             reader.close()
-
-    def info(self) -> StoreInfo:
-        """Return what the folder holds."""
-        return info(self.folder)
 
 
 async def open_answers(place: str | Path) -> AnswerStore:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
-from textassay.runtime.storage.cache_folder import StoreInfo, checksum
+from textassay.runtime.storage.cache_folder import checksum
 from textassay.runtime.storage.group_commit import AnswerCommits, in_thread
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class RedisWriter:
 
 
 class RedisStore:
-    """Answers in a Redis; implements `AnswerStore` and `RemoteStore`.
+    """Answers in a Redis; implements `AnswerStore`.
 
     Writing is done by one thread in batches; reads of one turn of the event loop go together. Use
     it from one event loop.
@@ -197,11 +197,9 @@ class RedisStore:
             ConfigurationError: The address cannot be used, or Redis could lose answers.
             RedisUnavailable: Redis does not answer.
         """
-        self.url = url
+        self.place = url
         self._commits = AnswerCommits(RedisWriter(url), name=f"Redis at {url}")
-        # Two clients: reads belong to the event loop, `get` and `info` may be called without one.
         self._reader: Any = open_async(url)
-        self._blocking: Any = open_blocking(url)
         self._requested: dict[str, asyncio.Future[bytes | None]] = {}
         self._reads: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -222,18 +220,6 @@ class RedisStore:
                 " or change or leave out cache="
             ) from error
 
-    def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`, holding up the event loop meanwhile; see `fetch`.
-
-        Raises:
-            StorageError: Redis does not answer, or the value is damaged.
-        """
-        if key in self._commits.pending:
-            return self._commits.pending[key]
-        with as_unavailable(self.url):
-            value = self._blocking.get(PREFIX + key)
-        return None if value is None else _opened(key, value)
-
     async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`; retries while Redis is unavailable.
 
@@ -243,7 +229,7 @@ class RedisStore:
         if key in self._commits.pending:
             return self._commits.pending[key]
         if self._closed:
-            raise StorageError(f"the store in Redis at {self.url} is closed")
+            raise StorageError(f"the store in Redis at {self.place} is closed")
         future = self._requested.get(key)
         if future is None:
             loop = asyncio.get_running_loop()
@@ -275,18 +261,6 @@ class RedisStore:
                 task.cancel()
             await asyncio.gather(*self._reads, return_exceptions=True)
             await self._reader.aclose()
-            self._blocking.close()
-
-    def info(self) -> StoreInfo:
-        """Return how many answers Redis holds and how much memory it takes in all.
-
-        Raises:
-            RedisUnavailable: Redis does not answer.
-        """
-        with as_unavailable(self.url):
-            entries = sum(1 for _ in self._blocking.scan_iter(PREFIX + "*", count=1000))
-            used = self._blocking.info("memory")["used_memory"]
-        return StoreInfo(folder=self.url, entries=entries, bytes=used, files=1)
 
     def _read_soon(self) -> None:
         """Read all keys that were requested in the last turn of the loop together."""
@@ -315,7 +289,7 @@ class RedisStore:
         deadline = time.monotonic() + OUTAGE_SECONDS
         while True:
             try:
-                with as_unavailable(self.url):
+                with as_unavailable(self.place):
                     values: list[bytes | None] = await self._reader.mget(names)
                 return values
             except RedisUnavailable:

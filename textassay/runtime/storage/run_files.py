@@ -85,15 +85,6 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
     return _read_json(Path(folder), SUMMARY)
 
 
-def completed(folder: str | Path) -> Completed:
-    """Return what a run has completed; some 150 bytes per score.
-
-    Raises:
-        DataError: A line of its scores is damaged; names file and line.
-    """
-    return Completed(summarize_journal(Path(folder)))
-
-
 def latest_scores(folder: str | Path) -> Iterator[Score]:
     """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
@@ -263,7 +254,7 @@ class RunSummary:
         if usage.cost:
             self._costs.append(usage.cost)
 
-    def is_done(self, example_id: str, aspect: str) -> bool:
+    def has(self, example_id: str, aspect: str) -> bool:
         """Return whether this example and aspect has a score whose outcome is not `error`."""
         last = self._last.get(pair_digest(example_id, aspect))
         return last is not None and (not isinstance(last, tuple) or last[0] != "error")
@@ -329,22 +320,6 @@ class RunSummary:
             from statistics import mean  # exact, but slow; its import takes milliseconds
 
             return mean(_kept(self._values[aspect]))
-
-
-class Completed:
-    """Which pairs of example and aspect need no asking, as a tally has it."""
-
-    def __init__(self, tally: RunSummary) -> None:
-        """Look at a tally, also as it grows."""
-        self._tally = tally
-
-    def has(self, example_id: str, aspect: str) -> bool:
-        """Return whether the pair has a score whose outcome is not `error`."""
-        return self._tally.is_done(example_id, aspect)
-
-    def __len__(self) -> int:
-        """Return the number of pairs that have any score."""
-        return len(self._tally)
 
 
 def _kept(values: Iterable[float]) -> Iterator[float]:

@@ -38,7 +38,6 @@ from textassay.runtime.storage.run_files import (
     MANIFEST,
     SCORES,
     SUMMARY,
-    Completed,
     RunSummary,
     ScoreLine,
     lines_of,
@@ -208,13 +207,6 @@ class RunFolder(AsyncResource):
             count()
             raise
         count()
-
-    def completed(self) -> Completed:
-        """Return what needs no asking.
-
-        Every pair of example and aspect whose last score is not an `error`.
-        """
-        return Completed(self.tally)
 
     def check_pairs(self, pairs: Callable[[], Iterable[tuple[str, str]]]) -> None:
         """Refuse scores of examples or aspects that are not the run's.

@@ -1,4 +1,4 @@
-"""`textassay ratings`: ratings from and to other annotation tools, and agreement among raters."""
+"""`textassay ratings ...|import`: ratings and results from and to other tools."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command, group
 from textassay.cli.console import say
+from textassay.cli.exits import io_errors
 from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, AsJson, Data, Given
-from textassay.cli.new_files import io_errors
 
 if TYPE_CHECKING:
     from textassay.agents.task import Task
     from textassay.runtime.labels import LabelScale
+
 
 group("ratings", "Exchange ratings with other annotation tools.", panel=LOOKING)
 
@@ -116,3 +117,34 @@ def export_tasks(
 def _labels(task: Task) -> dict[str, LabelScale]:
     """Return the labels of a task's aspects by name."""
     return {one.name: scale for one in task.aspects if (scale := one.label_scale)}
+
+
+@command(
+    "import",
+    panel=LOOKING,
+    examples=(
+        "textassay import inspect logs/2026-11-01_security.eval --out data.jsonl",
+        "textassay import lm-eval samples_xsum_2026-11-01.jsonl --out data.jsonl",
+    ),
+)
+def import_results(
+    form: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="inspect, promptfoo, deepeval or lm-eval.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of that tool.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File of examples to write, .jsonl.")
+    ],
+) -> None:
+    """Convert another tool's result file into examples with scores, to judge, compare or rate."""
+    from textassay.runtime.data.results import read_results
+    from textassay.runtime.storage.files import encode, write_text
+
+    imported = read_results(form, file)
+    with io_errors(out):
+        write_text(out, "".join(f"{encode(row).decode()}\n" for row in imported.rows))
+    names = dict.fromkeys(name for row in imported.rows for name in row.get("metrics", ()))
+    say(f"wrote {len(imported.rows)} examples to {out}; metrics: {', '.join(names) or 'none'}")
+    if imported.empty:
+        say(f"{imported.empty} results without a text were left out", style="yellow")

@@ -1,7 +1,8 @@
-"""`textassay cascade`: learn when a cheap judge may decide and when a strong one is asked."""
+"""`textassay cascade|jurors`: which judges to ask, and when a cheap one may decide alone."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,13 +24,14 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
 )
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Note, Table
 
 if TYPE_CHECKING:
     from textassay.calibration.cascade import Tried
     from textassay.learning.cascade import Rule
+
 
 _COLUMNS = (
     Column("score", "score"), Column("share", "cheap decides", "share"),
@@ -226,3 +228,70 @@ def _table(
             )
         )
     return Table(_COLUMNS, lines, tuple(notes), "what the cheap judge decides")
+
+
+@command(
+    "jurors",
+    panel=DECIDING,
+    examples=(
+        "textassay score rated.jsonl --method jury -m juror=A -m juror=B -m juror=C --set"
+        " output=jurors -o runs/jury",
+        "textassay jurors runs/jury rated.jsonl",
+    ),
+)
+def jurors(
+    scores: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCORES", help="Run of a jury with output=jurors, or scores named ASPECT/JUROR."
+        ),
+    ],
+    data: RatedData = None,
+    *,
+    aggregator: Annotated[
+        str, typer.Option(metavar="NAME", help="Aggregator of the jury.")
+    ] = "ridge",
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    given: Annotated[Given, RATED],
+) -> None:
+    """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
+    from textassay.cli.rated import judged_in, rated_examples
+    from textassay.fitting.jurors import worth_table, worths
+    from textassay.fitting.learn import Fitter
+    from textassay.fitting.table import rating_scales, read_table
+    from textassay.learning import NAMES
+    from textassay.methods.fitted.features import read_files
+
+    arguments.check_confidence(confidence)
+    if aggregator not in NAMES:
+        raise UnknownName("aggregator", aggregator, list(NAMES))
+    rated = read_table(
+        rated_examples(scores, data, given),
+        scores=read_files((judged_in(scores, data, given),)),
+    )
+    fitter = Fitter(rating_scales(rated, {}), seed, 1)
+    costs = _juror_costs(scores, rated.aspects)
+    found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)
+    document = {"rows": [one.as_dict() for one in found]}
+    print_tables([worth_table(found)], document, as_json=as_json)
+
+
+def _juror_costs(scores: Path, aspects: Sequence[str]) -> dict[str, float | None]:
+    """Return each juror's dollars per text, from the usage of a run; empty for other files."""
+    from textassay.fitting.jurors import juror_of
+    from textassay.runtime.storage.run_files import MANIFEST, latest_scores
+
+    if not (scores / MANIFEST).is_file():
+        return {}
+    paid: dict[str, list[float | None]] = defaultdict(list)
+    texts: dict[str, set[str]] = defaultdict(set)
+    for score in latest_scores(scores):
+        juror = juror_of(score.aspect, aspects)
+        paid[juror].append(score.usage.cost)
+        texts[juror].add(score.id)
+    return {
+        juror: None if None in costs else sum(filter(None, costs)) / len(texts[juror])
+        for juror, costs in paid.items()
+    }
