@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -28,10 +29,12 @@ from textassay.calibration import AnnotatorTest
 from textassay.cli.progress import REDRAW_SECONDS, Style
 from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
+    ASPECT,
     EXAMPLE,
     JUDGE,
     MISLED,
     RATED,
+    WITH_EVIDENCE,
     ComparisonLine,
     Decided,
     TaskComparison,
@@ -40,7 +43,9 @@ from textassay.demo.results import (
 )
 from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.evaluation.session import Session
-from textassay.report.examples import ShownScore
+from textassay.report.examples import ShownScore, show
+from textassay.report.page import join_runs
+from textassay.report.source import open_data, open_run
 from textassay.report.terminal import score_evidence
 from textassay.runtime.messages import Usage
 from textassay.table import Column, Table
@@ -98,6 +103,18 @@ def heading(aspect: str) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:z.2f}"
+
+
+def shown_example(layout: DemoFolder) -> dict[str, ShownScore]:
+    """Read what several methods say of one aspect of one example, by name of the method."""
+    return {name: _shown(layout.run(layout.tasks[0], name)) for name in WITH_EVIDENCE}
+
+
+def _shown(folder: Path) -> ShownScore:
+    run = open_run(folder)
+    row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
+    assert row is not None  # the demo has scored all of its texts
+    return show(run, data, join_runs([run], data, {}), row)
 
 
 def evidence(shown: Mapping[str, ShownScore]) -> RenderableType:

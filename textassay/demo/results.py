@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +30,6 @@ from textassay.calibration import (
 from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.meta.table import agreement_table
-from textassay.report.examples import ShownScore, show
-from textassay.report.page import join_runs
-from textassay.report.source import open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Example, Usage
 from textassay.runtime.storage.run_files import latest_scores
@@ -262,18 +258,6 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
         ordered,
         misled(examples, judged[JUDGE]),
     )
-
-
-def shown_example(layout: DemoFolder) -> dict[str, ShownScore]:
-    """Read what several methods say of one aspect of one example, by name of the method."""
-    return {name: _shown(layout.run(layout.tasks[0], name)) for name in WITH_EVIDENCE}
-
-
-def _shown(folder: Path) -> ShownScore:
-    run = open_run(folder)
-    row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
-    assert row is not None  # the demo has scored all of its texts
-    return show(run, data, join_runs([run], data, {}), row)
 
 
 def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
