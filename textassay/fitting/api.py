@@ -14,11 +14,11 @@ from textassay.evaluation.api import ModelsByRole, check_settings, refuse_runnin
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth, Noise, Saliency
-from textassay.fitting.cross_fitting import Watch as Steps
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession
+from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession, check_out
 from textassay.fitting.learn import Depth, Learning, Raters
+from textassay.fitting.learn import Watch as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
     FitByModel,
@@ -28,7 +28,6 @@ from textassay.fitting.request import (
     FitTree,
     fit_request,
 )
-from textassay.fitting.tree_folder import check_out
 from textassay.methods.fitted.features import ScoreSource
 from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples

@@ -26,7 +26,7 @@ from textassay.demo.pipeline import (
     list_recipes,
 )
 from textassay.fitting.learn import split
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.methods.fitted.features import read_files
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
@@ -119,7 +119,7 @@ def test_agreement_is_what_the_command_meta_finds(done):
 def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
     """The split is the one that `fit` made, by source, and the scores are on people's scale."""
     nodes = f"{NODES.method}={done.layout.run(TASK, NODES.name)}"
-    table = read_table(Examples(done.layout.data(TASK)), Selection(scores=read_files([nodes])))
+    table = read_table(Examples(done.layout.data(TASK)), scores=read_files([nodes]))
     parts = split(table, LEARNING)
     rows = rows_of(done.layout.run(TASK, FITTED))
     assert {row["id"] for row in rows} == set(parts.test.ids)
