@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 import textassay.methods
-from tests.guides.blocks import blocks_of
+from tests.guides.running import blocks_of
 from textassay import Example, Settings
 from textassay.runtime.settings import LIMITS, Flag, Positive
 from textassay.testing import check_model

@@ -15,8 +15,7 @@ import pytest
 
 from tests.benchmark_data import FOLDER as DATA
 from tests.cli.harness import textassay
-from tests.guides.blocks import Block
-from tests.guides.running import Reader
+from tests.guides.running import Block, Reader
 from tests.pictures import png
 from tests.redis_server import redis_served
 from textassay import ScriptedModel

@@ -1,4 +1,4 @@
-"""Runs code blocks as a reader of the page would, in the folder that `reader` writes."""
+"""Finds the code blocks of a page, and runs them as a reader would, in a folder written for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ast
 import asyncio
 import inspect
 import json
+import random
 import re
+import shlex
 import shutil
 import tomllib
 from dataclasses import dataclass, field
@@ -17,10 +19,11 @@ from typing import Any
 from typer.main import get_command
 
 from tests.cli.harness import textassay
-from tests.guides.blocks import ROOT, Block
 from textassay.cli.app import app
 from textassay.runtime.messages import Example
 
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ASKS = ("score", "doctor", "stress", "fit", "plan", "tree", "resume")
 """Commands that ask a model, which here is at an address of its own."""
@@ -161,3 +164,96 @@ def _flags_exist(module: str, arguments: list[str]) -> None:
         source += Path(spec.origin).read_text(encoding="utf-8")
     for word in arguments:
         assert not word.startswith("--") or f'"{word}"' in source, (module, word)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language (`shell` if the page names none), its text and its line."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return where the block is."""
+        return f"{self.page}:{self.line} ({self.language})"
+
+    def commands(self) -> list[tuple[list[str], str]]:
+        """Return the words and the comment of each command."""
+        joined = re.sub(r"\\\n\s*", "", self.text)
+        found = []
+        for line in joined.splitlines():
+            command, _, comment = line.removeprefix("$ ").partition(" #")
+            if command.strip():
+                found.append((shlex.split(command), comment.strip()))
+        return found
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return all blocks of a page, in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page.name, text.count("\n", 0, found.start()) + 1, found[1] or "shell", found[2])
+        for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    ]
+
+
+def indented(page: Path) -> list[str]:
+    """Return the lines that Markdown takes for a block because they are indented."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    return re.findall(r"(?<=\n\n)    \S.*", text)
+
+
+ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+
+
+def write_folder(folder: Path, url: str) -> None:
+    """Write what the guides take for granted: rated texts, judged runs, a calibration."""
+    rng = random.Random(7)
+    rows = [_row(source, system, rng) for source in (*range(11), 17) for system in range(4)]
+    unrated = [{k: row[k] for k in row if k not in ("human", "annotators")} for row in rows]
+    _write(folder / "data.jsonl", rows)
+    _write(folder / "all_rated.jsonl", rows)
+    _write(folder / "rated.jsonl", rows[:32] + unrated[32:])
+    _write(folder / "new.jsonl", unrated[:6])
+    (folder / "judge.toml").write_text(
+        f'method = "llm-score"\ntask = "summarization"\nmodel = "direct/judge"\n'
+        f'api_base = "{url}"\n'
+        'aspects = "fluency"\nset = { batch_wait = 0.05, batch_poll = 0.02 }\n',
+        encoding="utf-8",
+    )
+    done = textassay(
+        "score", folder / "data.jsonl", "--method", "g-eval", "--task", "summarization",
+        "--model", "direct/judge", "--api-base", url, "--out", folder / "runs" / "first",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    for name in ("second", "a", "new", "old"):
+        shutil.copytree(folder / "runs" / "first", folder / "runs" / name)
+    shutil.copy(folder / "runs" / "first" / "scores.jsonl", folder / "scores.jsonl")
+    rated = (folder / "scores.jsonl", folder / "rated.jsonl")
+    for name in ("cal", "calibrations/gpt-4o"):
+        done = textassay("calibrate", *rated, "--out", folder / name)
+        assert done.code == 0, done.err
+
+
+def _row(source: int, system: int, rng: random.Random) -> dict[str, object]:
+    raters = {aspect: [rng.randint(1, 5) for _ in range(3)] for aspect in ASPECTS}
+    return {
+        "id": f"doc-{source}-M{system}",
+        "output": f"Text {source} of system {system} says that it rained on {3 + source} days.",
+        "source": f"It rained in place {source} on {3 + source} days, and the river rose.",
+        "references": [f"It rained on {3 + source} days."],
+        "system": f"M{system}",
+        "group": f"doc-{source}",
+        "human": {aspect: sum(given) / 3 for aspect, given in raters.items()},
+        "annotators": raters,
+        "metrics": {
+            **{f"gpt-4/{aspect}": rng.uniform(1, 5) for aspect in ASPECTS},
+            "rouge1": rng.random(),
+        },
+    }
+
+
+def _write(path: Path, rows: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.batch_server import batches_served
-from tests.guides.blocks import PAGES, blocks_of, indented
 from tests.guides.pages import ELSEWHERE, reader_of
-from tests.guides.reader import write_folder
+from tests.guides.running import PAGES, blocks_of, indented, write_folder
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 
 from tests.annotate.studies import examples
 from tests.loopback import in_thread
-from tests.report.accessibility_tree import faults, inside, named, tree
-from tests.report.browser import open_file, wait_for
+from tests.report.browser import faults, inside, named, open_file, tree, wait_for
 from tests.report.runs import small_data, small_run
 from tests.report.test_view import served
 from textassay.annotate.ratings import CollectedRatings

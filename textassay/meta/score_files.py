@@ -326,7 +326,7 @@ def pair_names(
             " line in a file of their own (ratings=FILE)"
         )
     mapped: dict[str, list[str]] = {}
-    for score, target in _entries(aspect_map):
+    for score, target in map_entries(aspect_map):
         if score not in scores and not _has_members(score, scores):
             raise UnknownName("score in the aspect map", score, list(scores))
         if target not in human and not _has_members(target, human):
@@ -377,7 +377,7 @@ def labels_of_task(
         aspect_map: As in `agreement_table`.
     """
     scores: dict[str, list[str]] = {}
-    for score, human in _entries(aspect_map):
+    for score, human in map_entries(aspect_map):
         scores.setdefault(human, []).append(score)
     found: dict[str, LabelScale] = {}
     for aspect in aspects:
@@ -397,12 +397,13 @@ def labels_of_people(
     if not labels:
         return {}
     mapped: dict[str, list[str]] = {}
-    for score, human in _entries(aspect_map):
+    for score, human in map_entries(aspect_map):
         mapped.setdefault(score, []).append(human)
     return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
 
 
-def _entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def map_entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    """Yield each SCORE=HUMAN of an aspect map as a pair."""
     if isinstance(aspect_map, Mapping):
         yield from aspect_map.items()
         return

@@ -118,33 +118,21 @@ def decisions(
     people = data.people if data.examples and is_read else None
     estimates: list[list[Table]] = []
     tests: list[list[Table]] = []
-    for at, scores in enumerate(judged if people is not None else ()):
+    for at, scores in enumerate(judged):
+        if people is None:
+            break
         # labels without an order have no mean to estimate
-        letter, own = "AB"[at], {name: one for name, one in pairs[at].items() if name in scores}
-        tables = (
-            join_columns({name: scores[name] for name in own}, people, own)
-            if people is not None and own
-            else []
-        )
+        own = {name: one for name, one in pairs[at].items() if name in scores}
+        tables = join_columns({name: scores[name] for name in own}, people, own) if own else []
         if calibration is not None and not at:
             section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
-
-        def estimated(columns: Columns, letter: str = letter) -> list[Table]:
-            return _estimated(columns, letter, section)
-
-        def annotator_tested(columns: Columns, letter: str = letter) -> list[Table]:
-            test = annotator_test(columns, scales=scales_of(columns, {}))
-            section.of_raters.append((letter, test))
-            return test.tables()
-
-        whose = letter if several else ""
-        made = _each(tables, section, "Estimate", estimated, whose)
-        estimates.append(stacked(made))
+        run = _OneRun(section, "AB"[at], several)
+        estimates.append(stacked(run.each(tables, "Estimate", run.estimate)))
         rated = [columns for columns in tables if columns.raters.shape[1]]
-        tests.append(stacked(_each(rated, section, STAND_IN, annotator_tested, whose)))
-        if people is not None and compares_systems:
+        tests.append(stacked(run.each(rated, STAND_IN, run.test_against_raters)))
+        if compares_systems:
             unrated = {name: one for name, one in scores.items() if name not in own}
-            section.differences += _by_scores(letter, unrated, people, data.systems, section, whose)
+            section.differences += run.compare_scores(unrated, people, data.systems)
     if calibration is not None and people is None:
         section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
     section.estimates.extend(_of_runs(estimates))
@@ -155,32 +143,76 @@ def decisions(
     return section
 
 
-def _each(
-    tables: Iterable[Columns],
-    section: Decisions,
-    what: str,
-    decide: Callable[[Columns], list[Table]],
-    whose: str,
-) -> Iterator[Table]:
-    """Yield the result of each aspect, or keep the reason why it has none."""
-    for columns in tables:
+@dataclass(frozen=True, slots=True)
+class _OneRun:
+    """What the scores of one run show; figures and reasons are kept in the section."""
+
+    section: Decisions
+    letter: str
+    is_one_of_two: bool
+
+    def each(
+        self, tables: Iterable[Columns], what: str, decide: Callable[[Columns], list[Table]]
+    ) -> Iterator[Table]:
+        """Yield the result of each aspect, or keep the reason why it has none."""
+        for columns in tables:
+            try:
+                one_signature(columns)
+                first, *others = decide(columns)
+            except TextassayError as error:
+                # one section without its data must not cost the reader the whole page
+                by = f" by {self.letter}" if self.is_one_of_two else ""
+                self.section.reasons.append(f"{what} of {columns.score}{by}: {error}")
+                continue
+            first = replace(first, notes=(*columns.notes(), *first.notes))
+            yield from map(self._named, (first, *others))
+
+    def _named(self, table: Table) -> Table:
+        """Return a table with the letter of the run, if there are two."""
+        if not self.is_one_of_two:
+            return table
+        return table.with_column(
+            Column("run", "run"), [self.letter] * len(table.rows), after="score"
+        )
+
+    def estimate(self, columns: Columns) -> list[Table]:
+        """Return means by system and their differences."""
+        by_system = len({system for system in columns.systems if system is not None}) > 1
+        scales = scales_of(columns, {})
+        made = estimate_means(columns, scales=scales, by_system=by_system)
+        self.section.of_systems += [(self.letter, one) for one in made.differences]
+        if any(row.method == "borrowed" for row in made.rows):
+            self.section.assumes[columns.score] = "if the judge errs on all systems alike"
+        pictures = [_drawn(row, scales.raters) for row in made.rows]
+        means, *differences = made.tables()
+        column = Column("picture", "on the scale", "picture")
+        return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
+
+    def test_against_raters(self, columns: Columns) -> list[Table]:
+        """Return the alternative annotator test."""
+        test = annotator_test(columns, scales=scales_of(columns, {}))
+        self.section.of_raters.append((self.letter, test))
+        return test.tables()
+
+    def compare_scores(
+        self, scores: Mapping[str, Judged], people: People, systems: Sequence[str]
+    ) -> list[Table]:
+        """Return the differences of systems on aspects that nobody rated."""
+        if not scores:
+            return []
         try:
-            one_signature(columns)
-            first, *others = decide(columns)
+            found = compare_systems(scores, people, systems)
         except TextassayError as error:
-            # one section without its data must not cost the reader the whole page
-            of = f" by {whose}" if whose else ""
-            section.reasons.append(f"{what} of {columns.score}{of}: {error}")
-            continue
-        first = replace(first, notes=(*columns.notes(), *first.notes))
-        yield from (_named(table, whose) for table in (first, *others))
-
-
-def _named(table: Table, whose: str) -> Table:
-    """Return a table with the letter of its run, if there are two."""
-    if not whose:
-        return table
-    return table.with_column(Column("run", "run"), [whose] * len(table.rows), after="score")
+            self.section.reasons.append(f"Differences of the systems' scores: {error}")
+            return []
+        self.section.of_systems += [(self.letter, one) for one in found]
+        self.section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
+        table = difference_table(found, "differences of the judge's mean scores, by source")
+        note = Note(
+            "the judge's scores alone: without ratings by people nothing shows that they would"
+            " agree"
+        )
+        return [replace(self._named(table), notes=(note,))]
 
 
 def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
@@ -205,45 +237,6 @@ def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
         for letter, own in zip(letters, tables, strict=False)
         for table in own
     )
-
-
-def _estimated(columns: Columns, letter: str, section: Decisions) -> list[Table]:
-    by_system = len({system for system in columns.systems if system is not None}) > 1
-    scales = scales_of(columns, {})
-    made = estimate_means(columns, scales=scales, by_system=by_system)
-    section.of_systems += [(letter, one) for one in made.differences]
-    if any(row.method == "borrowed" for row in made.rows):
-        section.assumes[columns.score] = "if the judge errs on all systems alike"
-    pictures = [_drawn(row, scales.raters) for row in made.rows]
-    means, *differences = made.tables()
-    column = Column("picture", "on the scale", "picture")
-    return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
-
-
-def _by_scores(
-    letter: str,
-    scores: Mapping[str, Judged],
-    people: People,
-    systems: Sequence[str],
-    section: Decisions,
-    whose: str,
-) -> list[Table]:
-    """Return the differences of systems on aspects that nobody rated."""
-    if not scores:
-        return []
-    try:
-        found = compare_systems(scores, people, systems)
-    except TextassayError as error:
-        section.reasons.append(f"Differences of the systems' scores: {error}")
-        return []
-    section.of_systems += [(letter, one) for one in found]
-    section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
-    title = "differences of the judge's mean scores, by source"
-    table = difference_table(found, title)
-    note = Note(
-        "the judge's scores alone: without ratings by people nothing shows that they would agree"
-    )
-    return [replace(_named(table, whose), notes=(note,))]
 
 
 def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:

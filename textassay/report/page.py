@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.display import to_html
+from textassay.meta.score_files import map_entries
 from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
 from textassay.report.decisions import Decisions, decisions
 from textassay.report.evidence import figure, visible
@@ -87,7 +88,7 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    mapping = mapped(aspect_map)
+    mapping = dict(map_entries(aspect_map))
     joined = join_runs(opened, data, mapping)
     packed = pack_rows(
         opened[0], data, joined, opened[1] if len(opened) > 1 else None, max_rows=max_rows
@@ -191,19 +192,6 @@ def asset(name: str) -> Markup:
     shared = package.joinpath("assets", f"material{Path(name).suffix}")
     own = package.joinpath("report", "assets", name)
     return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
-
-
-def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return human aspect by score."""
-    if isinstance(aspect_map, Mapping):
-        return dict(aspect_map)
-    mapping = {}
-    for entry in aspect_map:
-        score, equals, human = entry.rpartition("=")
-        if not (score and equals and human):
-            raise ConfigurationError(f"the aspect map takes SCORE=HUMAN, not {entry!r}")
-        mapping[score.strip()] = human.strip()
-    return mapping
 
 
 def _seen(value: Any) -> Any:

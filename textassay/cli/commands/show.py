@@ -66,13 +66,14 @@ def show(
         ids = None if id_ is None else [id_]
         run_async(_show_exchanges(run, ids, human, arguments.reading_of(given), as_json=as_json))
         return
-    from textassay.report.page import join_runs, mapped
+    from textassay.meta.score_files import map_entries
+    from textassay.report.page import join_runs
     from textassay.report.source import open_data, open_run
 
     source = open_run(run)
     source.table.read_all()
     data = open_data(source, shown_examples(run, human, given))
-    joined = join_runs([source], data, mapped(aspect_map or ()))
+    joined = join_runs([source], data, dict(map_entries(aspect_map or ())))
     if id_ is None:
         _show_run(run, source, data, joined, as_json=as_json)
     else:
