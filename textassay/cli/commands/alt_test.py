@@ -62,14 +62,13 @@ def alt_test(
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
     from textassay.calibration.columns import one_signature, scales_of
-    from textassay.cli.rated import read_columns, read_people
+    from textassay.cli.rated import Rated
 
     arguments.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or ())
-    tables = read_columns(scores, data, given, people, aspect_map or ())
+    tables = Rated(scores, data, given, aspect_map or ()).columns()
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)

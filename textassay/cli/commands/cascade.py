@@ -80,7 +80,7 @@ def cascade(
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
     from textassay.calibration.columns import scales_of
-    from textassay.cli.rated import read_columns, read_people
+    from textassay.cli.rated import Rated
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
@@ -90,8 +90,8 @@ def cascade(
     # before the scores are read, which may take minutes
     check_new_folder(out)
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or ())
-    tables = read_columns(scores, data, given, people, aspect_map or ())
+    rated = Rated(scores, data, given, aspect_map or ())
+    tables = rated.columns()
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:
         rule, tried = learn_rule(
@@ -106,7 +106,7 @@ def cascade(
         rows.append(_row(rule, tried))
     save(rules, out)
     costs = _costs(scores, strong, rules)
-    others = [] if strong is None else read_columns(strong, data, given, people, aspect_map or ())
+    others = [] if strong is None else rated.columns(strong)
     if strong is not None:
         _compare(rows, rules, tables, others)
     document = {"rows": rows, "costs": costs, "out": str(out)}

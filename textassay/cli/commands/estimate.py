@@ -12,7 +12,6 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
-    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -29,8 +28,9 @@ from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 if TYPE_CHECKING:
     from textassay.calibration.calibration import Calibration
-    from textassay.calibration.columns import Columns, People
+    from textassay.calibration.columns import Columns
     from textassay.calibration.maps import Map
+    from textassay.cli.rated import Rated
 
 
 @command(
@@ -62,14 +62,14 @@ def estimate(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task") | ALLOWING],
+    given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.estimate import estimate_means
     from textassay.calibration.intervals import weight_named
-    from textassay.cli.rated import CHOSEN, read_columns, read_people
+    from textassay.cli.rated import CHOSEN, Rated
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
@@ -78,13 +78,13 @@ def estimate(
     allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
-    people = read_people(scores, data, given, aspect_map or (), labels)
-    if by and not people.aspects:
+    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
             " the judge scores higher: textassay compare RUN --systems A B"
         )
-    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
+    tables = rated.columns()
     estimates = []
     for columns in tables:
         # before anything is learned: scores of two judges have two kinds of errors
@@ -93,7 +93,7 @@ def estimate(
             raise ConfigurationError(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
-        learned, method = _from_folder(read, columns, people, signature, allowed)
+        learned, method = _from_folder(read, columns, rated, signature, allowed)
         estimates.append(
             estimate_means(
                 columns,
@@ -123,7 +123,7 @@ def estimate(
 def _from_folder(
     read: Calibration | None,
     columns: Columns,
-    people: People,
+    rated: Rated,
     signature: str,
     allowed: bool,
 ) -> tuple[Map | None, str]:
@@ -131,8 +131,6 @@ def _from_folder(
 
     Then its kind is cross-fitted.
     """
-    from textassay.cli.rated import sources_of
-
     if read is None:
         return None, "auto"
     own = read.of(columns.score)
@@ -142,7 +140,7 @@ def _from_folder(
     read.check(columns.score, signature, allow_change=allowed)
     # a map applied to the ratings it was learned from fits them too well, and the correction would
     # find too little error
-    if read.sources & sources_of([columns], people):
+    if read.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
             f"({own.kind}) is learned again across sources",

@@ -43,20 +43,20 @@ def jurors(
     given: Annotated[Given, RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
-    from textassay.cli.rated import judged_in, rated_examples
+    from textassay.cli.rated import Rated
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter
     from textassay.fitting.table import Selection, rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
+    from textassay.runtime.data.label_reader import LabelReader
 
     arguments.check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
-    rated = read_table(
-        rated_examples(scores, data, given),
-        Selection(scores=read_files((judged_in(scores, data, given),))),
-    )
+    source = Rated(scores, data, given)
+    files = read_files((source.source(LabelReader(source.declared)),))
+    rated = read_table(source.examples(), Selection(scores=files))
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _costs(scores, rated.aspects)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)

@@ -72,7 +72,7 @@ def label_plan(
     """
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
-    from textassay.cli.rated import CHOSEN, read_columns, read_people, read_scores_of
+    from textassay.cli.rated import CHOSEN, Rated
 
     arguments.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -87,13 +87,13 @@ def label_plan(
             "from them; --labels takes random or the file of an earlier plan"
         )
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or (), labels)
-    if not people.aspects and next_ is not None and out is not None:
-        rows = first_rows(read_scores_of(scores, data, given), people, next_, seed=seed)
+    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    if not rated.people.aspects and next_ is not None and out is not None:
+        rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
         _write(rows, out)
         return
-    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
+    tables = rated.columns()
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]

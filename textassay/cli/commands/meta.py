@@ -8,7 +8,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
-from textassay.cli.flags import JUDGING, RATED, AsJson, AspectMap, Given, RatedData, Scores
+from textassay.cli.flags import RATED, AsJson, AspectMap, Given, RatedData, Scores
 from textassay.runtime.data.values import finite
 from textassay.runtime.errors import ConfigurationError
 
@@ -54,19 +54,23 @@ def meta(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task")],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Measure how well scores agree with human ratings."""
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import judged_in, known_labels, rated_examples
-    from textassay.meta.score_files import label_reader, read_judge
+    from textassay.cli.rated import Rated
+    from textassay.meta.score_files import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
 
-    labels = known_labels(scores, given, aspect_map or ())
-    reader = label_reader(labels, aspect_map or ())
-    examples = rated_examples(scores, data, given, needs_output=False, labels=reader)
+    rated = Rated(scores, data, given, aspect_map or ())
+    recorded, examples, labels = read_with_labels(
+        lambda reader: read_judge(rated.source(reader), reader),
+        lambda reader: rated.examples(reader, needs_output=False),
+        rated.declared,
+        rated.aspect_map,
+    )
     found = agreement_table(
-        read_judge(judged_in(scores, data, given, reader), reader),
+        recorded,
         examples,
         # names of levels are checked there
         levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),
@@ -76,7 +80,6 @@ def meta(
         raters=raters,
         labels=labels,
         threshold=_threshold(threshold),
-        reader=reader,
     )
     print_tables(found.tables(), found.as_dict(), as_json=as_json)
 

@@ -41,10 +41,10 @@ def rank(
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import compared_examples
+    from textassay.cli.rated import Rated
 
     arguments.check_confidence(confidence)
-    pairs = compared_examples(scores, data, given, pair)
+    pairs = Rated(scores, data, given).comparisons(pair)
     names = arguments.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document = {
