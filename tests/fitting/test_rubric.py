@@ -64,7 +64,7 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
 @pytest.mark.asyncio
 async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_path):
     """Each rating is a number that no other text has, so that it would be seen in a prompt."""
-    dated = Dated(200, per_group=2)
+    dated = Dated(120, per_group=2)
     for at, row in enumerate(dated.rows):
         row["human"]["coherence"] = round(min(row["human"]["coherence"], 4.9) + at / 10_000, 4)
     ratings = {row["id"]: f"{row['human']['coherence']:g}" for row in dated.rows}
