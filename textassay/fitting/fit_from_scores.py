@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from textassay.fitting.agreement import build_report
 from textassay.fitting.learn import (
     FOLDS,
     Choice,
@@ -28,7 +29,7 @@ from textassay.fitting.learn import (
     number_of_repeats,
     split,
 )
-from textassay.fitting.report import Fit, build_report, fractions, human_aspect, provenance
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.table import (
     FeatureTable,
     Parts,
@@ -211,9 +212,8 @@ class RecordedFit:
             unseen,
             parts if learning.holds_out else split(parts.train, learning),
             fitter,
-            depth=learning.depth,
+            learning,
             made={"kind": "recorded", **made},
-            repeats=learning.repeats,
             watch=watch,
         )
         if by_rater:

@@ -25,6 +25,7 @@ from textassay.agents.task import Task
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
+from textassay.fitting.agreement import build_report
 from textassay.fitting.alignment import (
     Aligned,
     Growth,
@@ -36,7 +37,6 @@ from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
 from textassay.fitting.report import (
     Fit,
-    build_report,
     fractions,
     human_aspect,
     provenance,
@@ -512,7 +512,7 @@ class Alignment:
             Unseen.held_out(aligned.choice, aligned.parts),
             aligned.parts,
             self.fitter,
-            depth=self.request.learning.depth,
+            learning,
             made={
                 "kind": "hd-eval",
                 **made,
@@ -520,7 +520,6 @@ class Alignment:
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
-            repeats=self.request.learning.repeats,
         )
         return Fit(evaluator, report)
 
