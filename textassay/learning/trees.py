@@ -258,14 +258,10 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """Features as numbers of bins, which is all that a split looks at.
+    """Features as numbers of bins, which is all that a split looks at."""
 
-    Attributes:
-        codes: Bin of each value, shape (n, features).
-        thresholds: By feature, the values between its bins; a bin's rows lie at or below its own.
-    """
-
-    codes: Ints
+    codes: Ints  # bin of each value, shape (n, features)
+    # by feature, the values between its bins; a bin's rows lie at or below its own
     thresholds: list[Floats]
 
     @classmethod
@@ -289,21 +285,13 @@ class Binned:
 
 @dataclass(slots=True)
 class JointTree:
-    """One tree; nodes are numbered in the order in which they were split.
+    """One tree; nodes are numbered in the order in which they were split."""
 
-    Attributes:
-        feature: Of each split, -1 for leaves, shape (nodes,).
-        bin: Rows of up to this bin go left, shape (nodes,).
-        left: Number of the left child; the right one's is the next, shape (nodes,).
-        count: Rows in each node, shape (nodes,).
-        value: Mean of each target over the node's rows, shape (nodes, targets).
-    """
-
-    feature: Ints
-    bin: Ints
-    left: Ints
-    count: Ints
-    value: Floats
+    feature: Ints  # of each split, -1 for leaves, shape (nodes,)
+    bin: Ints  # rows of up to this bin go left, shape (nodes,)
+    left: Ints  # number of the left child; the right one's is the next, shape (nodes,)
+    count: Ints  # rows in each node, shape (nodes,)
+    value: Floats  # mean of each target over the node's rows, shape (nodes, targets)
 
 
 def fit_joint_tree(

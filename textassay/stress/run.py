@@ -100,9 +100,9 @@ class StressPlan:
         named = PARAPHRASE in (self.tests or ())
         if named and WRITER not in self.request.models:
             raise ConfigurationError(
-                f"the test {PARAPHRASE!r} needs a model that writes paraphrases: "
-                f"model={{{WRITER!r}: NAME}}, and model={{{VERIFIER!r}: NAME}} if another one is to "
-                "verify them"
+                f"the test {PARAPHRASE!r} needs a model that writes paraphrases:"
+                f" model={{{WRITER!r}: NAME}}, and model={{{VERIFIER!r}: NAME}} if another one is"
+                " to verify them"
             )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
