@@ -260,7 +260,7 @@ def jurors(
     from textassay.cli.rated import judged_in, rated_examples
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter
-    from textassay.fitting.table import Selection, rating_scales, read_table
+    from textassay.fitting.table import rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
 
@@ -269,7 +269,7 @@ def jurors(
         raise UnknownName("aggregator", aggregator, list(NAMES))
     rated = read_table(
         rated_examples(scores, data, given),
-        Selection(scores=read_files((judged_in(scores, data, given),))),
+        scores=read_files((judged_in(scores, data, given),)),
     )
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _juror_costs(scores, rated.aspects)
