@@ -192,6 +192,23 @@ def test_rows_are_spread_over_the_groups():
     assert spread(rows, groups, 1000, seed=3) is rows
 
 
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--layers", "2"], "--layers has no effect with --method rubric"),
+        (["--labels", "3"], "--labels: Input should be greater than or equal to 10 (given: 3)"),
+    ],
+)
+def test_flags_that_do_not_fit(tmp_path, flags, named):
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in Dated(30).rows), encoding="utf-8")
+    done = textassay(
+        "fit", data, "--method", "rubric", "--model", "direct/mock", "--api-base",
+        "http://127.0.0.1:9/v1", "--task", "summarization", "--out", tmp_path / "ev", *flags,
+    )  # fmt: skip
+    assert (done.code, named in done.err) == (2, True), done.err
+
+
 def test_a_model_that_cannot_write_is_refused(tmp_path):
     dated = Dated(30)
     with pytest.raises(ConfigurationError, match="cannot write"):

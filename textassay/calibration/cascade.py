@@ -41,19 +41,16 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One length of intervals.
-
-    Attributes:
-        length: Greatest length with which a score stands.
-        share: Share of the rows on which the cheap judge then decides.
-        disagreement: Share of those on which people disagree; `None` without any.
-        bound: Upper bound of it in new sources.
-    """
+    """One length of intervals."""
 
     length: float
+    """Greatest length with which a score stands."""
     share: float
+    """Share of the rows on which the cheap judge then decides."""
     disagreement: float | None
+    """Share of those on which people disagree; `None` without any."""
     bound: float
+    """Upper bound of it in new sources."""
 
 
 def learn_rule(

@@ -342,16 +342,12 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
 
 @dataclass(slots=True)
 class Choices:
-    """The recorded comparisons on one aspect.
-
-    Attributes:
-        values: 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id.
-        flipped: Ids of choices that flipped with the order of the texts.
-        signatures: Signatures of the scores.
-    """
+    """The recorded comparisons on one aspect."""
 
     values: dict[str, float | None] = field(default_factory=dict)
+    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
     flipped: set[str] = field(default_factory=set)
+    """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
 
 

@@ -100,15 +100,11 @@ def left_out() -> tuple[Recipe, ...]:
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The demo's folder.
-
-    Attributes:
-        folder: Its path.
-        tasks: What is shown; the folder may hold other tasks besides.
-    """
+    """The demo's folder."""
 
     folder: Path
     tasks: tuple[str, ...] = TASKS
+    """What is shown; the folder may hold other tasks besides."""
 
     def data(self, task: str, *, held_out: bool = False) -> Path:
         """Return the file of a task's examples: all of them, or the held-out ones only."""

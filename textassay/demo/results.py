@@ -31,7 +31,7 @@ from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.messages import Example, Usage
 from textassay.runtime.storage.run_files import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
@@ -48,39 +48,27 @@ RATED = 4
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLine:
-    """One way of scoring against the ratings.
-
-    Attributes:
-        name: What it is called.
-        trivial: Whether it looks at the surface alone.
-        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined, without the
-            aspects that are not judged.
-        n: Fewest rows behind any of them.
-    """
+    """One way of scoring against the ratings."""
 
     name: str
     trivial: bool
+    """Whether it looks at the surface alone."""
     spearman: dict[str, float | None]
+    """At dataset level, by human aspect that is judged; `None` if undefined."""
     n: int
+    """Fewest rows behind any of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskComparison:
-    """All lines of one task, over the same examples.
-
-    Attributes:
-        task: Name of the task.
-        aspects: The human aspects.
-        examples: Number of examples.
-        groups: Number of sources.
-        lines: The trivial ones first.
-    """
+    """All lines of one task, over the same examples."""
 
     task: str
     aspects: tuple[str, ...]
     examples: int
     groups: int
     lines: tuple[ComparisonLine, ...]
+    """The trivial ones first."""
 
     def bar(self, aspect: str) -> float:
         """Return the bar that a judge must beat.
@@ -162,17 +150,12 @@ def _line(
 
 @dataclass(frozen=True, slots=True)
 class Treatments:
-    """Mean score of every method by what was done to the texts (`system`).
-
-    Attributes:
-        aspect: What was judged.
-        systems: What was done, in the order of the data.
-        rows: By name: mean by system, `None` if nothing was scored.
-    """
+    """Mean score of every method by what was done to the texts (`system`)."""
 
     aspect: str
     systems: tuple[str, ...]
     rows: dict[str, tuple[float | None, ...]]
+    """By name: mean by system, `None` if nothing was scored."""
 
 
 def by_treatment(
@@ -254,19 +237,6 @@ class TaskResult:
     misled: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownExample:
-    """One example with what several methods say of it and why.
-
-    Attributes:
-        example: The example.
-        scores: The methods' scores of one aspect, by name of the method.
-    """
-
-    example: Example
-    scores: dict[str, Score]
-
-
 def read_result(layout: DemoFolder, task: str) -> TaskResult:
     """Read what came out for a task."""
     examples, held_out = (
@@ -288,13 +258,6 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
         ordered,
         misled(examples, judged[JUDGE]),
     )
-
-
-def shown_example(layout: DemoFolder) -> ShownExample:
-    """Read one example with the evidence behind its scores."""
-    task = layout.tasks[0]
-    example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
-    return ShownExample(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
 
 
 def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
@@ -343,12 +306,6 @@ def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Ex
         return found
     (values,) = found.values()
     return dict.fromkeys((name for example in examples for name in example.human), values)
-
-
-def _score(layout: DemoFolder, task: str, name: str) -> Score:
-    return next(
-        s for s in latest_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
-    )
 
 
 @dataclass(frozen=True, slots=True)

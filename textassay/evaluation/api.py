@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from textassay.agents.task import Task
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import build_request
+from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, open_session, writing_summary
 from textassay.methods.library import tasks
@@ -204,11 +204,6 @@ async def open_evaluation(
     *,
     method: MethodChoice,
     model: ModelsByRole | None = None,
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
-    fields: Mapping[str, str] | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
     dry: bool = False,
     **named: Any,
@@ -222,27 +217,24 @@ async def open_evaluation(
         ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
     """
     names, objects = _by_role(model)
-    chosen = aspects_of(aspects)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
-    built = None
-    if not isinstance(method, str | PathLike):
-        own = {"model": model, "options": options, "tools": taken}
-        built = _method_object(method, own, named.get("task"), chosen)
+    built: Method | None = None
+    if isinstance(method, str | PathLike):
+        name = fspath(method)
+    else:
+        built = _method_object(method, {"model": model, "tools": taken, **named})
+        name = built.name
     request = build_request(
-        method=fspath(method) if isinstance(method, str | PathLike) else built.name,  # type: ignore[union-attr]
-        aspects=chosen,
+        RunRequest,
+        method=name,
         models=names,
-        options=dict(options or {}),
         tools=tuple(tool if isinstance(tool, str) else tool.name for tool in taken),
-        data=str(examples) if isinstance(examples, str | Path) else None,
-        fields=dict(fields or {}),
-        settings=settings or Settings(),
-        out=out,
+        data=data_path(examples),
         **named,
     )
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
-    request = request.model_copy(update={"resume": continues(request.out, request.resume)})
+    request = continued(request)
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -258,42 +250,33 @@ async def open_evaluation(
         yield session
 
 
-def continues(out: Path | None, resume: bool) -> bool:
-    """Return whether there is a run to continue, if one is to be continued."""
-    return resume and out is not None and (out / MANIFEST).exists()
+def data_path(examples: Any) -> str | None:
+    """Return the path that data are given by; `None` for data from memory."""
+    return str(examples) if isinstance(examples, str | Path) else None
 
 
-def aspects_of(
-    given: str | Aspect | Sequence[str | Aspect] | None,
-) -> tuple[str | Aspect, ...] | None:
-    """Return aspects as a tuple; one alone is one aspect, `None` is all of the task."""
-    if given is None:
-        return None
-    return (given,) if isinstance(given, str | Aspect) else tuple(given)
+def continued(request: RunRequest) -> RunRequest:
+    """Return the request without `resume` if there is no run to continue yet."""
+    is_begun = request.out is not None and (request.out / MANIFEST).exists()
+    return request.model_copy(update={"resume": request.resume and is_begun})
 
 
-def _method_object(
-    method: Any,
-    own: Mapping[str, Any],
-    task: str | None,
-    aspects: tuple[str | Aspect, ...] | None,
-) -> Method:
+def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse what it would not heed.
 
     Raises:
         ConfigurationError: It is no method, or comes with something that only a name goes with.
     """
     # a graph judges the aspects of a task like a named method; a method object brings its own
-    if not isinstance(method, Graph):
-        own = {**own, "task": task, "aspects": aspects}
-    for name, value in own.items():
-        if value:
+    own = ("model", "tools", "options", *(() if isinstance(method, Graph) else ("task", "aspects")))
+    for name in own:
+        if given.get(name):
             raise ConfigurationError(
                 f"{name}= can only be given with the name of a method; {method!r} was built with "
                 "its own"
             )
     if isinstance(method, Graph):
-        return GraphMethod.of(method, task, aspects)
+        return GraphMethod.of(method, given.get("task"), one_or_several(given.get("aspects")))
     if not isinstance(method, Method):
         raise ConfigurationError(
             "method= must be an evaluator folder, a name, a method object or a graph, not "
@@ -302,13 +285,13 @@ def _method_object(
     return method
 
 
-def check_settings(settings: Settings | None, models: Mapping[str, Model]) -> None:
+def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
     """Refuse settings of models that were opened before.
 
     Raises:
         ConfigurationError: A setting would be ignored.
     """
-    set_here = (settings or Settings()).model_fields_set - OF_THE_RUN
+    set_here = settings.model_fields_set - OF_THE_RUN
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own
     if set_here:

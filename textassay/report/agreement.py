@@ -65,25 +65,18 @@ class Advantage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """How one score of a run agrees with people.
-
-    Attributes:
-        run: Name of the run.
-        score: Name of the score.
-        measure: What `value` is: Spearman's rho, or Cohen's kappa of labels.
-        value: The measure with its interval.
-        n: Rated texts that have a score.
-        groups: Their sources; `None` without groups.
-        advantage: What it is above trivial measures; `None` of labels, or without intervals.
-    """
+    """How one score of a run agrees with people."""
 
     run: str
     score: str
     measure: str
+    """What `value` is: Spearman's rho, or Cohen's kappa of labels."""
     value: Interval
     n: int
     groups: int | None
+    """`None` without groups."""
     advantage: Advantage | None
+    """What it is above trivial measures; `None` of labels, or without intervals."""
 
 
 class MatrixCell(NamedTuple):
@@ -98,27 +91,17 @@ class MatrixCell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A confusion matrix whose cells lead to their texts.
-
-    Attributes:
-        title: What it is.
-        labels: Names of the labels, above the columns.
-        rows: What people said, and how often the judge said what.
-    """
+    """A confusion matrix whose cells lead to their texts."""
 
     title: str
     labels: tuple[str, ...]
     rows: list[tuple[str, list[MatrixCell]]]
+    """What people said, and how often the judge said what."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Judge against people on one aspect.
-
-    Attributes:
-        caption: Whose scores, and how many texts.
-        picture: The plot.
-    """
+    """Judge against people on one aspect."""
 
     caption: str
     picture: Markup
@@ -126,22 +109,16 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class AspectAgreement:
-    """Everything that is compared with one human aspect.
-
-    Attributes:
-        human: The human aspect.
-        tables: Judges, their jurors and trivial measures, one table by level, the data set first.
-        above: What each judge is above the best trivial measure; `None` without intervals.
-        judges: Scores of the runs.
-        plots: Judge against people, by run.
-        matrices: Labels of judge and people, by run.
-    """
+    """Everything that is compared with one human aspect."""
 
     human: str
     tables: list[Table]
+    """Judges, their jurors and trivial measures, one table by level, the data set first."""
     above: Table | None
+    """What each judge is above the best trivial measure; `None` without intervals."""
     judges: list[JudgeAgreement]
     plots: list[Plot]
+    """Judge against people, by run; `matrices` those of labels."""
     matrices: list[Matrix]
 
 

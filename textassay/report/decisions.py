@@ -57,19 +57,15 @@ too many pairs for a page that follows a run."""
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The calibration of one aspect.
-
-    Attributes:
-        learned: What the folder holds.
-        picture: Its map with the intervals, over the rated texts.
-        width: Mean width of the intervals of this run's scores; `None` if none has one.
-        outside: Share of this run's scores outside the calibrated range.
-    """
+    """The calibration of one aspect."""
 
     learned: AspectCalibration
     picture: Markup
+    """The map with its intervals, over the rated texts."""
     width: float | None
+    """Mean width of the intervals of this run's scores; `None` if none has one."""
     outside: float
+    """Share of this run's scores outside the calibrated range."""
 
 
 @dataclass

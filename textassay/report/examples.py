@@ -77,19 +77,14 @@ class ShownScore:
 
 @dataclass(frozen=True, slots=True)
 class ExamplesSection:
-    """The section.
-
-    Attributes:
-        order: Why these come first.
-        shown: The first of them.
-        total: Number of scores of the run.
-        packed: Number of scores in the page.
-    """
+    """The section."""
 
     order: str
+    """Why these come first."""
     shown: list[ShownScore]
     total: int
     packed: int
+    """Number of scores in the page, of `total`."""
 
 
 def examples(
@@ -154,16 +149,10 @@ def _number(column: Floats, row: int) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What travels in the page.
-
-    Attributes:
-        index: The columns, as base64 of gzip.
-        blocks: The blocks, each as base64 of gzip.
-        shown: Number of scores in it.
-        total: Number of scores of the run.
-    """
+    """What travels in the page."""
 
     index: str
+    """The columns, as base64 of gzip; so is each block."""
     blocks: tuple[str, ...]
     shown: int
     total: int

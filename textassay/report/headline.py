@@ -28,12 +28,7 @@ _COMPARED = {"spearman": "Spearman's rho", _KAPPA: _KAPPA}
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The beginning of the page.
-
-    Attributes:
-        first: The sentence that a reader takes home.
-        points: What else to know before a decision.
-    """
+    """The beginning of the page."""
 
     first: str
     points: list[str]

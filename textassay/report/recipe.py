@@ -31,53 +31,38 @@ _NONE = (0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A node of HD-Eval's tree.
-
-    Attributes:
-        name: Its last part.
-        depth: 0 at the root.
-        mean: Mean rating; `None` if no score's evidence has it.
-        n: Number of ratings.
-        picture: The mean on its scale.
-        importance: How much the squared error grows when it is shuffled; `None` unless fitted.
-        weight: The importance drawn.
-    """
+    """A node of HD-Eval's tree."""
 
     name: str
     depth: int
+    """0 at the root."""
     mean: float | None
+    """Mean rating; `None` if no score's evidence has it."""
     n: int
     picture: Markup | None
     importance: float | None
+    """How much the squared error grows when it is shuffled; `None` unless fitted."""
     weight: Markup | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeSection:
-    """The section; what does not apply is `None` or empty.
-
-    Attributes:
-        method: Name of the method.
-        graph: The graph drawn.
-        reason: Why the graph cannot be drawn.
-        fans_out: Whether a node of the graph runs once per item.
-        steps: The graph in words: a node and what feeds it.
-        trees: A root aspect and its criteria, parents before children; one tree without a root if
-            no criterion has children.
-        fitted: Whether importance is known.
-        plan: Steps of the plan.
-        assistants: Aspect and the tools that serve it.
-    """
+    """The section; what does not apply is `None` or empty."""
 
     method: str
     graph: Markup | None
+    """Drawn; if it cannot be, `reason` says why."""
     reason: str | None
     fans_out: bool
     steps: list[tuple[str, str]]
+    """The graph in words: a node and what feeds it."""
     trees: list[tuple[str, list[Criterion]]]
+    """A root aspect and its criteria, parents first; no root if no criterion has children."""
     fitted: bool
+    """Whether importance is known."""
     plan: list[str]
     assistants: list[tuple[str, str]]
+    """Aspect and the tools that serve it."""
 
 
 def recipe(run: RunSource) -> RecipeSection:

@@ -34,23 +34,17 @@ _BINS = 16
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean of scores.
-
-    Attributes:
-        n: Number of values.
-        groups: Number of sources; `n` if rows have none.
-        value: The mean.
-        low: Lower end of the 95 % interval; `None` below two sources.
-        high: Upper end; `None` below two sources.
-        counts: Number of values in each of the equal bins of a histogram.
-    """
+    """A mean of scores."""
 
     n: int
     groups: int
+    """Number of sources; `n` if rows have none."""
     value: float
     low: float | None
+    """Lower end of the 95 % interval; `None`, as the upper one, below two sources."""
     high: float | None
     counts: tuple[int, ...]
+    """Number of values in each of the equal bins of a histogram."""
 
 
 def compute_mean(
@@ -82,40 +76,29 @@ def compute_mean(
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run.
-
-    Attributes:
-        name: The run's name.
-        facts: Label and value of what was judged, by whom and at what cost.
-        more: Label and value of the rest.
-        outcomes: Outcome, number of scores, and what it means, of those that occur.
-        bar: The outcomes drawn; `None` if all are the same.
-        errors: Type of error and number of scores, most frequent first.
-        signatures: Signature and number of lines.
-    """
+    """One run."""
 
     name: str
     facts: list[tuple[str, str]]
+    """Label and value; `more` are those that most readers do not look for."""
     more: list[tuple[str, str]]
     outcomes: list[tuple[str, int, str]]
+    """Outcome, number of scores, and what it means, of those that occur."""
     bar: Markup | None
     errors: list[tuple[str, int]]
+    """Type of error and number of scores, most frequent first."""
     signatures: list[tuple[str, int]]
+    """Signature and number of lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All runs.
-
-    Attributes:
-        runs: In the order given.
-        data: Name of the data.
-        missing: Why texts are absent; `None` if they are there.
-    """
+    """All runs."""
 
     runs: list[RunFacts]
     data: str
     missing: str | None
+    """Why texts are absent; `None` if they are there."""
 
 
 def overview(runs: Sequence[RunSource], data: DataSource) -> Overview:
@@ -170,42 +153,31 @@ def _list(run: RunSource, summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SystemRow:
-    """One system on one aspect.
-
-    Attributes:
-        run: `A` or `B`.
-        system: Its name; `None` for all texts.
-        mean: Its mean; `None` if nothing is scored.
-        unscored: Number of scores without a value.
-        people: Mean rating over the rated texts; `None` if there is none.
-        picture: Mean and interval on the aspect's axis.
-        spread: Distribution of the values.
-    """
+    """One system on one aspect."""
 
     run: str
+    """`A` or `B`."""
     system: str | None
+    """`None` for all texts."""
     mean: Mean | None
     unscored: int
     people: float | None
+    """Mean rating over the rated texts; `None` if there is none."""
     picture: Markup
     spread: Markup
 
 
 @dataclass(frozen=True, slots=True)
 class AspectScores:
-    """All systems on one aspect, best first.
-
-    Attributes:
-        name: The aspect.
-        scale: Its scale in words.
-        span: Ends of the axis that the pictures share.
-        rows: All texts first, then each system; of two runs both in turn.
-    """
+    """All systems on one aspect, best first."""
 
     name: str
     scale: str
+    """Its scale in words."""
     span: tuple[float, float]
+    """Ends of the axis that the pictures share."""
     rows: list[SystemRow]
+    """All texts first, then each system; of two runs both in turn."""
 
     def table(self) -> Table:
         """Return means by system, with people's where there are ratings."""

@@ -186,21 +186,15 @@ class ScoreTable:
 
 @dataclass
 class RunSource:
-    """One run.
-
-    Attributes:
-        name: What the page calls it: the folder's name, made unique between the runs.
-        folder: The run folder.
-        manifest: How it was made.
-        table: Its scores.
-        stress: Its `stress.json`, empty if it has none.
-    """
+    """One run."""
 
     name: str
+    """The folder's name, made unique between the runs."""
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
     stress: dict[str, Any] = field(default_factory=dict)
+    """Its `stress.json`, empty if it has none."""
 
     @property
     def method(self) -> str:
@@ -235,17 +229,13 @@ class RunSource:
 
 @dataclass
 class DataSource:
-    """The examples that were judged.
-
-    Attributes:
-        name: Name of the file, without its folder.
-        examples: By id; empty if the data could not be found.
-        missing: Why there are none, for readers of the page; `None` if there are.
-    """
+    """The examples that were judged."""
 
     name: str
     examples: dict[str, Example]
+    """By id; empty if the data could not be found."""
     missing: str | None = None
+    """Why there are none, for readers of the page; `None` if there are."""
 
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Trivial measures of the texts by name and id, once somebody has asked for them."""

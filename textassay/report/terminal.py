@@ -41,7 +41,7 @@ def example_parts(shown: Sequence[ShownScore]) -> RenderableType:
     """Return one text with the evidence of all its scores."""
     parts: list[RenderableType] = [_text(shown[0])]
     for one in shown:
-        parts += [Text(), _evidence(one)]
+        parts += [Text(), score_evidence(one)]
     return Group(*parts)
 
 
@@ -95,7 +95,8 @@ def _text(one: ShownScore) -> RenderableType:
     return Group(*parts, Text("output", style="dim"), indented(output))
 
 
-def _evidence(one: ShownScore) -> RenderableType:
+def score_evidence(one: ShownScore) -> RenderableType:
+    """Return a score, how it was obtained, and what it rests on."""
     score = one.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
     if one.labels:

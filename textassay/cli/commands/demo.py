@@ -63,14 +63,13 @@ async def _execute(
     out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
 ) -> int:
     """Run the demo, print what came out and return the exit status."""
-    from textassay.cli.demo_report import closing, commands, opening, report
+    from textassay.cli.demo_report import closing, commands, opening, report, shown_example
     from textassay.demo.pipeline import TASKS, DemoFolder
     from textassay.demo.results import (
         agreement_as_dict,
         decided,
         outcomes,
         read_result,
-        shown_example,
         usage,
     )
     from textassay.runtime.connected import connect

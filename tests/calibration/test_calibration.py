@@ -5,9 +5,8 @@ import copy
 import numpy as np
 import pytest
 
+from tests.calibration.columns import SCALES, columns_of
 from textassay.calibration.calibration import FILE, FORMAT, calibrate, load
-from textassay.calibration.columns import Columns
-from textassay.calibration.maps import Scales
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.storage.files import write_sealed
 
@@ -17,11 +16,8 @@ def content_of(method):
     n = 120
     scores = np.arange(n) % 5 + 1.0
     ratings = np.clip(scores + np.arange(n) % 3 - 1, 1, 5)
-    columns = Columns(
-        "tone", "tone", [str(at) for at in range(n)], scores, ratings, ratings[:, None],
-        np.arange(n), True, [None] * n, np.zeros(n), None, (1.0, 5.0), (), {}, 0, 0,
-    )  # fmt: skip
-    made, _ = calibrate(columns, scales=Scales((1.0, 5.0), (1.0, 5.0)), method=method)
+    columns = columns_of(scores, ratings, np.arange(n))
+    made, _ = calibrate(columns, scales=SCALES, method=method)
     return made.to_dict()
 
 
