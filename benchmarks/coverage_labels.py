@@ -27,10 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from textassay import meta
-from textassay.meta.label_comparison import compare_labels
-from textassay.meta.label_measures import mean_interval
+from textassay.meta.label_measures import MIN_SOURCES, agreement_at, compare_labels, mean_interval
 from textassay.meta.label_sets import set_agreement
-from textassay.meta.thresholds import MIN_SOURCES, agreement_at
 from textassay.runtime.errors import DataError
 
 SOURCES, SIZES, ERRORS = (8, 15, 30, 100), (1, 8), (1, 3, 10, 30)

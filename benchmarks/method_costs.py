@@ -24,7 +24,7 @@ from textassay.evaluation.api import open_evaluation
 from textassay.methods import METHODS
 from textassay.methods.fusion_eval import FusionEval
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.pairs import Paired
+from textassay.runtime.data.units import Paired
 from textassay.runtime.messages import Example, Message
 
 COMMAND = "python -m benchmarks.method_costs"

@@ -96,13 +96,10 @@ ROOMS = (
     "backends",
     "batches",
     "connected",
-    "connecting",
 )
 CONTRACT = {
     "chat_formats",
     "conversation",
-    "described",
-    "environment",
     "errors",
     "images",
     "keywords",
@@ -218,16 +215,14 @@ def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
         for name in called_in(path) & wrappers
     }
     assert {name for place, name in made if place == "runtime/connected.py"} == wrappers
-    assert {one for one in made if one[0] != "runtime/connected.py"} == {
-        ("runtime/calls/identity.py", "WithIdentity"),  # `without_address`, which it calls
-    }
+    assert {place for place, _ in made} == {"runtime/connected.py"}
 
 
 def test_the_models_of_a_run_are_opened_in_one_place() -> None:
     """For runs, `fit` and the command line; the others ask one model that is not a run's."""
     connecting = {"connect", "connect_model"}
     assert {p.relative_to(PACKAGE).as_posix() for p in MODULES if called_in(p) & connecting} == {
-        "runtime/connecting.py",
+        "runtime/connected.py",
         "evaluation/opening.py",
         "cli/commands/doctor.py",
         "cli/commands/demo.py",

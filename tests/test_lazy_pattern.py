@@ -7,7 +7,7 @@ import re
 import pytest
 
 from textassay.lazy import lazy_pattern
-from textassay.runtime.described import DescribedMessage
+from textassay.runtime.settings import DescribedMessage
 
 
 class Described(DescribedMessage):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textassay.fitting.api import fit, fit_sync
     from textassay.fitting.report import Fit
     from textassay.runtime.backends.scripted import ScriptedModel
-    from textassay.runtime.connecting import connect
+    from textassay.runtime.connected import connect
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
     from textassay.runtime.messages import (
@@ -65,7 +65,7 @@ _HOME = {
     "ScriptedModel": "runtime.backends.scripted",
     "Settings": "runtime.settings",
     "__version__": "version",
-    "connect": "runtime.connecting",
+    "connect": "runtime.connected",
     "each": "runtime.graph.graph",
     "evaluate": "evaluation.api",
     "evaluate_sync": "evaluation.api",

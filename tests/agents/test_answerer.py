@@ -14,7 +14,7 @@ from textassay.agents.questions import SentenceQuestions
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.request_chain import current_chain
+from textassay.runtime.calls.prefixes import current_chain
 from textassay.runtime.errors import CapabilityError, ServerFailed
 from textassay.runtime.messages import Answer, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse

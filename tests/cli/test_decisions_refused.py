@@ -55,8 +55,8 @@ def test_compare_refuses_a_file_of_two_judges(tmp_path, data):
     for order, which in (((mixed, one), "first"), ((one, mixed), "second")):
         done = textassay("compare", *order, data)
         assert (done.code, done.out) == (2, "")
-        assert f"the {which} run's scores of 'tone' come from 2 different judges" in said(done)
-        assert "split them into one file per judge" in said(done)
+        assert "of 'tone' come from 2 different judges ('judge-0'; 'judge-1')" in said(done)
+        assert f"split them into one file per judge (those of the {which} run)" in said(done)
 
 
 def test_compare_subtracts_nothing_across_scales(tmp_path, data):

@@ -10,8 +10,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from tests.cli.harness import rows_of, served, textassay, verdicts, write_examples
+from tests.loopback import in_thread, listening
 from tests.waiting import HANGS_AFTER
 
 ROOT = Path(__file__).parents[2]
@@ -85,8 +87,8 @@ def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data,
 @pytest.mark.parametrize(
     ("name", "base", "message"),
     [
-        ("direct/other", "", "answered 404: The model `other` does not exist."),
-        ("direct/mock", "/../", "answered 404: no such path"),
+        ("direct/other", "", "answered 404: “The model `other` does not exist."),
+        ("direct/mock", "/../", "answered 404: “no such path"),
     ],
 )
 def test_an_unknown_model_stops_the_run(data, run, name, base, message):
@@ -99,6 +101,24 @@ def test_an_unknown_model_stops_the_run(data, run, name, base, message):
         assert message in stopped.err
         assert "check the model's name, and that --api-base ends in /v1" in stopped.err
         assert server.counters.requests <= 2
+
+
+@pytest.mark.parametrize("said", ["use n=20, seed= or max_cost=5", "” (n=20, seed=) “max_cost=5"])
+def test_words_of_a_server_are_not_translated(data, run, said):
+    """They are printed as they came, beside flags in place of the parameters that we name."""
+
+    async def refuse(request):
+        return web.json_response({"error": {"message": said}}, status=401)
+
+    with in_thread(lambda: listening(refuse)) as url:
+        stopped = textassay("score", data, *flags(url), "--out", run)
+    assert stopped.code == 3
+    assert (
+        "answered 401: “{}” (check the key: --api-key-env names".format(
+            said.replace("“", '"').replace("”", '"')
+        )
+        in stopped.err
+    )
 
 
 @pytest.mark.parametrize("lack", ["refuse_logprobs", "omit_logprobs"])
@@ -181,11 +201,11 @@ import os, sys
 import textassay.cli.app, textassay.cli.run_result, textassay.cli.scoring
 from textassay.runtime.backends.scripted import ScriptedModel
 # loads the rest while the interpreter's files can be read
-textassay.cli.app.register(("score",))
+run = textassay.cli.app.application(["score"])
 textassay.methods.build("llm-score", ScriptedModel())
 if os.geteuid() == 0:
     os.setuid(65534)
-textassay.cli.app.main()
+run()
 """
 
 

@@ -73,6 +73,12 @@ def test_a_key_that_is_not_set_is_named_as_the_parameter():
             "leave steps=none and 'seed=3', or --set n=2",
             "leave steps=none and 'seed=3', or --set n=2",
         ),
+        (
+            "answered 400: “use n=20 or seed=3” (use n=20)",
+            "answered 400: “use n=20 or seed=3” (use --n 20)",
+        ),
+        ("cut off: “ max_cost=5 and seed=", "cut off: “ max_cost=5 and seed="),
+        ("said ' n=20' (\"it's n=2\"), so n=20", "said ' n=20' (\"it's n=2\"), so --n 20"),
         ("unclosed options={'a: 1", "unclosed --set {'a: 1"),
         ("no Python: price=(1 2)", "no Python: price=(1 2)"),
     ],

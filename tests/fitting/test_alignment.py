@@ -13,9 +13,10 @@ from tests.fitting.judge import Planted
 from textassay import evaluate
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest
-from textassay.fitting.learn import Fitter, Learning, importance_over_folds, saliency_over_folds
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter, Learning
 from textassay.fitting.report import report_text
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -332,7 +333,7 @@ def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last, without):
          "human": {"coherence": float(np.clip(3 + good[at], 1, 5)), "consistency": 5.0 - low[at]}}
         for at in range(30)
     ]  # fmt: skip
-    people = read_table(Examples(rows), Selection(aspects=None))
+    people = read_table(Examples(rows), aspects=None)
     noise = rng.normal(size=30)
     table = people.with_features(
         {

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from textassay.fitting.cross_fitting import Unseen, cross_fit
 from textassay.fitting.fit_from_scores import read_recorded
-from textassay.fitting.learn import Choice, Fitter
+from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
 from textassay.meta import pearson
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError

@@ -8,15 +8,10 @@ from tests.fitting.making import rows_of
 from tests.fitting.test_alignment import alignment
 from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import (
-    Fitter,
-    Learning,
-    importance_over_folds,
-    saliency_over_folds,
-    split,
-)
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Fitter, Learning, split
 from textassay.fitting.report import report_text
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.learning import Aggregator, folds
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
@@ -133,7 +128,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
 
 
 def table(rows=120):
-    return read_table(Examples(rows_of(rows)), Selection(("*",)))
+    return read_table(Examples(rows_of(rows)), patterns=("*",))
 
 
 def test_shapley_saliency_is_the_mean_size_of_contributions():
@@ -236,5 +231,3 @@ def test_curves_average_over_as_many_samples_as_asked():
     last = report["criteria_efficiency"][-1]
     assert (last["count"], last["samples"]) == (8, 5)
     assert last["sd"]["pearson"] > 0
-    with pytest.raises(ConfigurationError, match="repeats must be between 1 and 100, not 0"):
-        Learning(repeats=0)

@@ -13,7 +13,7 @@ from textassay import evaluate
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest, spread, weed
 from textassay.fitting.learn import Fitter, Learning
 from textassay.fitting.report import report_text
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.methods.hd_eval import HDEvalOptions
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -124,7 +124,7 @@ def test_a_criterion_that_differs_on_one_text_alone_is_weeded(human):
         {"id": id_, "output": "x", "group": id_, "human": {"coherence": rating}}
         for id_, rating in zip(ids, human, strict=True)
     ]
-    people = read_table(Examples(rows), Selection(aspects=None))
+    people = read_table(Examples(rows), aspects=None)
     root = Aspect(name="coherence", definition="d", scale=(1, 5))
     criterion = Aspect(name="tone", definition="d", scale=(1, 5), parent="coherence")
     ratings = {root.id: dict.fromkeys(ids, 5.0), criterion.id: dict.fromkeys(ids, 5.0)}
@@ -221,4 +221,4 @@ def test_a_model_that_cannot_write_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot write"):
         rubric(
             dated, tmp_path, model=ScriptedModel([], name="embedded"), options=HDEvalOptions()
-        ).proposer({"": ScriptedModel([], name="embedded")})
+        ).decomposer({"": ScriptedModel([], name="embedded")})

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from textassay import meta
-from textassay.meta.correlation import kendall, pearson, spearman
+from textassay.meta.correlation import kendall, pair_up, pearson, spearman
 from textassay.meta.intervals import coefficient_interval, draw_counts, resampled
-from textassay.meta.levels import pair_up
 
 LEVELS = ["dataset", "group", "system"]
 

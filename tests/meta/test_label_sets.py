@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage_labels import KINDS, try_once
 from textassay import meta
-from textassay.meta.label_comparison import compare_labels
-from textassay.meta.label_measures import mean_interval, span_of
+from textassay.meta.label_measures import (
+    agreement_at,
+    best_threshold,
+    compare_labels,
+    mean_interval,
+    span_of,
+)
 from textassay.meta.label_sets import set_agreement
-from textassay.meta.thresholds import agreement_at, best_threshold
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale
 

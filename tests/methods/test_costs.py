@@ -19,8 +19,8 @@ from tests.pictures import png_uri
 from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS
 from textassay.methods.library import plans, tasks, trees
-from textassay.runtime.calls.token_estimates import estimate_tokens
-from textassay.runtime.connecting import connect
+from textassay.runtime.calls.usage import estimate_tokens
+from textassay.runtime.connected import connect
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper

@@ -11,7 +11,7 @@ from tests.benchmark_data import paper
 from textassay.methods import build
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Assignment, Example
 from textassay.tools import tool

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from textassay.methods import build
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.messages import Assignment, Example
 from textassay.tools import tool
 

@@ -15,7 +15,7 @@ from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thou
 from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
-from textassay.runtime.calls.request_chain import chained
+from textassay.runtime.calls.prefixes import chained
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage

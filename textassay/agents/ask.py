@@ -16,7 +16,7 @@ from textassay.agents.profile import NO_PROFILE, Profile
 from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
 from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
-from textassay.runtime.calls.adapting import adaptation_of
+from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.errors import CapabilityError
 from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage

@@ -13,7 +13,6 @@ from textassay.agents.ask import MAX_QUOTED
 from textassay.agents.lookup import Excerpt, Material, has_read
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.rating import rating_of_field
-from textassay.runtime.described import DescribedMessage
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -25,6 +24,7 @@ from textassay.runtime.messages import (
     Usage,
 )
 from textassay.runtime.model import Json
+from textassay.runtime.settings import DescribedMessage
 
 EMPTY = ScoreError(type="EmptyOutput", message="there is no text to judge")
 NOWHERE = "nowhere"

@@ -10,7 +10,7 @@ from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.rating import NoRating, parse_choice
 from textassay.agents.shown_material import fenced, references_shown
 from textassay.prompts import nonce
-from textassay.runtime.data.pairs import OTHER_OUTPUT
+from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample

@@ -24,7 +24,7 @@ from textassay.agents.reading.rating import declines
 from textassay.agents.shown_material import fenced
 from textassay.agents.task import Task
 from textassay.prompts import nonce
-from textassay.runtime.calls.request_chain import chained
+from textassay.runtime.calls.prefixes import chained
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Message, ScoreError
 from textassay.runtime.model import Function, Json, Sample

@@ -24,8 +24,8 @@ from typing import Any
 from textassay.agents.task import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
-from textassay.runtime.data.cells import FieldError
 from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.values import FieldError
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import NONE_OF_THEM, LabelSets
 from textassay.runtime.messages import Example

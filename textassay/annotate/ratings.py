@@ -29,9 +29,8 @@ from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example
 from textassay.runtime.resource import AsyncResource
-from textassay.runtime.storage.files import write_text
+from textassay.runtime.storage.files import encode, write_text
 from textassay.runtime.storage.journal import Journal, read_rows
-from textassay.runtime.storage.json_text import encode
 
 FORMAT = 1
 TOKEN_BYTES = 16

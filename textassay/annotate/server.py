@@ -34,8 +34,8 @@ from textassay.annotate.ratings import (
 )
 from textassay.listening import answers_to, host_name
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
+from textassay.runtime.storage.files import decode
 from textassay.runtime.storage.group_commit import in_thread
-from textassay.runtime.storage.json_text import decode
 
 LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8

@@ -16,27 +16,33 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, RatingScale
-from textassay.calibration.correction import MEANS_OVER, Weight, weight_named
+from textassay.calibration.columns import Judged, People, RatingScale, some_ids
 from textassay.calibration.estimate import SystemDifference
 from textassay.calibration.intervals import (
+    MEANS_OVER,
     NO_ESTIMATE,
     Estimate,
     Linearized,
+    Weight,
     holm,
-    mean_over_groups,
-    weighted_mean,
+    mean_over,
 )
 from textassay.learning.splits import group_codes
 from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
-from textassay.meta.label_comparison import compare_labels
+from textassay.meta.label_measures import compare_labels
 from textassay.meta.label_table import measure_name
-from textassay.meta.score_files import Recorded, read_labels, read_scores, refuse_other_labels
+from textassay.meta.score_files import (
+    Recorded,
+    read_labels,
+    read_scores,
+    refuse_other_labels,
+    refuse_several_judges,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table
 
@@ -104,7 +110,7 @@ def paired_difference(
     """
     count = int(groups.max()) + 1
     delta = a - b
-    difference = _mean(delta, groups, count, weight)
+    difference = mean_over(weight, delta, groups, count)
     sizes = np.bincount(groups, minlength=count)
     # what is flipped is what a source adds to the mean: its own mean, or the sum of its rows
     parts = np.asarray(np.bincount(groups, weights=delta, minlength=count)[sizes > 0], float)
@@ -112,21 +118,14 @@ def paired_difference(
     return PairedDifference(
         n=len(delta),
         groups=difference.clusters,
-        a=_mean(a, groups, count, weight).value,
-        b=_mean(b, groups, count, weight).value,
+        a=mean_over(weight, a, groups, count).value,
+        b=mean_over(weight, b, groups, count).value,
         difference=difference,
         p=_p_value(flipped, difference, seed) if difference.clusters > 1 else None,
         wins=int((delta > 0).sum()),
         ties=int((delta == 0).sum()),
         losses=int((delta < 0).sum()),
     )
-
-
-def _mean(values: Floats, groups: Codes, count: int, weight: Weight) -> Linearized:
-    """Return the mean over sources or texts, of which `count` codes of sources are known."""
-    if weight_named(weight) == "texts":
-        return weighted_mean(values, groups, np.ones(len(values)), count)
-    return mean_over_groups(values, groups, count)
 
 
 def _p_value(flipped: Floats, difference: Linearized, seed: int) -> float:
@@ -240,16 +239,7 @@ class CompareRow:
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
-    """Return the scores of one system's texts.
-
-    Args:
-        scores: From `read_judged`.
-        people: The data, for the system of each text.
-        system: Which one.
-
-    Raises:
-        UnknownName: No row of the data has that system.
-    """
+    """Return the scores of one system's texts; raise `UnknownName` if no row has the system."""
     ids = {id_ for id_, own in zip(people.ids, people.systems, strict=True) if own == system}
     if not ids:
         known = sorted({name for name in people.systems if name is not None})
@@ -325,18 +315,7 @@ def compare_runs(
 def compare_systems(
     scores: Mapping[str, Judged], people: People, systems: Sequence[str], **options: Any
 ) -> list[SystemDifference]:
-    """Compare each two systems of one run by its scores, which need no ratings.
-
-    Args:
-        scores: From `read_judged`.
-        people: The data, for systems and sources.
-        systems: Which of them.
-        options: As for `compare_runs`.
-
-    Raises:
-        DataError: Two systems share no source on an aspect, or have no score there.
-        ConfigurationError: The scores come from several judges.
-    """
+    """Compare each two systems of one run by its scores, with options of `compare_runs`."""
     sides = {system: of_system(scores, people, system) for system in systems}
     pairs = list(combinations(systems, 2))
     rows = [compare_runs(sides[a], sides[b], people, **options) for a, b in pairs]
@@ -397,20 +376,8 @@ def agreement_of_runs(
 ) -> list[dict[str, Any]]:
     """Return how much better the first of two recorded runs agrees with people, by aspect.
 
-    Coefficients of those that are paired by text, and measures of labels.
-
-    Args:
-        a: Scores of the first run, from `read_judged`.
-        b: Scores of the second.
-        people: The data with ratings.
-        rows: What `compare_runs` says of them.
-        files: What both were read from.
-        labels: Labels of both by name; by default those of the runs' aspects.
-        aspects: What to compare; all that both runs have if left out.
-        seed: Seed of the weightings.
-
-    Raises:
-        ConfigurationError: The runs' labels differ.
+    Coefficients of those that are paired by text in the `rows` of `compare_runs`, and measures of
+    labels. The labels are by default those of the runs' aspects.
     """
     by_text = [row.aspect for row in rows if row.paired_by == "text"]
     found = agreement_difference(a, b, people, by_text, seed=seed)
@@ -596,7 +563,8 @@ def _row(
     seed: int,
     weight: Weight,
 ) -> CompareRow:
-    _refuse_several_judges(aspect, a, b)
+    for which, judged in (("first", a), ("second", b)):
+        refuse_several_judges(aspect, judged.signatures, f" (those of the {which} run)")
     shared = [id_ for id_ in a.values if id_ in b.values]
     if not shared:
         first, second = _by_source(a, sources), _by_source(b, sources)
@@ -606,8 +574,8 @@ def _row(
         if unpaired:
             return _independent(aspect, a, b, sources, confidence, weight)
         raise DataError(
-            f"the runs share no id on {aspect!r}: the first has {_some(a.values)}, the second "
-            f"{_some(b.values)}. Versions of a system are paired if their texts have the same "
+            f"the runs share no id on {aspect!r}: the first has {some_ids(a.values)}, the second "
+            f"{some_ids(b.values)}. Versions of a system are paired if their texts have the same "
             "ids or the same sources, so give each row an 'id' or a 'group' that names its source"
         )
     # a text that one run left unscored is left out on both sides: counting it on one would compare
@@ -616,32 +584,32 @@ def _row(
     pairs = [(id_, x, y) for id_, x, y in both if x is not None and y is not None]
     if not pairs:
         raise DataError(f"no text has a score of {aspect!r} in both runs; all are unscored in one")
-    codes = group_codes(sources.get(id_) for id_, *_ in pairs)
-    difference = paired_difference(
+    found = paired_difference(
         np.array([x for _, x, _ in pairs]),
         np.array([y for *_, y in pairs]),
-        codes,
+        group_codes(sources.get(id_) for id_, *_ in pairs),
         seed=seed,
         weight=weight,
     )
-    row = CompareRow(
-        aspect=aspect,
-        n=difference.n,
-        groups=difference.groups,
-        a=difference.a,
-        b=difference.b,
-        difference=difference.difference.estimate(confidence),
-        p=difference.p,
-        p_holm=None,
-        wins=difference.wins,
-        ties=difference.ties,
-        losses=difference.losses,
-        unscored=len(shared) - len(pairs),
-        signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
-        scales=(a.scale, b.scale),
-        over=weight,
+    return _if_same_scale(
+        CompareRow(
+            aspect=aspect,
+            n=found.n,
+            groups=found.groups,
+            a=found.a,
+            b=found.b,
+            difference=found.difference.estimate(confidence),
+            p=found.p,
+            p_holm=None,
+            wins=found.wins,
+            ties=found.ties,
+            losses=found.losses,
+            unscored=len(shared) - len(pairs),
+            signatures=("; ".join(a.signatures), "; ".join(b.signatures)),
+            scales=(a.scale, b.scale),
+            over=weight,
+        )
     )
-    return _if_same_scale(row)
 
 
 def _if_same_scale(row: CompareRow) -> CompareRow:
@@ -674,26 +642,26 @@ def _independent(
     weight: Weight,
 ) -> CompareRow:
     """Compare means over different sources; the variances of both add up."""
-    scored = [[id_ for id_, value in one.values.items() if value is not None] for one in (a, b)]
-    for which, ids in zip(("first", "second"), scored, strict=True):
-        if not ids:
-            raise DataError(f"no text of the {which} run has a score of {aspect!r}")
-    codes = group_codes(sources.get(id_) for ids in scored for id_ in ids)
-    cut, count = len(scored[0]), int(codes.max()) + 1
-    first = np.array([a.values[id_] for id_ in scored[0]], float)
-    second = np.array([b.values[id_] for id_ in scored[1]], float)
-    means = [
-        _mean(values, own, count, weight)
-        for values, own in ((first, codes[:cut]), (second, codes[cut:]))
+    scored = [
+        {id_: value for id_, value in one.values.items() if value is not None} for one in (a, b)
     ]
-    difference = means[0].minus(means[1])
+    for which, values in zip(("first", "second"), scored, strict=True):
+        if not values:
+            raise DataError(f"no text of the {which} run has a score of {aspect!r}")
+    codes = group_codes(sources.get(id_) for values in scored for id_ in values)
+    cut, count = len(scored[0]), int(codes.max()) + 1
+    first, second = (
+        mean_over(weight, np.array(list(values.values())), own, count)
+        for values, own in zip(scored, (codes[:cut], codes[cut:]), strict=True)
+    )
+    difference = first.minus(second)
     return _if_same_scale(
         CompareRow(
             aspect=aspect,
             n=len(codes),
             groups=count,
-            a=means[0].value,
-            b=means[1].value,
+            a=first.value,
+            b=second.value,
             difference=difference.estimate(confidence),
             p=difference.p_value(),
             p_holm=None,
@@ -707,17 +675,3 @@ def _independent(
             paired_by=None,
         )
     )
-
-
-def _refuse_several_judges(aspect: str, a: Judged, b: Judged) -> None:
-    for which, judged in (("first", a), ("second", b)):
-        if len(judged.signatures) > 1:
-            raise ConfigurationError(
-                f"the {which} run's scores of {aspect!r} come from {len(judged.signatures)} "
-                "different judges, so their mean describes none of them; split them into one file "
-                "per judge"
-            )
-
-
-def _some(ids: Iterable[str]) -> str:
-    return ", ".join(map(repr, sorted(ids)[:3])) + ", ..."

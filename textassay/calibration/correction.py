@@ -22,20 +22,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from textassay.calibration.intervals import Estimate, Linearized, weighted_mean
+from textassay.calibration.intervals import (
+    Estimate,
+    Linearized,
+    Weight,
+    row_weights,
+    weighted_mean,
+)
 from textassay.meta.correlation import Codes, Floats
-from textassay.runtime.errors import UnknownName
 
-Weight = Literal["sources", "texts"]
-"""What counts the same in a mean: each source, however many texts it has, or each text."""
-MEANS_OVER: dict[Weight, str] = {
-    "sources": "means: over sources, each counts the same, however many texts it has",
-    "texts": "means: over texts, each counts the same",
-}
 _MIN_YOUDEN = 0.1
 """Lower end of sensitivity + specificity - 1 below which dividing by it means nothing."""
 MAX_SHARE_OUT_OF_RANGE = 0.05
@@ -115,25 +113,6 @@ def correct_mean(
     )
     worth = labels.variance / corrected.variance if corrected.variance > 0 else None
     return Corrected(judge, labels, corrected, weight_of_judge, worth)
-
-
-def weight_named(name: str) -> Weight:
-    """Return what a mean is over.
-
-    Raises:
-        UnknownName: It is neither `sources` nor `texts`.
-    """
-    for weight in MEANS_OVER:
-        if name == weight:
-            return weight
-    raise UnknownName("weight", name, list(MEANS_OVER))
-
-
-def row_weights(groups: Codes, weight: Weight) -> Floats:
-    """Return the weight of each row: 1, or its part of its source's weight of 1, shape (n,)."""
-    if weight_named(weight) == "texts":
-        return np.ones(len(groups))
-    return np.asarray(1.0 / np.bincount(groups)[groups])
 
 
 def power_tuned(ratings: Floats, on_rated: Floats, on_unrated: Floats) -> float:
@@ -304,20 +283,14 @@ def _unseen(rate: Linearized) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RatedRange:
-    """The range of the rated scores.
-
-    Attributes:
-        low: Lowest rated score.
-        high: Highest rated score.
-        ends: Scores at or beyond which there are at least 8 ratings.
-        by_chance: Share of all rows that lies beyond `ends`, as the rated rows have it.
-        labels: Rated rows.
-    """
+    """The range of the rated scores."""
 
     low: float
     high: float
     ends: tuple[float, float]
+    """Scores at or beyond which there are at least 8 ratings."""
     by_chance: float
+    """Share of all rows that lies beyond `ends`, as the rated rows have it."""
     labels: int
 
     def outside(self, scores: Floats) -> float:
@@ -355,13 +328,7 @@ class RatedRange:
 
 
 def rated_range(scores: Floats, probabilities: Floats | None = None) -> RatedRange:
-    """Return the range of rated scores.
-
-    Args:
-        scores: Judge's scores of the rated rows, shape (n,), at least one.
-        probabilities: Probability with which each was drawn for rating, shape (n,); `None` if all
-            had the same.
-    """
+    """Return the range of rated scores, which were drawn for rating with these probabilities."""
     ordered = np.sort(scores)
     # with fewer than 16 the two ends would cross, and the range be empty
     at = min(FEW, (len(ordered) + 1) // 2) - 1

@@ -1,6 +1,4 @@
-"""Estimates with intervals, and adjustments for several tests at once.
-
-Holm's p-values and groups of ties.
+"""Means over sources or texts with their intervals, and adjustments for several tests at once.
 
 Knows numbers. All intervals are t-intervals over sources that allow for the skewness of what the
 sources add.
@@ -15,13 +13,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import stdtr
 
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import effective_number, t_quantile
+from textassay.runtime.errors import UnknownName
+
+Weight = Literal["sources", "texts"]
+"""What counts the same in a mean: each source, however many texts it has, or each text."""
+MEANS_OVER: dict[Weight, str] = {
+    "sources": "means: over sources, each counts the same, however many texts it has",
+    "texts": "means: over texts, each counts the same",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,14 +194,30 @@ def _untransformed(t: float, skewness: float, edge: float) -> float:
     return 3 * (float(np.cbrt(1 + skewness * (inside - skewness / 6))) - 1) / skewness + t - inside
 
 
-def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
-    """Return the mean over sources of each source's mean.
+def weight_named(name: str) -> Weight:
+    """Return what a mean is over; raise `UnknownName` for anything else."""
+    for weight in MEANS_OVER:
+        if name == weight:
+            return weight
+    raise UnknownName("weight", name, list(MEANS_OVER))
 
-    Args:
-        values: Shape (n,), no NaN.
-        groups: Code of each row's source, shape (n,).
-        count: Number of sources of the table; the length of the influence.
-    """
+
+def row_weights(groups: Codes, weight: Weight) -> Floats:
+    """Return the weight of each row: 1, or its part of its source's weight of 1, shape (n,)."""
+    if weight_named(weight) == "texts":
+        return np.ones(len(groups))
+    return np.asarray(1.0 / np.bincount(groups)[groups])
+
+
+def mean_over(weight: Weight, values: Floats, groups: Codes, count: int) -> Linearized:
+    """Return the mean over sources or over texts; arguments as of `mean_over_groups`."""
+    if weight_named(weight) == "texts":
+        return weighted_mean(values, groups, np.ones(len(values)), count)
+    return mean_over_groups(values, groups, count)
+
+
+def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
+    """Return the mean over sources of each source's mean; `count` is their number in the table."""
     sizes = np.bincount(groups, minlength=count)
     present = sizes > 0
     means = np.bincount(groups, weights=values, minlength=count)[present] / sizes[present]
@@ -208,14 +230,7 @@ def mean_over_groups(values: Floats, groups: Codes, count: int) -> Linearized:
 
 
 def weighted_mean(values: Floats, groups: Codes, weights: Floats, count: int) -> Linearized:
-    """Return the weighted mean of rows as a ratio of two sums over sources.
-
-    Args:
-        values: Shape (n,), no NaN.
-        groups: Code of each row's source, shape (n,).
-        weights: Weight of each row, above 0, shape (n,); all 1 for the mean over rows.
-        count: Number of sources of the table; the length of the influence.
-    """
+    """Return the weighted mean of rows as a ratio of two sums over sources."""
     shares = np.bincount(groups, weights=weights, minlength=count)
     total = float(shares.sum())
     center = float(weights @ values) / total
@@ -259,13 +274,7 @@ def tie_groups(values: Sequence[float], differ: Sequence[tuple[int, int]]) -> li
 def paired_ranks(
     values: Sequence[float], tests: Sequence[tuple[int, int, float | None]], alpha: float
 ) -> list[tuple[int, int]] | None:
-    """Return the range of ranks of each item; `None` if no pair could be tested.
-
-    Args:
-        values: Value of each item.
-        tests: Pairs of items with the adjusted p-value of their difference.
-        alpha: Level below which a difference is significant.
-    """
+    """Return best and worst rank of each item by tests of pairs; `None` if none could be tested."""
     # without any test every rank would be open, which would read like a finding
     if all(p is None for *_, p in tests):
         return None

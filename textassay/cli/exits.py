@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
 from textassay.process import fast_loop, start_gc
-from textassay.runtime.errors import CapabilityError, TextassayError
+from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
 from textassay.runtime.settings import SETTABLE, Settings, place_of
 
 T = TypeVar("T")
@@ -42,8 +42,10 @@ PARAMETERS = {*_FLAGS, *RunRequest.model_fields, *Settings.model_fields}
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _PART = rf"{_TEXT}|[^'\"(){{}}]"
 _TABLE = rf"\{{(?:\{{(?:{_PART})*\}}|{_PART})*\}}"
+_QUOTED = rf"“[^”]*”?|(?<![^\s(])(?:{_TEXT})"
+"""Words of servers (see `http_errors.quote`), and of models, data and users, which are `repr`."""
 _PARAMETER = re.compile(
-    rf"(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
+    rf"{_QUOTED}|(?<![^\s(])(?<!--set )(\w+)=(?!=)(True\b|{_TEXT}|\((?:{_PART})*\)|{_TABLE})?"
 )
 """A parameter as messages name it: `no_cache=True`, `price=(IN, OUT)`, `fields={NAME: "meta"}`."""
 _MAY_BE_SECRET = frozenset({"limits", "cache", "proxy", "headers", "query"})
@@ -149,14 +151,15 @@ def _flag_of(name: str) -> str:
 def with_flags(message: str) -> str:
     """Return a message with flags in place of the parameters that it names as Python does.
 
-    `give price=(IN, OUT)` becomes `give --price IN,OUT`. What is no parameter stays as it is.
+    `give price=(IN, OUT)` becomes `give --price IN,OUT`. What is no parameter or is quoted stays as
+    it is.
     """
     return _PARAMETER.sub(_as_flag, message)
 
 
 def _as_flag(match: re.Match[str]) -> str:
     name, value = match.groups()
-    if name not in PARAMETERS:
+    if name is None or name not in PARAMETERS:
         return match[0]
     flag = _flag_of(name)
     if value == "True":
@@ -221,3 +224,16 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
+
+
+@contextmanager
+def io_errors(path: Path) -> Iterator[None]:
+    """Turn an error of writing a file within the block into one that names it.
+
+    Raises:
+        StorageError: The disk is full, or the folder cannot be written to.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from textassay.cli.console import messages, progress_line
-from textassay.cli.new_files import io_errors
+from textassay.cli.exits import io_errors
 from textassay.evaluation.progress import Progress, effort, line, problems, speed, watched
 
 if TYPE_CHECKING:

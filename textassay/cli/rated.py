@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
 from textassay.cli.console import say
+from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.spec import recorded_request
 from textassay.meta.score_files import holds_metrics
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.pairs import Paired
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
+from textassay.runtime.data.units import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelScale, shares_of
 from textassay.runtime.messages import Example
@@ -54,7 +54,7 @@ def rated_examples(
     Raises:
         ConfigurationError: There are no data, or the map does not fit.
     """
-    from textassay.meta.pairing import labels_of_people
+    from textassay.meta.score_files import labels_of_people
 
     if labels is None:
         labels = LabelReader(labels_of_people(known_labels(scores, given, aspect_map), aspect_map))
@@ -74,8 +74,7 @@ def known_labels(
     Raises:
         ConfigurationError: There is no such task, or its labels are not those of the run.
     """
-    from textassay.meta.pairing import labels_of_task
-    from textassay.meta.score_files import read_labels, refuse_other_labels
+    from textassay.meta.score_files import labels_of_task, read_labels, refuse_other_labels
     from textassay.methods.library import tasks
 
     labels = read_labels(scores)
@@ -210,7 +209,7 @@ def read_people(
             of the second, which knows the probability of both.
     """
     from textassay.calibration.columns import People
-    from textassay.meta.pairing import labels_of_people
+    from textassay.meta.score_files import labels_of_people
 
     if labels == RANDOM:
         drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from textassay.evaluation.request import RunRequest
+from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.pairs import Paired
+from textassay.runtime.data.units import Paired
 from textassay.runtime.labels import LabelScale
 from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.storage.answers import AnswerStore
@@ -114,3 +114,35 @@ def _labels(request: RunRequest) -> dict[str, LabelScale]:
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
+
+
+class DataShard:
+    """Some neighboring examples of a data set, as often as they are iterated."""
+
+    def __init__(self, examples: Examples, start: int, stop: int) -> None:
+        """Take examples from `start`, counted from 0, to before `stop`."""
+        self._examples, self._start, self._stop = examples, start, stop
+
+    def __iter__(self) -> Iterator[Example]:
+        return self._examples.part(self._start, self._stop)
+
+
+def part_of(
+    examples: Examples, count: int, *, limit: int | None, shard: str | None
+) -> tuple[Iterable[Example], int]:
+    """Return the examples that a run judges, and how many they are.
+
+    Args:
+        examples: All of the data.
+        count: Their number.
+        limit: Maximum number of examples; `None` for all.
+        shard: Of those, only this part; `None` for all.
+    """
+    start, stop = bounds_of(count, limit=limit, shard=shard)
+    return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
+
+
+def bounds_of(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:
+    """Return the first example that a run judges, from 0, and the one after its last."""
+    judged = count if limit is None else min(count, limit)
+    return (0, judged) if shard is None else Shard.parse(shard).bounds(judged)

@@ -33,7 +33,7 @@ from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
-from textassay.runtime.data.json_values import short_repr
+from textassay.runtime.data.values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
 from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
@@ -48,7 +48,7 @@ from textassay.runtime.messages import (
     Usage,
     UsageTotal,
 )
-from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.files import decode, encode
 from textassay.runtime.storage.run_files import as_json
 from textassay.runtime.storage.run_folder import RunFolder
 

@@ -16,10 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
+from textassay.evaluation.data import part_of
+from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
-from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment

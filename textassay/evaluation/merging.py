@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.resuming import check_manifest
-from textassay.evaluation.shards import Shard, bounds_of, shard_folders
-from textassay.evaluation.spec import changed, recorded_request
+from textassay.evaluation.data import bounds_of
+from textassay.evaluation.manifest import changed, check_manifest, recorded_request
+from textassay.evaluation.request import Shard
 from textassay.runtime.batches.book import read_records
 from textassay.runtime.errors import RunFolderError, StorageError
 from textassay.runtime.labels import without_order
@@ -41,6 +41,17 @@ from textassay.runtime.storage.run_files import (
     summarize_journal,
 )
 from textassay.runtime.storage.run_folder import lock_run
+
+
+def shard_folders(run: Path) -> list[Path]:
+    """Return the folders `shard-*` of a run that hold one, in no order."""
+    return [manifest.parent for manifest in run.glob(f"shard-*/{MANIFEST}")]
+
+
+def is_divided(run: Path) -> bool:
+    """Return whether a folder holds shards that were not merged yet."""
+    return not (run / MANIFEST).exists() and bool(shard_folders(run))
+
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
 """What every run folder has; further files are the method's, such as a plan."""

@@ -5,13 +5,15 @@ Whatever is opened here is closed with the exit stack of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textassay.evaluation.roles import in_every_role
-from textassay.methods.by_name import tools_for
+from textassay.evaluation.manifest import recorded_request
+from textassay.evaluation.request import RunRequest, in_every_role
+from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, connect_model, with_store
@@ -21,11 +23,14 @@ from textassay.runtime.settings import Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers, open_answers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.group_commit import in_thread
+from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.book import BatchBook
+
+_log = logging.getLogger(__name__)
 
 
 async def open_models(
@@ -203,3 +208,82 @@ class SessionModel(Wrapper):
             self.wrapped, store, dry=dry, identity=identity, book=book, rounds=rounds
         )
         self.wrapped = cached if observe is None else observe(cached)
+
+
+class UsedRoles(Mapping[str, Model]):
+    """Models by role that remember the roles for which a method asks.
+
+    A method that looks at all of them, as a jury does, asks for all of them.
+    """
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        """Store the models."""
+        self._models = models
+        self._used: set[str] = set()
+
+    def __getitem__(self, role: str) -> Model:
+        self._used.add(role)
+        return self._models[role]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    @property
+    def used(self) -> set[str]:
+        """The roles that have a model for which something has asked."""
+        return self._used & self._models.keys()
+
+    def warn_of_unused(self, method: str) -> None:
+        """Log a warning for each role that is given and for which nothing asks."""
+        known = ", ".join(sorted(self._used - {"", "tools"})) or "none"
+        for role in sorted(self._models.keys() - self._used - {""}):
+            _log.warning("role %r is not used; the roles of %s: %s", role, method, known)
+
+
+class ToolsByDefault(NamedTuple):
+    """Tools that a run takes because it names none.
+
+    Attributes:
+        specs: What it takes.
+        left_out: Extra of the package by the tool that needs it and is left out without it.
+    """
+
+    specs: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def notice(self) -> str:
+        """What the user should know before anything is asked; names parameters (`parameter`)."""
+        missing = "".join(
+            f"; pip install 'textassay[{extra}]' adds {spec}"
+            for spec, extra in self.left_out.items()
+        )
+        return f"tools: {', '.join(self.specs)} (the default; tools= names others{missing})"
+
+
+def with_default_tools(
+    request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
+) -> tuple[RunRequest, ToolsByDefault | None]:
+    """Return the request with the tools that it takes, and those of them that are new defaults.
+
+    Args:
+        request: The request.
+        given: Tools in place of those that the request names.
+        earlier: Folder of the run that is resumed, which keeps the tools it was begun with.
+
+    Raises:
+        UnknownName: There is no such method.
+        RunFolderError: The folder holds no run.
+    """
+    if request.tools or given:
+        return request, None
+    taken, left_out = default_tools(request.method)
+    if not taken:
+        return request, None
+    if earlier is not None:
+        before = recorded_request(read_manifest(earlier)).tools
+        return request.model_copy(update={"tools": before or taken}), None
+    return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
+from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.spec import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
-from textassay.runtime.storage.json_text import encode
+from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
 from textassay.table import Column, Table
 

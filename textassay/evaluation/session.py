@@ -21,25 +21,31 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from textassay.evaluation.data import Feed, checked_examples
-from textassay.evaluation.default_tools import ToolsByDefault, with_default_tools
+from textassay.evaluation.data import Feed, checked_examples, part_of
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
+from textassay.evaluation.manifest import (
+    check_same_run,
+    manifest_of,
+    recorded_identity,
+    resume_folder,
+    settings_as_requested,
+    with_absolute_paths,
+)
 from textassay.evaluation.opening import (
     SessionModel,
+    ToolsByDefault,
+    UsedRoles,
     batched_models,
     check_submit_only,
     open_book,
     open_models,
     open_store,
     open_tools,
+    with_default_tools,
 )
 from textassay.evaluation.progress import added
 from textassay.evaluation.request import RunRequest
-from textassay.evaluation.resuming import recorded_identity, resume_folder, settings_as_requested
-from textassay.evaluation.roles import UsedRoles
 from textassay.evaluation.run import Run
-from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import check_same_run, manifest_of, with_absolute_paths
 from textassay.methods.by_name import build
 from textassay.methods.library import tasks
 from textassay.methods.method import (
@@ -331,7 +337,7 @@ async def _to_judge(
         return judged, total, None
     await bind(folder, manifest(), judged, aspects, resume=resume)
     # read from the journal, not from the summary: a killed session writes no summary
-    return judged, total, folder.completed() if resume else None
+    return judged, total, folder.tally if resume else None
 
 
 async def bind(

@@ -12,29 +12,29 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
 
-from textassay.fitting.cross_fitting import Fold, Unseen, gathered
+from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import (
     Choice,
     Fitter,
+    Fold,
+    Unseen,
     correlations,
-    importance_over_folds,
-    predicted_by,
+    join_folds,
+    predict,
 )
 from textassay.fitting.table import FeatureTable
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
-from textassay.meta.correlation import COEFFICIENTS, Coefficient, pearson
+from textassay.meta.correlation import COEFFICIENTS, Coefficient, pair_up, pearson
 from textassay.meta.intervals import coefficient_interval, number_of_groups, resampled
-from textassay.meta.levels import pair_up
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
@@ -77,7 +77,7 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
-        predicted[POOLED] = unseen.predicted(
+        predicted[POOLED] = unseen.predict(
             folds,
             lambda fold, rows: fold.choice.aggregator.predict(
                 rows.features, systems=rows.systems, sources=rows.sources
@@ -85,19 +85,19 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predicted(folds, partial(_by_named, name))
+            predicted[name] = unseen.predict(folds, _predict_by(name))
     return predicted
 
 
-def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
-    return predicted_by(fold.choice.fitted[name], rows)
+def _predict_by(name: str) -> Callable[[Fold, FeatureTable], Floats]:
+    return lambda fold, rows: predict(fold.choice.fitted[name], rows)
 
 
 def _by_baseline(
     name: str, aspect: str, unseen: Unseen, folds: Sequence[Fold], fitter: Fitter
 ) -> Floats:
-    predicted = unseen.predicted(
-        folds, lambda fold, rows: predicted_by(fitter.fit(name, fold.train, aspect), rows), aspect
+    predicted = unseen.predict(
+        folds, lambda fold, rows: predict(fitter.fit(name, fold.train, aspect), rows), aspect
     )
     return predicted[:, 0]
 
@@ -123,7 +123,7 @@ def single_feature(
         }
     # the sign comes from the training rows too: choosing it on the held-out rows would favor the
     # baseline by chance
-    values = gathered(
+    values = join_folds(
         folds,
         [
             sign * columns[name][fold.inside]
@@ -327,7 +327,7 @@ def experts(unseen: Unseen) -> Json:
             "mean_of_pairs": _mean_of_raters(list(pairs.values())),
             "one_with_the_others": _mean_of_raters(
                 [
-                    _agreement_between(ratings[:, a], _mean_of_others(ratings, a))
+                    _agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
@@ -339,10 +339,10 @@ def experts(unseen: Unseen) -> Json:
     return by_aspect
 
 
-def _mean_of_others(ratings: Floats, one: int) -> Floats:
-    others = np.delete(ratings, one, axis=1)
-    counts = (~np.isnan(others)).sum(axis=1)
-    sums = np.nansum(others, axis=1)
+def _row_means(values: Floats) -> Floats:
+    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    there = ~np.isnan(values)
+    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
 
@@ -398,7 +398,7 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            curves.append(correlations(predicted_by(fitter.fit(name, part), test), test))
+            curves.append(correlations(predict(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
@@ -417,14 +417,6 @@ def over_criteria(
     """Return agreement on held-out rows with the top 1, 2, ... features.
 
     Features are ranked by importance on the training rows.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
-        repeats: Samples that are averaged over: the split as it is, and further ones of the same
-            rows by source, each with an order of importance of its own.
     """
     try:
         curves = [
@@ -487,7 +479,7 @@ def _with_top(
 ) -> Json:
     point: Json = {"count": len(features), "last": features[-1]}
     try:
-        predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
+        predicted = predict(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
         return {**point, "failed": str(error)}
     return point | correlations(predicted, test)
@@ -514,12 +506,6 @@ def ablation_table(
 
     Layers are taken away if the features are those of a tree, whoever grew it and wherever they
     were rated.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())
@@ -543,7 +529,7 @@ def ablation_table(
 
 def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
-        return correlations(predicted_by(fitter.fit(name, train), test), test)
+        return correlations(predict(fitter.fit(name, train), test), test)
     except DataError as error:
         return {"failed": str(error)}
 
@@ -559,7 +545,5 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 def _averaged(test: FeatureTable) -> Json:
     """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
-    there = ~np.isnan(test.features)
-    sums, counts = np.where(there, test.features, 0.0).sum(axis=1), there.sum(axis=1)
-    average = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

@@ -15,20 +15,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from textassay.fitting.cross_fitting import (
+from textassay.fitting.learn import (
     FOLDS,
+    Choice,
+    Fitter,
+    Learning,
     Unseen,
     Watch,
+    background_rows,
+    choose,
     cross_fit,
     number_of_repeats,
+    split,
 )
-from textassay.fitting.learn import Choice, Fitter, Learning, background_rows, choose, split
 from textassay.fitting.report import Fit, build_report, fractions, human_aspect, provenance
 from textassay.fitting.table import (
     FeatureTable,
     Parts,
     Scales,
-    Selection,
     rating_scales,
     read_table,
     refuse_leaks,
@@ -69,11 +73,7 @@ class RatedBy:
 
 
 def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
-    """Return who rated an aspect.
-
-    Raises:
-        DataError: The data have no ratings of single raters.
-    """
+    """Return who rated an aspect."""
     if aspect in table.annotators:
         width = table.annotators[aspect].shape[1]
         return RatedBy(tuple(str(place + 1) for place in range(width)), named=False)
@@ -112,12 +112,7 @@ class Modeled:
         return found
 
     def report(self, unseen: Unseen, plain: Unseen) -> Json:
-        """Return raters, and held-out agreement beside that of learning from plain means.
-
-        Args:
-            unseen: What is measured of learning from the models' targets.
-            plain: The same of learning from plain means.
-        """
+        """Return raters, and held-out agreement beside that of learning from plain means."""
         test, plain_test = unseen.rows, plain.rows
         ours, theirs = unseen.by_evaluator(), plain.by_evaluator()
         content: Json = {}
@@ -146,15 +141,7 @@ class Modeled:
 
 
 def modeled(table: FeatureTable, parts: Parts) -> Modeled:
-    """Learn a rater model per aspect from the training rows, and replace all targets by its own.
-
-    Args:
-        table: All rows, which name the raters.
-        parts: Training and held-out rows.
-
-    Raises:
-        DataError: An aspect has no ratings of single raters, or of one rater only.
-    """
+    """Learn a rater model per aspect from the training rows, and replace all targets by its own."""
     raters = {aspect: rated_by(table, aspect) for aspect in table.aspects}
     models: dict[str, RaterModel] = {}
     for aspect, who in raters.items():
@@ -201,14 +188,7 @@ class RecordedFit:
     learning: Learning
 
     def learn(self, watch: Watch = lambda _: None) -> Fit:
-        """Learn an evaluator; nothing is read or written.
-
-        Args:
-            watch: Is told what is being done.
-
-        Raises:
-            DataError: The ratings do not allow to learn from them.
-        """
+        """Learn an evaluator; nothing is read or written."""
         table, learning = self.table, self.learning
         fitter = Fitter(self.scales, learning.seed, learning.threads, learning.new_systems)
         plain = self.parts if learning.holds_out else Parts(table, table)
@@ -266,27 +246,18 @@ def read_recorded(
     scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
 ) -> RecordedFit:
-    """Read and check everything that an evaluator of recorded scores is learned from.
-
-    Args:
-        data: Examples with human ratings.
-        features: Names or globs of recorded `metrics`.
-        scores: Runs, files of scores or run folders, the latter two also as `NAME=FILE`, or all of
-            these by name; joined by id.
-        learning: How to learn.
-
-    Raises:
-        UnknownName: No metric matches, or there is no such aspect or aggregator.
-        ConfigurationError: Nothing to learn from was named.
-        DataError: Too few rows or groups, ratings that do not vary or come on two scales, leakage.
-    """
+    """Read and check everything that an evaluator of recorded scores is learned from."""
     learning = learning or Learning()
     if not features and not scores:
         raise ConfigurationError(
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
-    selection = Selection(features, read_files(scores, learning.aspects or None), learning.aspects)
-    table = read_table(data, selection)
+    table = read_table(
+        data,
+        patterns=features,
+        scores=read_files(scores, learning.aspects),
+        aspects=learning.aspects,
+    )
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     scales = rating_scales(table, learning.scales)
@@ -300,10 +271,5 @@ def fit_recorded(
     scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
 ) -> Fit:
-    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`.
-
-    Raises:
-        ConfigurationError: As `read_recorded`.
-        DataError: As `read_recorded`, or the ratings do not allow to learn from them.
-    """
+    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`."""
     return read_recorded(data, features=features, scores=scores, learning=learning).learn()

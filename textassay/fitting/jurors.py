@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, predicted_by
+from textassay.fitting.learn import Fitter, predict_over_folds
 from textassay.fitting.table import FeatureTable
-from textassay.learning.splits import folds
 from textassay.learning.training import Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Column, Flag, Interval, Note, Table
 
-FOLDS = 5
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
 _COLUMNS = (
@@ -108,17 +106,6 @@ def worths(
     Jurors are left out one at a time, of those whose gain may be 0 the one that
     costs most (or gains least, if costs are not known), until all that are left add something: two
     jurors that say the same are not both needed, but one of them is.
-
-    Args:
-        table: Rows with ratings by people and features named `ASPECT/JUROR`.
-        fitter: How the jury's aggregator is fitted.
-        aggregator: Name of the aggregator.
-        costs: Dollars per rated text, by juror.
-        confidence: Of the intervals.
-
-    Raises:
-        ConfigurationError: There are fewer than two jurors.
-        DataError: There are too few sources for an interval.
     """
     members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
@@ -193,13 +180,7 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
             for at in own
         }
     )
-    fold = folds(part.groups, FOLDS, seed=fitter.seed)
-    predicted = np.full(part.human.shape, np.nan)
-    for number in range(int(fold.max()) + 1):
-        outside = fold == number
-        predicted[outside] = predicted_by(
-            fitter.fit(aggregator, part.rows(~outside)), part.rows(outside)
-        )
+    predicted = predict_over_folds(aggregator, part, fitter)
     # a row that no member rated is predicted by nobody: the mean is what is known of it
     predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
     squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)

@@ -18,8 +18,7 @@ from textassay.evaluation.api import ModelsByRole
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.backends.replay import RecordedModel
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import ConnectedModel, connect
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Capabilities, Model

@@ -101,11 +101,7 @@ class Cascade:
     """6 hex digits that change with any of them."""
 
     def of(self, aspect: str, signature: str) -> Rule:
-        """Return the rule of an aspect.
-
-        Raises:
-            ConfigurationError: There is none, or it was learned from another judge's scores.
-        """
+        """Return the rule of an aspect."""
         rule = next((one for one in self.rules if one.aspect == aspect), None)
         if rule is None:
             known = ", ".join(one.aspect for one in self.rules)
@@ -120,12 +116,7 @@ class Cascade:
 
 
 def save(rules: Sequence[Rule], out: Path) -> None:
-    """Write a cascade folder.
-
-    Raises:
-        RunFolderError: The folder holds something.
-        StorageError: It cannot be written.
-    """
+    """Write a cascade folder."""
     check_new_folder(out)
     content = {"rules": [asdict(one) for one in rules], "made": {"textassay": __version__}}
     try:
@@ -136,12 +127,7 @@ def save(rules: Sequence[Rule], out: Path) -> None:
 
 
 def load(folder: str | Path) -> Cascade:
-    """Read a cascade folder.
-
-    Raises:
-        ConfigurationError: It holds none, or one of a newer format or changed by hand.
-        DataError: Its content is damaged.
-    """
+    """Read a cascade folder."""
     path = Path(folder) / FILE
     content = read_sealed(
         path,

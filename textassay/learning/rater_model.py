@@ -56,11 +56,7 @@ class RaterModel:
 
     @classmethod
     def learn(cls, ratings: Floats) -> RaterModel:
-        """Learn from ratings, shape (rows, raters), NaN for gaps.
-
-        Raises:
-            DataError: There is one rater only, or all ratings are equal.
-        """
+        """Learn from ratings, shape (rows, raters), NaN for gaps."""
         from scipy.optimize import minimize  # heavy, so on first use
 
         there = ~np.isnan(ratings)
@@ -82,10 +78,6 @@ class RaterModel:
         NaN for rows without any. Such expectations are drawn toward the mean of all texts, the more
         the noisier the ratings: what learns from them predicts texts to be more alike than they
         are. With their `reliability`, they are spread again, as far as the scale allows.
-
-        Args:
-            ratings: Shape (n, raters), NaN for gaps.
-            reliability: Of the expectations, from `reliability`; they stay as they are by default.
         """
         expected = self._expected().mean(axis=0)
         mean = float(np.exp(_LOG_PRIOR) @ expected)

@@ -75,11 +75,7 @@ class Trees:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
-        """Build from `to_dict`.
-
-        Raises:
-            DataError: The text is not one of trees that this module writes.
-        """
+        """Build from `to_dict`."""
         # an evaluator may come from somebody else, and LightGBM trusts the text: it reads outside
         # of arrays, follows cycles and ends the process
         try:
@@ -183,14 +179,14 @@ def fit_forest(training: Training) -> Learned:
     """A random forest: each tree sees 63 % of the rows, each split a third of the features."""
     return _train(
         training,
-        100,
+        _TREES_OF_FOREST,
         boosting="rf",
         learning_rate=1.0,
         num_leaves=int(np.clip(len(training.target) // 20, 15, 255)),
-        min_data_in_leaf=3,
+        min_data_in_leaf=_ROWS_PER_LEAF_OF_FOREST,
         bagging_fraction=0.632,
         bagging_freq=1,
-        feature_fraction_bynode=1 / 3,
+        feature_fraction_bynode=_FEATURES_PER_SPLIT,
     )
 
 
@@ -318,30 +314,18 @@ class JointTree:
 
 
 def fit_joint_tree(
-    features: Floats, targets: Floats, *, seed: int, leaf: int | None = None
+    features: Floats, targets: Floats, seed: int, *, leaf: int | None = None
 ) -> list[Learned]:
-    """Grow one regression tree over all targets; return a predictor for each.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Not used: nothing is random.
-        leaf: Fewest rows of a leaf, by default a twentieth of them.
-    """
+    """Grow one regression tree over all targets; return a predictor for each."""
     least = int(np.clip(len(targets) // 20, 2, 50)) if leaf is None else leaf
     binned = Binned.of(features)
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
 
 
-def fit_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learned]:
     """Grow a random forest over all targets; return a predictor for each.
 
     Each tree sees a bootstrap of the rows, each split a third of the features.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Of rows and features.
     """
     rng, binned = np.random.default_rng(seed), Binned.of(features)
     grown = [

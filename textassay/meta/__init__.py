@@ -17,9 +17,8 @@ from textassay.meta.agreement import (
     correlate,
     williams,
 )
-from textassay.meta.correlation import kendall, pearson, spearman
+from textassay.meta.correlation import LEVELS, Level, kendall, pearson, spearman
 from textassay.meta.label_measures import LabelAgreement, Measure, label_agreement
-from textassay.meta.levels import LEVELS, Level
 from textassay.meta.raters import RaterAgreement, krippendorff_alpha, rater_agreement
 from textassay.meta.score_files import read_scores
 from textassay.meta.table import AgreementTable, TableRow, agreement_table

@@ -25,7 +25,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import COEFFICIENTS, Coefficient, Floats, finite_array, pearson
+from textassay.meta.correlation import (
+    COEFFICIENTS,
+    Coefficient,
+    Floats,
+    Level,
+    Pairs,
+    RowLabels,
+    average_coefficients,
+    dataset_level,
+    finite_array,
+    group_coefficients,
+    pair_up,
+    pearson,
+    system_level,
+    system_means,
+)
 from textassay.meta.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
@@ -41,17 +56,6 @@ from textassay.meta.intervals import (
     standard_error,
     t_quantile,
     without_each_group,
-)
-from textassay.meta.levels import (
-    Level,
-    Pairs,
-    RowLabels,
-    average_coefficients,
-    dataset_level,
-    group_coefficients,
-    pair_up,
-    system_level,
-    system_means,
 )
 from textassay.runtime.errors import ConfigurationError, DataError
 

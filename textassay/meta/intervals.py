@@ -34,9 +34,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from textassay.meta.correlation import COEFFICIENTS, ROWS, Cells, Codes, Coefficient, Floats
-from textassay.meta.levels import (
+from textassay.meta.correlation import (
+    COEFFICIENTS,
     MIN_POINTS,
+    ROWS,
+    Cells,
+    Codes,
+    Coefficient,
+    Floats,
     Level,
     Pairs,
     group_coefficients,

@@ -15,6 +15,14 @@ A mean over more than two labels has an interval only if people gave each of the
 of fewer, some do not occur at all, and the mean is over others than in the next data set. Coverage
 is shown by `benchmarks/coverage_labels.py`.
 
+Two judges are compared under the same random weighting of the sources, so that what makes a source
+hard for both cancels out. As errors are few, and those of one judge alone fewer, the cells of the
+table of people's label by both judges' get four observations more together.
+
+A score is cut into labels at a threshold. One that is chosen on the rows on which it is then
+measured looks better than it is: it is chosen on one half of the sources, and the other half says
+how good it is; or it is given.
+
 References:
     Cohen (1960, 1968). Gwet, "Computing inter-rater reliability and its variance in the presence of
     high agreement" (2008), for AC1. Krippendorff (2011). Gorodkin, "Comparing two K-category
@@ -26,21 +34,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textassay.meta.correlation import Codes, Floats
+from textassay.meta.agreement import Difference
+from textassay.meta.correlation import Codes, Floats, RowLabels, finite_array, pair_up
 from textassay.meta.intervals import (
     CONFIDENCE,
     MIN_GROUPS,
     Interval,
+    number_of_groups,
     t_quantile,
     too_few_groups,
 )
-from textassay.meta.levels import RowLabels, pair_up
 from textassay.runtime.errors import DataError
+from textassay.runtime.labels import YES_NO
 
 MAX_LABELS = 50
 """Most labels of one aspect."""
@@ -419,3 +429,238 @@ def mean_of_defined(values: Floats) -> Floats:
 def number_or_none(value: float) -> float | None:
     """Return a number as Python's own; `None` if it is NaN."""
     return None if np.isnan(value) else float(value)
+
+
+_MORE = 4.0
+"""Observations that all cells together are given more."""
+
+
+def compare_labels(
+    a: ArrayLike | Sequence[float | None],
+    b: ArrayLike | Sequence[float | None],
+    human: ArrayLike | Sequence[float | None],
+    *,
+    labels: Sequence[str] = ("no", "yes"),
+    ordered: bool = False,
+    groups: RowLabels | None = None,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> tuple[int, dict[str, Difference]]:
+    """Return the rows that all three labeled, and by measure how much better `a` agrees than `b`.
+
+    Args:
+        a: Number of each row's label by the first judge, shape (n,); `None` or NaN if unscored.
+        b: The same by the second.
+        human: Number of the label that people gave, shape (n,).
+        labels: Names of the labels; of two, the second is the positive one.
+        ordered: Whether the labels are ordered.
+        groups: What each row belongs to, length n; without groups it is the rows.
+        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
+        seed: Seed of the weightings.
+
+    Raises:
+        DataError: Lengths differ, or a number is no label's.
+    """
+    count = len(labels)
+    for side, judged in (("the first judge's", a), ("the second judge's", b)):
+        one = pair_up(judged, human, groups=groups)
+        refuse_other_numbers({f"{side} labels": one.scores, "human labels": one.human}, count)
+    ours, other = finite_array(a, "labels"), finite_array(b, "labels")
+    # one number for both labels, so that rows that one judge left out are left out on both sides
+    pairs = pair_up(ours * count + other, human, groups=groups)
+    both = pairs.scores.astype(np.intp)
+    cells = pairs.human.astype(np.intp) * count**2 + both
+    sources = pairs.groups if pairs.groups is not None else np.arange(len(cells))
+    number, width = number_of_groups(pairs), count**3
+    flat = np.bincount(sources * width + cells, minlength=number * width)
+    tables = flat.reshape(number, width).astype(float)
+    whole = _measured(tables.sum(axis=0)[None], count, ordered=ordered)
+    drawn = (
+        _drawn(tables, count, bootstrap, np.random.default_rng(seed), ordered=ordered)
+        if bootstrap and too_few_groups(pairs) is None
+        else {}
+    )
+    return len(cells), {
+        name: _difference(float(x[0]), float(y[0]), drawn.get(name))
+        for name, (x, y) in whole.items()
+    }
+
+
+def _measured(joint: Floats, count: int, *, ordered: bool) -> dict[str, tuple[Floats, Floats]]:
+    """Return the measures of both judges, shape (b,) each, of tables of shape (b, count**3)."""
+    cube = joint.reshape(-1, count, count, count)
+    first = measures_of(cube.sum(axis=3), ordered=ordered)
+    second = measures_of(cube.sum(axis=2), ordered=ordered)
+    return {name: (values, second[name]) for name, values in first.items()}
+
+
+def _drawn(
+    tables: Floats, count: int, resamples: int, rng: np.random.Generator, *, ordered: bool
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return differences in random weightings, as they are, and with more in each cell."""
+    number, width = tables.shape
+    spread = spread_of_weights(number)
+    human, ours, other = np.unravel_index(np.arange(width), (count, count, count))
+    # what decides is where one judge errs and the other does not
+    apart = tables[:, (ours == human) != (other == human)].sum(axis=1)
+    size = rows_per_observation(tables.sum(axis=1), apart)
+    parts: dict[str, tuple[list[Floats], list[Floats]]] = {}
+    step = max(1, _NUMBERS_AT_ONCE // (number + width))
+    for start in range(0, resamples, step):
+        some = min(step, resamples - start)
+        weights = rng.gamma(1 / spread, spread, size=(some, number))
+        plain = weights @ tables
+        more = rng.gamma(_MORE / width, size, size=(some, width))
+        for at, joint in enumerate((plain, plain + more)):
+            for name, (x, y) in _measured(joint, count, ordered=ordered).items():
+                parts.setdefault(name, ([], []))[at].append(x - y)
+    return {name: (np.concatenate(p), np.concatenate(m)) for name, (p, m) in parts.items()}
+
+
+def _difference(a: float, b: float, drawn: tuple[Floats, Floats] | None) -> Difference:
+    first, second = number_or_none(a), number_or_none(b)
+    if first is None or second is None:
+        return Difference(first, second, None, None, None)
+    value = first - second
+    if drawn is None:
+        return Difference(first, second, value, None, None)
+    p = 0.0
+    for part in drawn:
+        defined = part[~np.isnan(part)]
+        tail = min(np.mean(defined <= 0), np.mean(defined >= 0))
+        # so many weightings cannot show less
+        p = max(p, min(1.0, 2 * float(tail)), 2 / (len(defined) + 1))
+    return Difference(first, second, value, span_of(value, drawn), p)
+
+
+MIN_SOURCES = 10
+"""Fewest sources that are divided into halves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A score from which on a text counts as yes.
+
+    Attributes:
+        value: The score.
+        yes: Whether scores of at least `value` are yes, or those of at most `value`.
+        chosen_on: Sources it was chosen on; 0 if it was given.
+        found: Balanced accuracy on these sources, which is too high; `None` if it was given.
+    """
+
+    value: float
+    yes: Literal["above", "below"]
+    chosen_on: int = 0
+    found: float | None = None
+
+    def apply(self, scores: Floats) -> Floats:
+        """Return 1 for yes and 0 for no, shape (n,); NaN stays."""
+        yes = scores >= self.value if self.yes == "above" else scores <= self.value
+        return np.where(np.isnan(scores), np.nan, yes.astype(float))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            "value": self.value,
+            "yes": self.yes,
+            "chosen_on": self.chosen_on,
+            "found": self.found,
+        }
+
+
+def agreement_at(
+    scores: ArrayLike | Sequence[float | None],
+    human: ArrayLike | Sequence[float | None],
+    *,
+    threshold: float | None = None,
+    labels: Sequence[str] = YES_NO.names,
+    groups: RowLabels | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> tuple[LabelAgreement, Threshold]:
+    """Return how well a score that is cut at a threshold agrees with yes and no of people.
+
+    Without a threshold, that with the best balanced accuracy on a random half of the sources is
+    taken, for rising or for falling scores, and the agreement is over the other half alone.
+
+    Args:
+        scores: Shape (n,); `None` or NaN if a row is unscored.
+        human: 1 for yes and 0 for no, shape (n,); `None` or NaN if there is no label.
+        threshold: Scores of at least this are yes; `None` to choose one.
+        labels: The words for no and yes.
+        groups: What each row belongs to, length n; without groups every row is a source.
+        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
+        seed: Seed of the halves and of the weightings.
+
+    Raises:
+        DataError: A label is neither 0 nor 1; or there are too few sources to divide, or one half
+            has only one label.
+    """
+    values, people = finite_array(scores, "scores"), finite_array(human, "labels")
+    if threshold is not None:
+        cut, confirming = Threshold(threshold, "above"), np.ones(len(values), bool)
+    else:
+        cut, confirming = _chosen(values, people, groups, seed)
+    found = label_agreement(
+        np.where(confirming, cut.apply(values), np.nan),
+        np.where(confirming, people, np.nan),
+        labels=labels,
+        groups=groups,
+        bootstrap=bootstrap,
+        seed=seed,
+    )
+    return found, cut
+
+
+def _chosen(
+    values: Floats, people: Floats, groups: RowLabels | None, seed: int
+) -> tuple[Threshold, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return the best threshold on half of the sources, and the rows of the others."""
+    labeled = np.flatnonzero(~np.isnan(people))
+    pairs = pair_up(people, people, groups=groups)
+    sources = pairs.groups if pairs.groups is not None else np.arange(len(labeled))
+    number = int(sources.max(initial=-1)) + 1
+    if number < MIN_SOURCES:
+        raise DataError(
+            f"a threshold is chosen on one half of the sources and confirmed on the other, which"
+            f" takes {MIN_SOURCES} sources with labels, not {number}; give the threshold"
+        )
+    first = np.random.default_rng(seed).permutation(number) < number // 2
+    choosing = labeled[first[sources]]
+    choosing = choosing[~np.isnan(values[choosing])]
+    if len(set(people[choosing].tolist())) < 2:
+        raise DataError(
+            "all texts of the sources on which a threshold would be chosen have the same label;"
+            " give the threshold"
+        )
+    value, yes, accuracy = best_threshold(values[choosing], people[choosing])
+    confirming = np.zeros(len(values), bool)
+    confirming[labeled[~first[sources]]] = True
+    return Threshold(value, yes, int(first.sum()), accuracy), confirming
+
+
+def best_threshold(scores: Floats, human: Floats) -> tuple[float, Literal["above", "below"], float]:
+    """Return the threshold with the best balanced accuracy, its direction, and that accuracy.
+
+    It lies halfway between two scores that occur. Of equally good ones it is the middle one.
+
+    Args:
+        scores: Shape (n,), no NaN.
+        human: 0 and 1, both of them, shape (n,).
+    """
+    levels, at = np.unique(scores, return_inverse=True)
+    yes = np.bincount(at, weights=human)
+    no = np.bincount(at, weights=1 - human)
+    # shares of yes at or above each level, and of no below it
+    recall = np.cumsum(yes[::-1])[::-1] / yes.sum()
+    specificity = (np.cumsum(no) - no) / no.sum()
+    above = (recall + specificity) / 2
+    if len(levels) == 1:
+        return float(levels[0]), "above", 0.5
+    cuts = (levels[:-1] + levels[1:]) / 2
+    rising, falling = above[1:], 1 - above[1:]
+    side: Literal["above", "below"] = "above" if rising.max() >= falling.max() else "below"
+    quality = rising if side == "above" else falling
+    equal = np.flatnonzero(quality >= quality.max() - 1e-12)
+    middle = int(equal[len(equal) // 2])
+    return float(cuts[middle]), side, float(quality[middle])

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from textassay.meta.correlation import Codes, Floats
+from textassay.meta.correlation import Codes, Floats, RowLabels, pair_up
 from textassay.meta.intervals import Interval, number_of_groups, too_few_groups
 from textassay.meta.label_measures import (
     CELL,
@@ -40,7 +40,6 @@ from textassay.meta.label_measures import (
     spans_of,
     spread_of_weights,
 )
-from textassay.meta.levels import RowLabels, pair_up
 from textassay.runtime.errors import DataError
 
 _DRAWS_AT_ONCE = 200

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from textassay.meta.label_measures import LabelAgreement, Measure
+from textassay.meta.label_measures import LabelAgreement, Measure, Threshold
 from textassay.meta.label_sets import SetAgreement
 from textassay.meta.raters import RaterAgreement
-from textassay.meta.thresholds import Threshold
 from textassay.table import Cell, Column, Interval, Note, Table
 
 _LABELS = (

@@ -16,8 +16,8 @@ import numpy as np
 
 from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
-from textassay.meta.correlation import COEFFICIENTS, Coefficient
-from textassay.meta.label_measures import label_agreement
+from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
+from textassay.meta.label_measures import agreement_at, label_agreement
 from textassay.meta.label_sets import set_agreement
 from textassay.meta.label_table import (
     LabelRow,
@@ -28,8 +28,6 @@ from textassay.meta.label_table import (
     rater_table,
     set_tables,
 )
-from textassay.meta.levels import LEVELS, Level
-from textassay.meta.pairing import label_reader, pair_names
 from textassay.meta.raters import RaterAgreement, rater_agreement
 from textassay.meta.score_files import (
     CRITERIA,
@@ -37,10 +35,11 @@ from textassay.meta.score_files import (
     Recorded,
     criterion_id,
     criterion_names,
+    label_reader,
+    pair_names,
     read_labels,
     recorded,
 )
-from textassay.meta.thresholds import agreement_at
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName

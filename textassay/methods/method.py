@@ -16,11 +16,11 @@ from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.rating import Form
 from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.described import DescribedMessage
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
+from textassay.runtime.settings import DescribedMessage
 
 Models = Model | Mapping[str, Model]
 """One model for every role, or models by role; the role `""` serves every role that is not

@@ -12,7 +12,7 @@ from textassay.agents.comparer import Comparer, OptionOrder, PreferenceScorer
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.method import PromptOptions
 from textassay.runtime.data.dataset import DataInfo
-from textassay.runtime.data.pairs import OTHER_OUTPUT
+from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
-    from textassay.runtime.calls.request_chain import chained
+    from textassay.runtime.calls.prefixes import chained
     from textassay.runtime.calls.single_flight import once
-    from textassay.runtime.connected import ConnectedModel
-    from textassay.runtime.connecting import connect
+    from textassay.runtime.connected import ConnectedModel, connect
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.graph.concurrency import gather
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
@@ -92,8 +91,8 @@ _HOME = {
     "TokenLogprob": "model",
     "Usage": "messages",
     "Wrapper": "model",
-    "connect": "connecting",
-    "chained": "calls.request_chain",
+    "connect": "connected",
+    "chained": "calls.prefixes",
     "each": "graph.graph",
     "fixed": "graph.graph",
     "gather": "graph.concurrency",

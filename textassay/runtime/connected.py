@@ -6,8 +6,7 @@ The backend that a name stands for, and the wrappers around it in their one orde
     -> budget -> limit -> keep -> deadline -> mask -> thoughts -> backend
 
 This is the only file that knows all of them. Those that few runs need (batches, limits shared over
-Redis, dry runs) are imported where they are made. `connect.py` has `connect`, which takes the
-settings as keyword arguments.
+Redis, dry runs) are imported where they are made.
 """
 
 from __future__ import annotations
@@ -21,21 +20,24 @@ from textassay.observing import WATCH
 from textassay.runtime.backends.answers import SplitThoughts
 from textassay.runtime.backends.by_name import api_key_of, checked_model, open_backend, secrets_of
 from textassay.runtime.backends.endpoint import endpoint_of
-from textassay.runtime.calls.adaptation import Adaptation, Sampling
-from textassay.runtime.calls.adapting import AdaptingModel
+from textassay.runtime.calls.adaptation import (
+    Adaptation,
+    AdaptingModel,
+    OneSamplePerRequest,
+    Sampling,
+)
 from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
 from textassay.runtime.calls.health import Health, HealthModel
-from textassay.runtime.calls.identity import WithIdentity, without_address
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
 from textassay.runtime.calls.prefixes import PrefixModel
 from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
-from textassay.runtime.calls.sampling import OneSamplePerRequest
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.usage import MeteredModel
 from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
 from textassay.runtime.resource import AsyncResource
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from textassay.runtime.batches.model import BatchedModel, BatchQueue
     from textassay.runtime.calls.redis_limits import SharedLimiter
 
+
 TIMEOUT, THINKING_TIMEOUT = 120.0, 600.0
 """Seconds for one attempt, without and with tokens for a thought. A plain answer that takes longer
 than the first is stuck, and asking again is faster than waiting."""
@@ -59,11 +62,7 @@ the order that shares most, and can only choose among those that it has been giv
 
 
 def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
-    """Return a model connected as the settings say; `connect` for callers that have them all.
-
-    Raises:
-        ConfigurationError: The name, the object or a setting cannot be used.
-    """
+    """Return a model connected as the settings say; `connect` for callers that have them all."""
     if not isinstance(model, str):
         return ConnectedModel([(own_backend(model, settings), settings)], settings, budget)
     if not settings.endpoints:
@@ -92,22 +91,19 @@ class ConnectedModel(AsyncResource, Wrapper):
     def __init__(
         self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
     ) -> None:
-        """Put the wrappers together; use `connect` or `connect_model`.
-
-        Args:
-            backends: The backend of each endpoint, and how it is asked.
-            settings: How the model is asked.
-            budget: What it may cost.
-
-        Raises:
-            ConfigurationError: Several endpoints were given for a model of this process.
-        """
         self.settings, self.budget = settings, budget
         self._backends = list(backends)
         self.backend = backends[0][0]
-        # Answers of one endpoint are answers of the others, so the address leaves the identity.
         if settings.endpoints:
-            self._backends = [(without_address(each), own) for each, own in backends]
+            if isinstance(self.backend, InProcessModel):
+                raise ConfigurationError(
+                    f"{self.backend.name!r} runs in this process and has no endpoints"
+                )
+            # Answers of one endpoint are answers of the others, so the address leaves the identity.
+            self._backends = [
+                (WithIdentity(each, {**each.identity, "api_base": None}), own)
+                for each, own in backends
+            ]
             self.backend = self._backends[0][0]
         self._is_open = False
         self._queues: list[BatchQueue] = []
@@ -144,12 +140,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     def check_open(self) -> None:
-        """Refuse to be used in a way that would keep no answers, or no limits, although it should.
-
-        Raises:
-            ConfigurationError: There is a cache, or limits are shared, and the model is used
-                outside of `async with`.
-        """
+        """Refuse to be used where answers or limits that were asked for would not be kept."""
         if self._needs_opening and not self._is_open:
             raise ConfigurationError(_not_opened(self.name))
 
@@ -162,11 +153,6 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return the backend in its wrappers with this store.
 
         Limiter, budget and failures stay this model's.
-
-        Args:
-            store: Where answers are looked up and kept; `None` for nowhere.
-            identity: What they are filed under, instead of the backend's own identity.
-            book: The run's batches, if the model is asked through batches.
         """
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         limited = [
@@ -199,13 +185,7 @@ class ConnectedModel(AsyncResource, Wrapper):
             healthy = self._batched(healthy, backend, store, book, self._dialect)
         # Hits must cost nothing, so the cache is outside of all that; the answers were stored
         # further in.
-        return with_cache(
-            healthy,
-            store,
-            keep=False,
-            batched=self._dialect is not None,
-            adaptation=self.adaptation,
-        )
+        return with_cache(healthy, store, adaptation=self.adaptation)
 
     def _splits_thoughts(self, backend: Model) -> bool:
         """Whether a backend takes thoughts off its answers, as those do that ask servers."""
@@ -248,7 +228,7 @@ class ConnectedModel(AsyncResource, Wrapper):
                 thinking_timeout=settings.timeout or THINKING_TIMEOUT,
             )
         )
-        return timed if store is None else StoringModel(timed, store, timed.identity)
+        return timed if store is None else StoringModel(timed, store)
 
     def _batched(
         self,
@@ -283,11 +263,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return AdaptingModel(kept, self.adaptation)
 
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
-        """Return the backend as it answers through batches alone, without any other wrapper.
-
-        Raises:
-            ConfigurationError: The model was connected without `batch`.
-        """
+        """Return the backend as it answers through batches alone, without any other wrapper."""
         if self._dialect is None:
             raise ConfigurationError(f"{self.name!r} was connected without batch=True")
         return self._batch_queue(self.backend, store, book, self._dialect)
@@ -430,27 +406,17 @@ class ConnectedModel(AsyncResource, Wrapper):
 
 
 def with_cache(
-    core: Model,
-    store: AnswerStore | None,
-    *,
-    keep: bool = True,
-    batched: bool = False,
-    adaptation: Adaptation | None = None,
+    core: Model, store: AnswerStore | None, *, adaptation: Adaptation | None = None
 ) -> Model:
     """Put single-flight, cache, adaptation, meter and the splitting of draws around a model.
 
-    Args:
-        core: The model.
-        store: Where answers are looked up and kept; `None` for nowhere.
-        keep: Whether new answers are kept; those of a dry run are not real.
-        batched: Whether the model is asked through batches, whose rows cannot be taken back.
-        adaptation: How requests are adapted to the model; by default nothing is known of it.
+    The cache only looks answers up in the store; `core` keeps them there, if it does.
     """
     # Inside of the cache: whoever misses at the same time joins one request, and its answer is
     # stored once.
-    inner: Model = SharedModel(core, store, in_task=batched)
+    inner: Model = SharedModel(core, store)
     if store is not None:
-        inner = CachedModel(inner, store, keep=keep)
+        inner = CachedModel(inner, store)
     inner = AdaptingModel(inner, adaptation or Adaptation(core), store)
     # Splitting is outermost, so that each sample has a cache entry of its own.
     outer: Model = OneSamplePerRequest(MeteredModel(inner))
@@ -484,14 +450,6 @@ def with_store(
     """Return `model` answering through another cache.
 
     A connected model keeps its limiter, retry and budget.
-
-    Args:
-        model: A connected model, or any other.
-        store: Where its answers are kept; `None` for nowhere.
-        dry: Whether to count what would be asked rather than ask.
-        identity: What its answers are filed under, instead of its own identity.
-        book: The run's batches, for models that are asked through batches.
-        rounds: Counts the rounds of batches in a dry run.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
@@ -500,13 +458,13 @@ def with_store(
         return with_cache(
             walked if identity is None else WithIdentity(walked, identity),
             store,
-            keep=False,
             # one of its own: what a dry run "answers" teaches nothing
             adaptation=model._new_adaptation() if isinstance(model, ConnectedModel) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)
-    return with_cache(model if identity is None else WithIdentity(model, identity), store)
+    core = model if identity is None else WithIdentity(model, identity)
+    return with_cache(core if store is None else StoringModel(core, store), store)
 
 
 def _walked(model: Model, rounds: BatchRounds | None) -> Model:
@@ -530,12 +488,7 @@ def usage_ledger(model: Model) -> UsageTotal:
 
 
 def own_backend(model: Model, settings: Settings) -> Model:
-    """Return a model that the caller made, after checking that it is one.
-
-    Raises:
-        ConfigurationError: It is not a model, is already connected, or comes with settings of an
-            endpoint.
-    """
+    """Return a model that the caller made, after checking that it is one."""
     if isinstance(model, ConnectedModel):
         raise ConfigurationError(f"model {model.name!r} is connected already")
     backend = checked_model(model, f"{model!r:.80}")
@@ -545,3 +498,36 @@ def own_backend(model: Model, settings: Settings) -> Model:
                 f"{name}= has no effect on a model object, which reaches its server by itself"
             )
     return backend
+
+
+@takes_settings
+def connect(
+    model: str | Model,
+    /,
+    *,
+    settings: Settings | None = None,
+    budget: Budget | None = None,
+    **overrides: Any,
+) -> ConnectedModel:
+    """Return a model limited, retried, shared and, if a cache is named, cached.
+
+    Nothing is opened or asked yet; use it in `async with`, which closes the model at its end.
+
+    Args:
+        model: A model's name, or an object of your own with the `Model` protocol. Names are
+            `direct/NAME` (OpenAI-compatible server at `api_base`), `responses/NAME` (the same
+            through its Responses API), `llamacpp/PATH.gguf` or `llamacpp/HF_REPO:FILE`,
+            `transformers/PATH_OR_REPOSITORY[@REVISION]`, `embedded`, `replay/RUN`, a prefix that
+            another package brings (entry points `textassay.models`), or a litellm name.
+        settings: How it is asked; the parameters below replace single fields of it.
+        budget: A budget shared with other models; by default one of its own from
+            `settings.max_cost`.
+        **overrides: Fields of `Settings`.
+
+    Raises:
+        ConfigurationError: The name, the object or a setting cannot be used.
+    """
+    known = settings or Settings()
+    if overrides:
+        known = Settings(**{**known.model_dump(), **overrides})
+    return connect_model(model, known, budget or Budget(known.max_cost))

@@ -8,9 +8,16 @@ fields that carry a `Flag`, and `--set` takes the others.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import linecache
+import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
@@ -26,7 +33,7 @@ from pydantic import (
     model_validator,
 )
 
-from textassay.runtime.described import DescribedMessage
+from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Message
 from textassay.runtime.model import Effort
 
@@ -60,6 +67,48 @@ class Flag:
 DATA, JUDGING, SCALE = "Data", "Judging", "Scale"
 SERVER, LIMITS = "Server", "Limits and budget"
 CACHE, BATCHES = "Cache", "Batches"
+
+
+class DescribedMessage(Message):
+    """A message each of whose fields has the docstring below it as its `description`."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **keywords: Any) -> None:
+        """Take the descriptions from the source, if there is one."""
+        super().__pydantic_init_subclass__(**keywords)
+        texts = _docstrings(cls.__module__).get(cls.__qualname__, {})
+        for name, text in texts.items():
+            field = cls.model_fields.get(name)
+            if field is not None and field.description is None:
+                field.description = text
+
+
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """Return the docstrings of all attributes in a module's classes, by class and attribute."""
+    # Finds sources in zip archives, too; a class that was typed into an interpreter has none.
+    found = sys.modules.get(module)
+    lines = linecache.getlines(getattr(found, "__file__", None) or "", vars(found) if found else {})
+    return dict(_classes(ast.parse("".join(lines)), ""))
+
+
+def _classes(node: ast.AST, within: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef):
+            yield within + child.name, dict(_attributes(child.body))
+            yield from _classes(child, f"{within}{child.name}.")
+
+
+def _attributes(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    for statement, after in pairwise(body):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            yield statement.target.id, inspect.cleandoc(after.value.value)
 
 
 class LocalSettings(DescribedMessage):
@@ -361,6 +410,22 @@ def place_of(place: tuple[int | str, ...]) -> str:
     return "".join(f"{name}: " for name in place)
 
 
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def expand(text: str, what: str, secrets: list[str]) -> str:
+    """Return `text` with each `${NAME}` replaced by the variable's value."""
+
+    def value(match: re.Match[str]) -> str:
+        variable = os.environ.get(match[1])
+        if not variable:
+            raise ConfigurationError(f"{what} names ${{{match[1]}}}, but that variable is not set")
+        secrets.append(variable)
+        return variable
+
+    return VARIABLE.sub(value, text)
+
+
 REDIS_FORM = "redis://HOST:PORT/DB"
 _REDIS = ("redis://", "rediss://", "unix://")
 
@@ -371,11 +436,7 @@ def is_redis(address: object) -> TypeGuard[str]:
 
 
 def redis_address(given: str) -> str:
-    """Return the address of a Redis, if it may be written to a manifest.
-
-    Raises:
-        ValueError: It holds a password as it is.
-    """
+    """Return the address of a Redis, if it may be written to a manifest."""
     login = urlsplit(given).netloc.rpartition("@")[0]
     password = login.partition(":")[2]
     # The address is written to manifests and logs.

@@ -1,6 +1,4 @@
-"""Runs the stress tests.
-
-An ordinary run over originals and edited copies, and the originals once more.
+"""Runs the stress tests: a run over originals and edited copies, and the originals once more.
 
 Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
 holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
@@ -11,7 +9,7 @@ holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/lab
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,41 +22,34 @@ from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
 from textassay.methods.method import Method
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
+from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress.edit import Edit, Variants
-from textassay.stress.families import (
-    LABEL_ORDER,
-    LETTERS,
-    SCALE_ORDER,
-    SWAP,
-    ReorderedPrompts,
-    reversed_labels,
-    reversed_scale,
-)
+from textassay.stress.edits import Variants, variant_id
 from textassay.stress.suite import (
     EDITS,
+    LABEL_ORDER,
+    LETTERS,
     PARAPHRASE,
     PARAPHRASE_ROLES,
     PARAPHRASED,
     REPEAT,
     SAME_MEANING,
+    SCALE_ORDER,
+    SWAP,
     VERIFIER,
     WRITER,
-    Paraphrased,
     ParaphraseMethod,
+    ReorderedPrompts,
     check_must_see,
     chosen_tests,
-    expected,
     read_must_see,
-    verified_texts,
+    reversed_labels,
+    reversed_scale,
 )
-from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.verdicts import StressResult, verdicts
+from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 REPEAT_DRAW = 500_000
 """Added to the draw of each request of the repeat, so that no cache answers it."""
@@ -222,7 +213,9 @@ class StressRun:
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
         self._must_see = read_must_see(plan.must_see)
         data = plan.request.data if examples is None else examples
-        self._examples = opened(data, plan.request)
+        if data is None:
+            raise DataError("stress needs DATA, a file of examples")
+        self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[ReorderedPrompts]] = {}
         self._texts: dict[str, str] = {}
@@ -278,7 +271,8 @@ class StressRun:
             if not dry:
                 scores = await finish(session)
                 if stage.name == PARAPHRASE:
-                    self._texts = verified_texts(scores)
+                    found = (one for one in scores if one.value is not None)
+                    self._texts = {one.id: one.explanation or "" for one in found}
                 return SessionScores.of(scores)
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
@@ -403,8 +397,12 @@ class StressRun:
             return []
         return [Stage(PARAPHRASED, examples=self._paraphrased)]
 
-    def _paraphrased(self) -> Paraphrased:
-        return Paraphrased(self._originals(), self._texts)
+    def _paraphrased(self) -> Iterator[Example]:
+        """Yield the copies whose paraphrase was verified."""
+        for example in self._originals():
+            if text := self._texts.get(example.id):
+                id_ = variant_id(example.id, PARAPHRASE)
+                yield example.model_copy(update={"id": id_, "output": text})
 
     def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
@@ -422,10 +420,7 @@ class StressRun:
             {t: answered[t] for t in (LETTERS, LABEL_ORDER, SCALE_ORDER) if t in answered},
         )
 
-        def expects(edit: Edit, aspect: Aspect) -> Any:
-            return expected(edit, aspect, self._must_see)
-
-        measured = joined.measured(self._edits, self._aspects, expects)
+        measured = joined.measured(self._edits, self._aspects, self._must_see)
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # these need a method or a model that was not asked for
@@ -439,21 +434,11 @@ class StressRun:
         )
 
     def _tested_before(self) -> set[str]:
-        """Return the tests of the result that a finished run is resumed with.
-
-        It asks nothing more.
-        """
+        """Return the tests of the result that a finished run is resumed with."""
         request = self._plan.request
         if not request.resume or request.out is None or not (request.out / STRESS_FILE).is_file():
             return set()
         return {row["test"] for row in read_result(request.out)["tests"]}
-
-
-def opened(data: Any, request: RunRequest) -> Examples:
-    """Open the originals."""
-    if data is None:
-        raise DataError("stress needs DATA, a file of examples")
-    return open_examples(data, request)
 
 
 def read_result(folder: Path) -> dict[str, Any]:

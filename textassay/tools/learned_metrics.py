@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed, UnknownName
 from textassay.runtime.messages import Example
 from textassay.runtime.model import ContinuationRequest, Model, scoring

@@ -135,9 +135,8 @@ def test_parts_of_keys_are_removed(echo):
 
 def test_control_characters_are_escaped():
     """A server cannot write to the terminal."""
-    assert (
-        http_errors.quote(b"\x1b[31mred\x07\xff \xe2\x80\xae") == "\\x1b[31mred\\x07\ufffd \\u202e"
-    )
+    said = http_errors.quote(b"\x1b[31mred\x07\xff \xe2\x80\xae")
+    assert said == "“\\x1b[31mred\\x07\ufffd \\u202e”"
 
 
 @pytest.mark.parametrize(

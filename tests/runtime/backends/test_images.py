@@ -17,8 +17,7 @@ from textassay.runtime.backends.openai_format import choices_as_request
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.health import probe_like
-from textassay.runtime.calls.prefixes import prefix_of
-from textassay.runtime.calls.token_estimates import TokenForecast
+from textassay.runtime.calls.usage import TokenForecast
 from textassay.runtime.images import IMAGE_TOKENS, Image, ImageReader
 from textassay.runtime.model import ChatMessage, ChoicesRequest, Request, load_images, with_images
 
@@ -98,7 +97,7 @@ def test_a_marked_prefix_begins_with_the_images() -> None:
     assert [part["type"] for part in shown] == ["text", "image_url"]
     assert (first["text"], rest["text"]) == ("Rate", " [Image 1].")
     assert "cache_control" in first
-    assert prefix_of(request) == f"{URL}\nRate"
+    assert request.prefix == f"{URL}\nRate"
 
 
 @pytest.mark.asyncio

@@ -31,7 +31,7 @@ from textassay.runtime.backends.llamacpp.model import (
     EMBEDDED_FOLDER,
     embedded_model,
 )
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.settings import LocalSettings, Settings
 

@@ -17,7 +17,7 @@ from textassay.runtime.backends.by_name import open_backend
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
 from textassay.runtime.batches.providers import open_dialect
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.model import ChatMessage, ContinuationRequest, Function, Request, Sample
 from textassay.runtime.settings import Settings
 from textassay.testing import check_model

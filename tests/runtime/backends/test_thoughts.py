@@ -531,7 +531,7 @@ async def test_an_error_with_a_status_of_success_is_no_answer() -> None:
 
 @pytest.mark.asyncio
 async def test_a_connected_model_answers_without_its_thought(tmp_path: Path) -> None:
-    from textassay.runtime.connecting import connect
+    from textassay.runtime.connected import connect
 
     async with connect(ScriptedModel(["<think>2?</think>4"]), cache=tmp_path) as model:
         assert (await model.generate(ASK)).samples == (Sample(text="4", thought="2?"),)

@@ -22,7 +22,7 @@ from textassay.runtime.batches.model import BatchQueue
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.cache import Keys, encode_answer
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import DataError, ModelError, ServerFailed
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 from textassay.runtime.storage.answers import DiskStore

@@ -25,7 +25,7 @@ from textassay.runtime.batches.model import BatchesSubmitted
 from textassay.runtime.batches.openai import result_in
 from textassay.runtime.batches.providers import PROVIDERS as KNOWN
 from textassay.runtime.batches.providers import batch_address, open_dialect
-from textassay.runtime.connecting import connect
+from textassay.runtime.connected import connect
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,

@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.adaptation import ALLOWANCES, KNOWN, Adaptation, Sampling
-from textassay.runtime.calls.adapting import AdaptingModel
-from textassay.runtime.calls.cache import CachedModel
+from textassay.runtime.calls.adaptation import (
+    ALLOWANCES,
+    KNOWN,
+    Adaptation,
+    AdaptingModel,
+    Sampling,
+)
+from textassay.runtime.calls.cache import CachedModel, StoringModel
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
@@ -165,10 +170,14 @@ async def test_what_was_learned_is_stored_with_the_answers(tmp_path) -> None:
     """A new process, here one that has forgotten it, sends the same and pays nothing."""
     server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
     store = await open_answers(tmp_path / "answers")
-    first = AdaptingModel(CachedModel(server, store), Adaptation(server), store)
+    first = AdaptingModel(
+        CachedModel(StoringModel(server, store), store), Adaptation(server), store
+    )
     await first.generate(asked())
     KNOWN.clear()
-    second = AdaptingModel(CachedModel(server, store), Adaptation(server), store)
+    second = AdaptingModel(
+        CachedModel(StoringModel(server, store), store), Adaptation(server), store
+    )
     assert (await second.generate(asked())).usage.cached_calls == 1
     assert len(server.sent) == 2
     await store.aclose()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.usage import estimate_tokens
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Request, Response, Sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from textassay.runtime.calls.token_estimates import TokenForecast, estimate_tokens
+from textassay.runtime.calls.usage import TokenForecast, estimate_tokens
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, Response, Sample
 

@@ -9,7 +9,7 @@ import pytest
 from tests.virtual_time import run_virtual
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.limits import MAX_PAUSE, LimitedModel, Limiter
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.usage import estimate_tokens
 from textassay.runtime.errors import ContentRefused, ModelError, RateLimited, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Request, Response, Sample

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.waiting import HANGS_AFTER
 from textassay.runtime import errors
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.sampling import OneSamplePerRequest
+from textassay.runtime.calls.adaptation import OneSamplePerRequest
 from textassay.runtime.model import Capabilities, Request
 
 pytestmark = pytest.mark.asyncio

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.usage import estimate_tokens
 
 PROSE = (
     "The council met on Tuesday evening to discuss the new bridge, which is expected to cost about "

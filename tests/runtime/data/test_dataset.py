@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.runtime.data.rows import DATA, ROWS, lines, read, saved
 from tests.work import opcodes
 from textassay.runtime.data.dataset import FEW, MAX_KEPT_BYTES, Examples, _first_repeat
-from textassay.runtime.data.formats import MAX_BLANK_LINES, MAX_LINE
+from textassay.runtime.data.tables import MAX_BLANK_LINES, MAX_LINE
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 

@@ -13,8 +13,8 @@ from tests.cli.harness import textassay
 from tests.runtime.data.exports import EXPORTS
 from textassay.calibration import read_judged
 from textassay.runtime.data import Examples
-from textassay.runtime.data.formats import MAX_LINE
 from textassay.runtime.data.results import read_results
+from textassay.runtime.data.tables import MAX_LINE
 from textassay.runtime.errors import DataError, UnknownName
 
 INSPECT = {

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from textassay.runtime.data import Examples
-from textassay.runtime.data.results import read_results
-from textassay.runtime.data.results.readers import promptfoo_rows
+from textassay.runtime.data.results import promptfoo_rows, read_results
 
 FILES = Path(__file__).parents[2] / "fixtures" / "results"
 

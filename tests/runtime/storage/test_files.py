@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from textassay.runtime.storage.files import write_json
-from textassay.runtime.storage.json_text import decode
+from textassay.runtime.storage.files import decode, write_json
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.runtime.processes import finished, killed_after
 from textassay.runtime.errors import DataError, StorageError
+from textassay.runtime.storage.files import encode
 from textassay.runtime.storage.journal import Journal, read_rows
-from textassay.runtime.storage.json_text import encode
 
 JSON = st.recursive(
     st.none()

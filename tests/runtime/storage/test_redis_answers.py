@@ -34,9 +34,8 @@ async def test_answers_outlast_a_restart_and_are_seen_by_others(redis: RedisServ
     await asyncio.to_thread(redis.start)
     assert await asyncio.gather(*reading) == list(values.values())
     await writing
-    assert other.get("late") == b"kept once Redis is back"
+    assert await other.fetch("late") == b"kept once Redis is back"
     assert await other.fetch("unknown") is None
-    assert other.info().entries == 201
     await one.aclose()
     await other.aclose()
 
@@ -50,8 +49,6 @@ async def test_a_damaged_answer_is_an_error(redis: RedisServer) -> None:
     client.close()
     with pytest.raises(StorageError, match="damaged"):
         await store.fetch("key")
-    with pytest.raises(StorageError, match="damaged"):
-        store.get("key")
     await store.aclose()
 
 

@@ -19,11 +19,11 @@ from textassay.runtime.messages import CACHED, Score, ScoreError, Usage
 from textassay.runtime.storage.run_files import (
     RunSummary,
     ScoreLine,
-    completed,
     latest_scores,
     read_manifest,
     read_summary,
     score_row,
+    summarize_journal,
 )
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -219,7 +219,7 @@ def test_a_tally_is_what_the_last_scores_say(rows):
     for example_id in "ab":
         for aspect in ("x", "y"):
             row = last.get((example_id, aspect))
-            assert tally.is_done(example_id, aspect) == (row is not None and row.outcome != "error")
+            assert tally.has(example_id, aspect) == (row is not None and row.outcome != "error")
     costs = [row.usage.cost for row in rows]
     assert tally.usage.cost == (None if None in costs else math.fsum(costs))
     assert tally.usage.calls == sum(row.usage.calls for row in rows)
@@ -272,7 +272,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
         ("a", 2.0),
         ("d", None),
     ]
-    done = completed(tmp_path)
+    done = summarize_journal(tmp_path)
     assert [done.has(example_id, "coherence") for example_id in "abcde"] == [
         True,
         True,
@@ -297,7 +297,7 @@ async def test_settled_grows_with_a_resumed_run(tmp_path):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert run.completed().has("b", "coherence")
+        assert run.tally.has("b", "coherence")
         assert run.summary()["aspects"] == {"coherence": {"n": 2, "mean": 1.5}}
     assert len(list(latest_scores(tmp_path / "run"))) == 2
 
@@ -565,10 +565,10 @@ def test_kill_9_loses_no_finished_score(tmp_path):
     """After SIGKILL every score that was reported is completed, and the run can be resumed."""
     folder = tmp_path / "run"
     reported = killed_after(200, APPENDS_UNTIL_KILLED, folder)
-    done = completed(folder)
+    done = summarize_journal(folder)
     assert all(done.has(example_id, aspect) for example_id in reported for aspect in ("x", "y"))
     write(folder, scored("later", 1.0))
-    assert completed(folder).has("later", "coherence")
+    assert summarize_journal(folder).has("later", "coherence")
     assert read_summary(folder)["outcomes"]["scored"] == len(list(latest_scores(folder)))
 
 
@@ -579,14 +579,14 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
     file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
     for read in (
         lambda: list(latest_scores(tmp_path)),
-        lambda: completed(tmp_path),
+        lambda: summarize_journal(tmp_path),
         lambda: RunFolder.resume(tmp_path),
     ):
         with pytest.raises(DataError, match=r"scores\.jsonl:2: value: "):
             read()
     file.write_text(file.read_text().replace('"value":1.0', '"value":9.0'))
     with pytest.raises(DataError, match=r"scores\.jsonl:1: the row: .*off its scale"):
-        completed(tmp_path)
+        summarize_journal(tmp_path)
 
 
 def test_the_manifest_is_kept(tmp_path):

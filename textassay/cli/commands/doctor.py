@@ -66,7 +66,7 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
         ModelError: The model cannot be asked at all.
     """
     from textassay.runtime.backends.doctor import examine, plain_text
-    from textassay.runtime.connecting import connect
+    from textassay.runtime.connected import connect
 
     async with connect(name, settings=settings) as model:
         # bare: a cache, or the splitting of draws, would hide what the model itself does

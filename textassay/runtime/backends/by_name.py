@@ -14,10 +14,9 @@ from typing import Any
 
 from textassay.runtime.backends.endpoint import endpoint_of, read_address
 from textassay.runtime.calls.masking import known_secrets
-from textassay.runtime.environment import VARIABLE
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import VARIABLE, Settings
 
 ENTRY_POINTS = "textassay.models"
 """Each names a prefix and a callable `(name, settings) -> Model`; `name` is all that the user

@@ -13,9 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, Protocol
 
-from textassay.runtime.calls.adaptation import EFFORTS, Adaptation
-from textassay.runtime.calls.adapting import AdaptingModel, adaptation_of
-from textassay.runtime.calls.token_estimates import estimate_tokens
+from textassay.runtime.calls.adaptation import EFFORTS, Adaptation, AdaptingModel, adaptation_of
+from textassay.runtime.calls.usage import estimate_tokens
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from textassay.runtime.environment import expand
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.settings import EndpointSettings, Settings
+from textassay.runtime.settings import EndpointSettings, Settings, expand
 
 MAX_ANSWER_BYTES: int = Settings.model_fields["max_answer_bytes"].default
 """Longest answer that is read if nothing else is said, in bytes."""

@@ -1,7 +1,7 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Knows nothing of requests. What a server said is quoted in
-part only, made printable, and freed of the API key.
+Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Knows nothing
+of requests. What a server said is quoted in part only, made printable, and freed of the API key.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ _RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED}
 
 
 def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTERS) -> str:
-    """Return a server's message as one line of at most `limit` characters, without the key."""
+    """Return a server's message as one line of at most `limit` characters, without the key.
+
+    It stands between “ and ”, which tell it from our own words: the command line prints flags in
+    place of the parameters that those name.
+    """
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     # Scrubbed before it is shortened: a key cut in two would no longer be recognized.
     text = " ".join(scrub(text[: 64 * limit], secret).split())[: 2 * limit]
@@ -89,7 +93,10 @@ def quote(body: bytes | str, secret: Secret = None, limit: int = QUOTED_CHARACTE
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
     )
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    text = text.replace("“", '"').replace("”", '"')
+    if len(text) > limit - 2:
+        text = text[: limit - 5] + "..."
+    return f"“{text}”" if text else ""
 
 
 def scrub(text: str, secret: Secret) -> str:

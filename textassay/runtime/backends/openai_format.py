@@ -25,7 +25,6 @@ from textassay.runtime.backends.answers import (
     read_usage,
     thought_beside,
 )
-from textassay.runtime.calls.prefixes import prefix_of
 from textassay.runtime.errors import (
     CapabilityError,
     ConfigurationError,
@@ -148,7 +147,7 @@ def prefix_fields(request: Prompted) -> Json:
     """Return the field that names the shared beginning of the prompt, if the provider takes it."""
     if request.prefix_mark != "key":
         return {}
-    digest = hashlib.sha256(prefix_of(request).encode("utf-8", "surrogatepass"))
+    digest = hashlib.sha256(request.prefix.encode("utf-8", "surrogatepass"))
     return {"prompt_cache_key": digest.hexdigest()[:16]}
 
 

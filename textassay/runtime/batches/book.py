@@ -22,9 +22,8 @@ from typing import Any
 from textassay.runtime.batches.dialect import BatchRecord, State
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.model import ChoicesRequest, Request
-from textassay.runtime.storage.files import open_regular, sync_folder
+from textassay.runtime.storage.files import encode, open_regular, sync_folder
 from textassay.runtime.storage.journal import Journal, read_rows
-from textassay.runtime.storage.json_text import encode
 from textassay.runtime.storage.run_files import BATCHES
 
 FOLDER = "batches"

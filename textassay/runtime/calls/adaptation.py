@@ -4,7 +4,7 @@ Providers differ in the parameters that they take, and models that think take fe
 tokens for their thoughts. No table of names keeps up with them, so a request is sent as the method
 and the settings want it, a refusal that names a parameter changes it and every later one, and an
 answer that shows a thought makes later ones longer. Knows requests and refusals; knows nothing of
-how they are written on the wire. `adapting.py` has the wrapper that sends them.
+how they are written on the wire.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Generic, Literal, cast, get_args
 
-from textassay.runtime.calls.prefixes import is_worth_caching
+from textassay.runtime.calls.usage import is_worth_caching
 from textassay.runtime.errors import (
+    AnswerUnfinished,
     CapabilityError,
+    ContextTooLong,
+    NoLogprobs,
     Refusal,
+    RequestRefused,
 )
-from textassay.runtime.messages import Message
+from textassay.runtime.messages import NO_USAGE, Message, Usage
 from textassay.runtime.model import (
+    A,
     AnyRequest,
     AnyResponse,
+    Capabilities,
     ChatMessage,
     ChoicesRequest,
     ChoicesResponse,
@@ -37,8 +43,10 @@ from textassay.runtime.model import (
     Q,
     Request,
     Response,
+    Wrapper,
 )
-from textassay.runtime.storage.json_text import decode, encode
+from textassay.runtime.storage.answers import AnswerStore
+from textassay.runtime.storage.files import decode, encode
 
 ALLOWANCES: Final = (4096, 16384, 32768)
 """Tokens for a thought, beside those for the answer: from the first at low and medium effort, from
@@ -127,15 +135,9 @@ class Adaptation:
     def __init__(
         self, model: Model, sampling: Sampling | None = None, *, in_batches: bool = False
     ) -> None:
-        """Begin with what is known of a model.
-
-        Args:
-            model: The backend; its identity is read when the first request comes.
-            sampling: What the settings say.
-            in_batches: Whether it is asked in batches: then no request goes ahead of the others,
-                and all have tokens for a thought, as an answer that is cut off costs a batch.
-        """
         self.name = model.name
+        # In batches no request goes ahead of the others, and all have tokens for a thought, as an
+        # answer that is cut off costs a batch.
         self._model, self._in_batches = model, in_batches
         self.sampling = sampling or Sampling()
         self._set_fields = self.sampling.fields
@@ -212,17 +214,7 @@ class Adaptation:
     # What is sent -------------------------------------------------------------------------------
 
     def fit(self, request: Q, least: int = 0, most: int | None = None) -> Q:
-        """Return the request as it is sent.
-
-        Args:
-            request: The request as it is wanted.
-            least: Fewest tokens for a thought, whatever is known of the model.
-            most: Most tokens for a thought, if its context is too short for more.
-
-        Raises:
-            CapabilityError: The model lacks what the answer's meaning rests on, or refuses what the
-                user set.
-        """
+        """Return the request as it is sent, with `least` to `most` tokens for a thought."""
         if isinstance(request, ContinuationRequest):
             return request
         if self._takes_all is None:
@@ -458,11 +450,7 @@ class Adaptation:
         return True
 
     def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
-        """Change what is sent from now on; return whether the request may be sent again.
-
-        Raises:
-            CapabilityError: What was refused may not be left out.
-        """
+        """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
@@ -688,3 +676,233 @@ def _shows_thought(response: AnyResponse) -> bool:
     else:
         shown = isinstance(response, ChoicesResponse) and response.follows_thought
     return shown or bool(response.usage.reasoning_tokens)
+
+
+MAX_REPAIRS = 5
+"""Times that one request is changed because a server refuses a parameter."""
+
+
+class AdaptingModel(Wrapper):
+    """Sends each request as an `Adaptation` says, and again when that has learned better.
+
+    Outside of the cache, so that answers are filed under what was sent. The first request that has
+    a parameter which the model is not known to take goes alone; all that have it wait for it.
+    """
+
+    def __init__(
+        self, wrapped: Model, adaptation: Adaptation, store: AnswerStore | None = None
+    ) -> None:
+        super().__init__(wrapped)
+        self.adaptation = adaptation
+        self._store = store
+        self._is_restored = store is None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The wrapped model's, less what it has refused."""
+        own, learned = self.wrapped.capabilities, self.adaptation.learned
+        update: dict[str, Any] = {}
+        if learned.thinks or self.adaptation.answers_at_once:
+            update["thinks"] = learned.thinks
+        if "logprobs" in learned.unsent or "top_logprobs" in learned.unsent:
+            update |= {"logprobs": False, "choices": False}
+        return own.model_copy(update=update) if update else own
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Answer with what the model takes."""
+        if not self._is_restored:
+            await self._restore()
+        adaptation, attempts = self.adaptation, _Attempts(self, request)
+        while True:
+            sent, answer = attempts.next(), None
+            if adaptation.is_tried(sent):
+                answer = await attempts.ask(sent, call)
+            else:
+                async with adaptation.lock:
+                    # The one before may have found out.
+                    while answer is None and not adaptation.is_tried(sent := attempts.next()):
+                        answer = await attempts.probe(sent, call)
+            if answer is not None:
+                return answer
+
+    async def _restore(self) -> None:
+        self._is_restored = True
+        store, key = self._store, self.adaptation.store_key
+        assert store is not None
+        value = await store.fetch(key)
+        if value is not None:
+            self.adaptation.restore(value)
+
+    async def save(self) -> None:
+        """Have later processes begin with what was learned."""
+        if self.adaptation.unsaved and self._store is not None:
+            self.adaptation.unsaved = False
+            await self._store.put(self.adaptation.store_key, self.adaptation.learned_bytes)
+
+
+class _Attempts(Generic[Q]):
+    """The attempts at one request, each as it was learned from the one before."""
+
+    _spent = NO_USAGE
+    _repairs = _least_allowance = 0
+    _most_allowance: int | None = None
+
+    def __init__(self, model: AdaptingModel, request: Q) -> None:
+        self._model, self._adaptation = model, model.adaptation
+        self._request: Q = request
+
+    def next(self) -> Q:
+        """Return the request as it is sent next."""
+        sent: Q = self._adaptation.fit(self._request, self._least_allowance, self._most_allowance)
+        return sent
+
+    async def probe(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
+        """Do what `ask` does with a model of which it is not known whether it thinks."""
+        if isinstance(sent, ChoicesRequest) and sent.messages and not sent.thought_allowance:
+            # The one token that tells choices may be the first of a thought.
+            self._least_allowance = ALLOWANCES[0]
+            sent = self.next()
+        answer = await self.ask(sent.model_copy(update={"probing": True}), call)
+        if isinstance(answer, Response) and answer.is_cut and not sent.thought_allowance:
+            # Some servers show a thought that is cut off as if it were the answer.
+            self._least_allowance = ALLOWANCES[0]
+            self._spent = answer.usage
+            return None
+        if answer is not None:
+            # also where it was given tokens for a thought that it turned out not to need
+            for request in (sent, self._adaptation.fit(self._request)):
+                self._adaptation.note_taken(request)
+            self._adaptation.note_answer(answer)
+            await self._model.save()
+        return answer
+
+    async def ask(self, sent: Q, call: Callable[[Q], Awaitable[A]]) -> A | None:
+        """Return the answer; `None` to ask again as was learned from this attempt."""
+        try:
+            answer = await call(sent)
+        except AnswerUnfinished as error:
+            self._widen(sent, error.usage, error)
+        except (RequestRefused, NoLogprobs) as error:
+            self._learn(sent, error)
+        else:
+            if not self._adaptation.is_usual(answer):
+                if isinstance(answer, Response) and answer.is_unfinished:
+                    self._widen(sent, answer.usage)
+                    await self._model.save()
+                    return None
+                if not sent.probing:
+                    self._adaptation.note_answer(answer)
+                    await self._model.save()
+            if self._spent is NO_USAGE:
+                return answer
+            return answer.model_copy(update={"usage": self._spent + answer.usage})
+        await self._model.save()
+        return None
+
+    def _widen(self, sent: Q, usage: Usage | None, cause: Exception | None = None) -> None:
+        """Give the next attempt more tokens for its thought."""
+        self._spent += usage or NO_USAGE
+        if not self._adaptation.widen(sent):
+            raise _unfinished(self._model.name, sent, self._spent) from cause
+
+    def _learn(self, sent: Q, error: RequestRefused | NoLogprobs) -> None:
+        """Learn from a refusal; raises it if nothing can be learned."""
+        if isinstance(error, ContextTooLong) and sent.thought_allowance > LEAST_ALLOWANCE:
+            self._most_allowance = sent.thought_allowance // 4
+            return
+        if error.refusal is None or self._repairs == MAX_REPAIRS:
+            raise error
+        if error.refusal.kind == "room":
+            self._widen(sent, getattr(error, "usage", None), error)
+            return
+        self._repairs += 1
+        # What another request has learned meanwhile may be all that this one needs.
+        if self.next() != sent.model_copy(update={"probing": False}):
+            return
+        try:
+            may_repeat = self._adaptation.learn(error.refusal, sent)
+        except CapabilityError as lacking:
+            raise CapabilityError(f"{lacking} ({error})") from error
+        if not may_repeat:
+            raise error
+
+
+def _unfinished(name: str, sent: AnyRequest, spent: Usage) -> AnswerUnfinished:
+    limit = sent.max_tokens if isinstance(sent, Request) else sent.thought_allowance
+    error = AnswerUnfinished(
+        f"{name} used all {limit} tokens before it answered; lower its effort "
+        "(effort=low), or use a model that thinks less"
+    )
+    error.usage = spent if spent is not NO_USAGE else None
+    return error
+
+
+def adaptation_of(model: Model) -> Adaptation | None:
+    """Return how requests to a model are adapted; `None` for one that is asked as it is."""
+    while isinstance(model, Wrapper):
+        found = getattr(model, "adaptation", None)
+        if isinstance(found, Adaptation):
+            return found
+        model = model.wrapped
+    return None
+
+
+MAX_SAMPLES_PER_DRAW = 1000
+"""Sample i of a request with draw d becomes draw `1000 * d + i`, so that no two samples of one
+prompt share a draw."""
+
+
+class OneSamplePerRequest(Wrapper):
+    """Splits a request for `n` samples into `n` concurrent ones if the model gives one each.
+
+    Request by request, sample `i` (from 0) of draw `d` is asked as draw `1000 d + i` with `n = 1`;
+    a request for one sample is renumbered in the same way, so whatever mixture of `n` and `draw` is
+    asked for one prompt, two samples have equal draws only if they have equal `d` and `i`. Asking
+    for more samples of the same draw thereby repeats the first ones, which a cache answers. Unless
+    the model is known to be unable, nothing is changed.
+    """
+
+    @cached_property
+    def _splits(self) -> bool:
+        """Whether the model gives one sample per request, as far as known before the first call."""
+        return self.wrapped.capabilities.n is False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The wrapped model's, with several samples."""
+        own = self.wrapped.capabilities
+        return own.model_copy(update={"n": True}) if own.n is False else own
+
+    def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
+        """Answer, sample by sample if needed; the first failure cancels the other samples."""
+        # Not `async`: with a model that takes `n`, this wrapper adds no coroutine of its own.
+        return self._split(request) if self._splits else self.wrapped.generate(request)
+
+    async def _split(self, request: Request) -> Response:
+        if request.n > MAX_SAMPLES_PER_DRAW:
+            raise CapabilityError(
+                f"{self.name} returns one sample per request; n={request.n} is above"
+                f" {MAX_SAMPLES_PER_DRAW}"
+            )
+        first = MAX_SAMPLES_PER_DRAW * request.draw
+        singles = [
+            request.model_copy(update={"n": 1, "draw": first + index}) for index in range(request.n)
+        ]
+        if len(singles) == 1:
+            return await self.wrapped.generate(singles[0])
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.wrapped.generate(single)) for single in singles]
+        except BaseExceptionGroup as failures:
+            # Wrappers further out decide by the class of an error, which a group would hide.
+            raise failures.exceptions[0] from None
+        return _joined([task.result() for task in tasks])
+
+
+def _joined(responses: list[Response]) -> Response:
+    """Return all samples as one response, in order, with the sum of usage."""
+    return Response(
+        samples=tuple(sample for response in responses for sample in response.samples),
+        usage=sum((response.usage for response in responses), Usage()),
+        model=responses[0].model,
+    )

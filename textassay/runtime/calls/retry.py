@@ -33,24 +33,12 @@ class DeadlineModel(Wrapper):
     def __init__(
         self, wrapped: Model, *, timeout: float | None, thinking_timeout: float | None = None
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            timeout: Seconds one attempt may take; `None` for no limit.
-            thinking_timeout: Seconds for requests that have tokens for a thought, if they may take
-                longer.
-        """
         super().__init__(wrapped)
         self._plain = None if timeout is None else _Deadlines(timeout)
         self._thinking = self._plain if thinking_timeout is None else _Deadlines(thinking_timeout)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer, or cancel the attempt.
-
-        Raises:
-            TimedOut: The time is over.
-        """
+        """Answer, or cancel the attempt."""
         deadlines = self._thinking if request.thought_allowance else self._plain
         if deadlines is None:
             return await call(request)
@@ -169,17 +157,6 @@ class RetryingModel(Wrapper):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            attempts: Most attempts at one request, the first included.
-            total_timeout: Seconds from the first attempt after which no further one begins.
-            on_failure: Called with the error of every attempt that failed transiently, the last one
-                included.
-            sleep: Waits for some seconds.
-            rng: Draws the waits.
-        """
         super().__init__(wrapped)
         self.attempts = attempts
         self.total_timeout = total_timeout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from textassay.runtime.chat_formats import RETRIEVED
-from textassay.runtime.data.cells import KEYED
+from textassay.runtime.data.values import KEYED
 from textassay.runtime.messages import Example
 
 NAMES = (*Example.model_fields, "tools", "tools_called")

@@ -19,15 +19,12 @@ from typing import Any
 import orjson
 
 from textassay.runtime.conversation import CONVERSATION_CHARS, LEAST_CHARS, left_out
-from textassay.runtime.data.cells import KEYED, FieldError
 from textassay.runtime.data.fields import FieldReader, with_means
-from textassay.runtime.data.formats import open_table
-from textassay.runtime.data.json_values import short_repr, to_json_value
 from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.pairs import OTHER_OUTPUT
 from textassay.runtime.data.raters import RATER, one_row_per_example
-from textassay.runtime.data.tables import Table
-from textassay.runtime.data.units import UNITS, Unit, in_units
+from textassay.runtime.data.tables import Table, open_table
+from textassay.runtime.data.units import OTHER_OUTPUT, UNITS, Unit, in_units
+from textassay.runtime.data.values import KEYED, FieldError, short_repr, to_json_value
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.images import Image
 from textassay.runtime.labels import LabelSets

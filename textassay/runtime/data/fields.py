@@ -19,15 +19,7 @@ from pydantic import ValidationError
 
 from textassay.runtime.conversation import CONVERSATION_CHARS
 from textassay.runtime.data.aliases import JOINED, NAMES, NOT_SHOWN, meaning_of
-from textassay.runtime.data.cells import (
-    KEYED,
-    FieldError,
-    advice,
-    cell_from_text,
-    json_cell,
-)
 from textassay.runtime.data.exports import Row, reader_for
-from textassay.runtime.data.json_values import short_repr
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.material import (
     kind_of_name,
@@ -38,7 +30,15 @@ from textassay.runtime.data.material import (
     refuse_unused_inside,
     says_something,
 )
-from textassay.runtime.data.tables import Decimal
+from textassay.runtime.data.values import (
+    KEYED,
+    Decimal,
+    FieldError,
+    advice,
+    cell_from_text,
+    json_cell,
+    short_repr,
+)
 from textassay.runtime.errors import DataError
 from textassay.runtime.images import ENDINGS, ImageReader, as_texts
 from textassay.runtime.labels import majority

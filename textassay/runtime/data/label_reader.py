@@ -10,8 +10,7 @@ from typing import Any
 
 import orjson
 
-from textassay.runtime.data.cells import FieldError, advice, finite
-from textassay.runtime.data.json_values import short_repr
+from textassay.runtime.data.values import FieldError, advice, finite, short_repr
 from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 
 MAX_CATEGORIES = 200

@@ -37,7 +37,7 @@ from textassay.runtime.data.aliases import (
     WHERE,
     meaning_of,
 )
-from textassay.runtime.data.cells import FieldError, listed_objects
+from textassay.runtime.data.values import FieldError, listed_objects
 from textassay.runtime.images import ENDINGS, ImageReader, is_image_name, is_image_part
 from textassay.runtime.messages import with_material
 

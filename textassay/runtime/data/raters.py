@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from textassay.runtime.data.aliases import RATERS
-from textassay.runtime.data.cells import FieldError, number_in
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.tables import Numbered, Table
+from textassay.runtime.data.values import FieldError, number_in
 from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Example
 

@@ -1,15 +1,35 @@
-"""Rows in memory: data frames, arrow tables and plain iterables."""
+"""Files and tables as streams of rows.
+
+JSON Lines, JSON, CSV, parquet, workbooks, data frames, arrow tables and plain iterables.
+
+Knows formats and nothing of what fields mean. Complaints are `DataError` and name the file and the
+line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+import csv
+import gzip
+import json
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
 
+import orjson
+
+from textassay.runtime.data.values import Decimal, short_repr, to_json_value
 from textassay.runtime.errors import DataError
+from textassay.runtime.messages import Example
 
 Numbered = tuple[int, Any]
 """A row and where it stands, counted from 1."""
-Decimal = Literal[".", ","]
 
 
 class Table(Protocol):
@@ -114,3 +134,416 @@ def refuse_duplicate_columns(names: Iterable[str], where: str) -> None:
         if name in seen:
             raise DataError(f"{where}: two columns are called {name!r}; rename one")
         seen.add(name)
+
+
+_BATCH = 256
+"""Rows of a columnar file that are in memory as Python objects at a time."""
+MAX_LINE = 64 * 2**20
+"""Bytes of a line, unpacked; beyond that a file is no list of examples but a mistake or an
+attack."""
+MAX_BLANK_LINES = 1_000_000
+"""Blank lines in a row."""
+_BOM = b"\xef\xbb\xbf"
+
+
+def open_table(source: Any) -> Table:
+    """Return the rows behind a path, a data frame, an arrow table, a data set or an iterable.
+
+    Nothing is read yet, except that an iterator, which can be gone through only once, is drained
+    into a list.
+
+    Raises:
+        DataError: There is nothing there, or nothing that could be read as rows.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _open_file(Path(source))
+    kind = type(source).__name__
+    # Recognized by their methods, so that neither pandas nor polars nor arrow need be installed.
+    if hasattr(source, "columns") and hasattr(source, "itertuples"):
+        return Frame(source, kind)
+    if hasattr(source, "columns") and hasattr(source, "iter_rows"):
+        return TableColumns(Restartable(lambda: source.iter_rows(named=True)), kind)
+    if hasattr(source, "to_batches") and hasattr(source, "schema"):
+        return TableColumns(
+            Restartable(lambda: rows_of_batches(source.to_batches(max_chunksize=_BATCH))), kind
+        )
+    if isinstance(source, Mapping):
+        parts = list(source.values())
+        if len(parts) == 1 and hasattr(parts[0], "column_names"):  # a DatasetDict of one split
+            return open_table(parts[0])
+        splits = ", ".join(map(repr, list(source)[:8]))
+        raise DataError(
+            f"{kind}: give a list of examples, or one of its entries ({splits}), not a mapping"
+        )
+    if not isinstance(source, Iterable) or isinstance(source, bytes | Example):
+        hint = "; call collect() first" if hasattr(source, "collect") else ""
+        hint = hint or ("; read it into a list first" if hasattr(source, "__aiter__") else "")
+        raise DataError(
+            f"{kind} contains no rows; give a path, a table, or a list of examples or dicts{hint}"
+        )
+    return Rows(list(source) if iter(source) is source else source, kind)
+
+
+class _File:
+    """A regular file."""
+
+    unit: Literal["line", "row"] = "line"
+    decimal: Decimal | None = None
+    is_plain = False
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+
+    def state(self) -> object:
+        """Return size and time of change."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror}") from error
+        return status.st_size, status.st_mtime_ns
+
+    def _open(self) -> IO[bytes]:
+        if self.path.suffix.lower() == ".gz":
+            # A GzipFile has every method of IO[bytes] that is used here.
+            return gzip.open(self.path, "rb")  # type: ignore[return-value]
+        return self.path.open("rb")
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines as they are, without a byte order mark."""
+        number = blank = 0
+        try:
+            with self._open() as file:
+                # Bounded: a compressed file of kilobytes can unpack to one line of gigabytes.
+                while line := file.readline(MAX_LINE + 1):
+                    number += 1
+                    if len(line) > MAX_LINE:
+                        raise DataError(
+                            f"{self.name}, line {number}: is longer than {MAX_LINE >> 20} MiB; "
+                            "every line is one example"
+                        )
+                    if not line.isspace():
+                        blank = 0
+                    elif (blank := blank + 1) > MAX_BLANK_LINES:
+                        raise DataError(
+                            f"{self.name}, line {number}: comes after {MAX_BLANK_LINES:,} blank"
+                            " lines; the file contains something other than examples"
+                        )
+                    yield number, line if number > 1 else line.removeprefix(_BOM)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DataError(f"{self.name}: damaged gzip after line {number}: {error}") from error
+        except OSError as error:
+            raise DataError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+
+    def _decoded(self, number: int, line: bytes) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            byte = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+            raise DataError(
+                f"{self.name}, line {number}: is not UTF-8 ({byte}); save the file as UTF-8"
+            ) from None
+
+
+class JsonLines(_File):
+    """One JSON object a line; blank lines are left out."""
+
+    is_plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield what the lines hold, object or not."""
+        loads = orjson.loads
+        for number, line in self._lines():
+            try:
+                row = loads(line)
+            except orjson.JSONDecodeError as error:
+                if not line.strip():
+                    continue
+                problem = _why_broken(self._decoded(number, line), error, first=number == 1)
+                raise DataError(f"{self.name}, line {number}{problem}") from None
+            yield number, row
+
+
+def _why_broken(line: str, error: orjson.JSONDecodeError, *, first: bool) -> str:
+    """Say why a line is refused: the field if it is a number or a text, or else the place."""
+    try:
+        row = json.loads(line)  # takes NaN and half surrogates, so that they can be found
+    except (ValueError, RecursionError):
+        hint = "; every line must be one whole object"
+        if first and line.lstrip().startswith("["):
+            hint += " (for a file that is one list, use: jq -c '.[]' FILE)"
+        elif first and line.strip() == "{":
+            hint += " (for a file of indented objects, use: jq -c . FILE)"
+        return f": broken JSON: {error.msg} at column {error.colno}{hint}"
+    with suppress(RecursionError):  # nested so deep that only the place is known
+        for path, value in _leaves(row, ""):
+            if isinstance(value, float) and not math.isfinite(value):
+                return (
+                    f", field '{path}': {value!r} is not a finite number; use null if it is missing"
+                )
+            try:
+                to_json_value(value)
+            except ValueError as problem:
+                return f", field '{path}': {problem}"
+    return f": {error.msg} at column {error.colno}"
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            shown_key = (
+                key.encode("ascii", "backslashreplace").decode() if not key.isprintable() else key
+            )
+            yield f"{path}.{shown_key}".lstrip("."), key
+            yield from _leaves(item, f"{path}.{shown_key}".lstrip("."))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}.{number}")
+    else:
+        yield path, value
+
+
+_LISTS = (
+    "samples", "testCases", "conversationalTestCases", "test_cases", "test_results", "goldens",
+    "rows",
+)  # fmt: skip
+"""Where other tools keep the objects of a JSON file: Inspect in `samples`, DeepEval in
+`testCases`."""
+
+
+def _listed_in(items: Any) -> Any:
+    """Return the list of a file, or those that an object holds, one after the other."""
+    if not isinstance(items, dict):
+        return items
+    inner = items.get("testRunData", items)  # DeepEval's latest run
+    lists = [inner[key] for key in _LISTS if isinstance(inner.get(key), list)]
+    return [item for one in lists for item in one] if any(lists) else items
+
+
+class JsonList(_File):
+    """One JSON list of objects, or an object that holds it, which is read as a whole."""
+
+    unit: Literal["line", "row"] = "row"
+    is_plain = True
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the items of the list.
+
+        Raises:
+            DataError: The file is no list.
+        """
+        text = b"".join(line for _, line in self._lines())
+        try:
+            items = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise DataError(
+                f"{self.name}, line {error.lineno}: broken JSON: {error.msg} at column"
+                f" {error.colno}"
+            ) from None
+        items = _listed_in(items)
+        if not isinstance(items, list):
+            raise DataError(
+                f"{self.name}: is not a list of objects; a file with one object per line ends in "
+                ".jsonl"
+            )
+        yield from enumerate(items, start=1)
+
+
+_QUOTED = re.compile(r'"[^"]*(?:"|$)')
+
+
+class Csv(_File):
+    """Values separated by commas, semicolons or tabs, with a header.
+
+    Cells may hold line breaks, rows are named by their first line. Spreadsheets write semicolons
+    where the comma is the decimal mark, so that there numbers may have one.
+    """
+
+    is_plain = True
+
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
+        """Take the file, and what separates its cells; `None` for what its header says."""
+        super().__init__(path)
+        if delimiter is not None:
+            self._delimiter = delimiter
+
+    @cached_property
+    def _delimiter(self) -> str:
+        filled = ((number, line) for number, line in self._lines() if line.strip())
+        number, line = next(filled, (1, b""))
+        header = _QUOTED.sub("", self._decoded(number, line))
+        return max(",;\t", key=header.count)
+
+    @property
+    def decimal(self) -> Decimal:  # type: ignore[override]
+        """The decimal mark of numbers."""
+        return "," if self._delimiter == ";" else "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings of text."""
+        if (
+            csv.field_size_limit() < MAX_LINE
+        ):  # the module's only limit is global, and texts may be long
+            csv.field_size_limit(MAX_LINE)
+        lines = (self._decoded(number, line) for number, line in self._lines())
+        # Strict: lenient reading turns a stray quotation mark into one cell of a thousand lines.
+        reader = csv.reader(lines, delimiter=self._delimiter, strict=True)
+        header: list[str] | None = None
+        start = 1
+        try:
+            for cells in reader:
+                if cells and header is None:
+                    header = [cell.strip() for cell in cells]
+                    refuse_duplicate_columns(header, self.name)
+                elif cells and header is not None:
+                    if len(cells) != len(header):
+                        counts = f"has {len(cells)} cells, but the header has {len(header)}"
+                        raise DataError(
+                            f"{self.name}, line {start}: {counts}; quote cells that contain"
+                            f" {self._delimiter!r}"
+                        )
+                    yield start, dict(zip(header, cells, strict=True))
+                # A row is named by its first line; cells may hold line breaks.
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(f"{self.name}, line {start}: broken CSV: {error}") from error
+
+
+class Parquet(_File):
+    """A parquet file, read in small batches."""
+
+    unit: Literal["line", "row"] = "row"
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings."""
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: parquet needs pyarrow: pip install 'textassay[parquet]'"
+            ) from error
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                refuse_duplicate_columns(file.schema_arrow.names, self.name)
+                yield from enumerate(rows_of_batches(file.iter_batches(batch_size=_BATCH)), start=1)
+        except (pyarrow.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as parquet: {short_repr(str(error))}"
+            ) from error
+
+
+class Xlsx(_File):
+    """The one sheet of a workbook that has cells; its first row with cells is the header.
+
+    Rows have the numbers that the spreadsheet shows. A formula is the value that it had when the
+    workbook was saved.
+    """
+
+    unit: Literal["line", "row"] = "row"
+    decimal: Decimal | None = "."
+
+    def rows(self) -> Iterator[Numbered]:
+        """Yield the rows as mappings; empty rows are left out.
+
+        Raises:
+            DataError: It is no workbook, several sheets have cells, or a column has no name.
+        """
+        try:
+            import openpyxl
+        except ImportError as error:
+            raise DataError(
+                f"{self.name}: .xlsx needs openpyxl: pip install 'textassay[xlsx]'"
+            ) from error
+        try:
+            with closing(openpyxl.load_workbook(self.path, read_only=True, data_only=True)) as book:
+                filled = [sheet for sheet in book.worksheets if any(_filled_rows(sheet))]
+                if len(filled) > 1:
+                    titles = ", ".join(repr(sheet.title) for sheet in filled)
+                    raise DataError(
+                        f"{self.name}: {len(filled)} sheets have cells ({titles}); save the one"
+                        " with the examples as a file of its own"
+                    )
+                for sheet in filled:
+                    yield from self._named(_filled_rows(sheet))
+        # a syntax error is what parsers of XML raise
+        except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
+            raise DataError(
+                f"{self.name}: cannot be read as .xlsx: {short_repr(str(error))}"
+            ) from error
+
+    def _named(self, rows: Iterable[tuple[int, Sequence[Any]]]) -> Iterator[Numbered]:
+        header: list[str] | None = None
+        for number, cells in rows:
+            if header is None:
+                header = ["" if cell is None else str(cell).strip() for cell in cells]
+                refuse_duplicate_columns(filter(None, header), self.name)
+                continue
+            for at, cell in enumerate(cells, start=1):
+                if cell is not None and (at > len(header) or not header[at - 1]):
+                    raise DataError(
+                        f"{self.name}, row {number}: the cell in column {at} is in no column that"
+                        " has a name in the first row"
+                    )
+            # a row may end before its last empty cells
+            padded = (*cells, *[None] * (len(header) - len(cells)))
+            yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}
+
+
+def _filled_rows(sheet: Any) -> Iterator[tuple[int, Sequence[Any]]]:
+    for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
+        if any(cell is not None for cell in cells):
+            yield number, cells
+
+
+MAX_NAME = 300
+"""Characters of a path that an error shows."""
+_FORMATS: dict[str, type[_File]] = {
+    ".json": JsonList,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".csv": Csv,
+    ".parquet": Parquet,
+    ".xlsx": Xlsx,
+}
+_ONCE_PACKED = (".parquet", ".xlsx")
+"""Formats that are packed by themselves, and not read from `.gz`."""
+
+
+def _named(path: Path) -> str:
+    """Return a path for an error message, shortened if it is so long that it may be data."""
+    text = str(path)
+    return repr(text) if len(text) <= MAX_NAME else short_repr(text)
+
+
+def _open_file(path: Path) -> Table:
+    try:
+        if path.is_dir():
+            inside = ", ".join(
+                sorted(child.name for child in path.iterdir() if _suffix(child) in _FORMATS)[:5]
+            )
+            raise DataError(
+                f"{path}: is a folder; name a file"
+                + (f" in it, such as {inside}" if inside else "")
+            )
+        if not path.is_file():
+            raise DataError(
+                f"{_named(path)}: there is no such file"
+                if not path.exists()
+                else f"{path}: is not a file"
+            )
+    except OSError as error:
+        raise DataError(f"{_named(path)}: cannot be read: {error.strerror}") from error
+    suffix = _suffix(path)
+    if suffix == ".tsv":
+        return Csv(path, "\t")
+    if suffix not in _FORMATS or (suffix in _ONCE_PACKED and path.suffix.lower() == ".gz"):
+        raise DataError(
+            f"{path}: unknown format; give .jsonl, .jsonl.gz, .json, .csv, .csv.gz, .tsv,"
+            " .parquet or .xlsx"
+        )
+    return _FORMATS[suffix](path)  # type: ignore[return-value]  # each of them has rows()
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
