@@ -203,7 +203,7 @@ def test_rows_are_spread_over_the_groups():
     ("flags", "named"),
     [
         (["--layers", "2"], "--layers has no effect with --method rubric"),
-        (["--labels", "3"], "labels must be between 10 and 10000, not 3"),
+        (["--labels", "3"], "--labels: Input should be greater than or equal to 10 (given: 3)"),
     ],
 )
 def test_flags_that_do_not_fit(tmp_path, flags, named):

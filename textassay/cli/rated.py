@@ -39,21 +39,7 @@ def rated_examples(
     aspect_map: Iterable[str] = (),
     labels: LabelReader | None = None,
 ) -> Examples:
-    """Open the examples that scores belong to.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `missing`, which say how the data are read,
-            `ratings`, files that are joined to the data, and `task`, see `known_labels`. What is
-            not given is that of the run, for the run's own data.
-        needs_output: Whether a row without an output is an error.
-        aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
-        labels: Reads labels among ratings; by default those of `known_labels`.
-
-    Raises:
-        ConfigurationError: There are no data, or the map does not fit.
-    """
+    """Open the examples that scores belong to."""
     from textassay.meta.score_files import labels_of_people
 
     if labels is None:
@@ -69,11 +55,7 @@ def rated_examples(
 def known_labels(
     scores: Path, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
 ) -> dict[str, LabelScale]:
-    """Return the labels of scores: those of a run's aspects, and of the task in `given`.
-
-    Raises:
-        ConfigurationError: There is no such task, or its labels are not those of the run.
-    """
+    """Return the labels of scores: those of a run's aspects, and of the task in `given`."""
     from textassay.meta.score_files import labels_of_task, read_labels, refuse_other_labels
     from textassay.methods.library import tasks
 
@@ -149,17 +131,7 @@ def judged_in(
 def compared_examples(
     scores: Path, data: Path | None, given: Mapping[str, Any], pair: str | None
 ) -> Iterable[Example]:
-    """Open the comparisons that scores belong to, see `rated_examples`.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `missing`.
-        pair: `system` to pair the systems of each group; `None` does so if the run did.
-
-    Raises:
-        ConfigurationError: There are no data, or the map does not fit.
-    """
+    """Open the comparisons that scores belong to, see `rated_examples`."""
     examples, run = rated_examples(scores, data, given), _request(scores)
     if pair is None and (run is None or run.pair is None):
         return examples
@@ -195,19 +167,7 @@ def read_people(
     aspect_map: Iterable[str] = (),
     labels: str | None = None,
 ) -> People:
-    """Read the human ratings that scores are held against, see `rated_examples`.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field`, `missing`, `ratings` and `task`.
-        aspect_map: Texts `SCORE=HUMAN`.
-        labels: How the rated rows were picked; `None` where it does not matter.
-
-    Raises:
-        ConfigurationError: As `rated_examples`, or files of two draws are weighed without the plan
-            of the second, which knows the probability of both.
-    """
+    """Read the human ratings that scores are held against, see `rated_examples`."""
     from textassay.calibration.columns import People
     from textassay.meta.score_files import labels_of_people
 
