@@ -55,7 +55,6 @@ SHOWN_WARNINGS = (
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.batch",
-    "textassay.runtime.batches.polling",
     "textassay.evaluation.opening",
 )
 """Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost

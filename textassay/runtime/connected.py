@@ -271,9 +271,8 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.batch import BatchContext
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
         from textassay.runtime.batches.model import BatchQueue
-        from textassay.runtime.batches.polling import Availability, PollPolicy
 
         settings = self.settings
         context = BatchContext(

@@ -128,9 +128,10 @@ class HealthModel(Wrapper):
         if isinstance(error, RequestRefused) and await self._answers_probe(request):
             health.failed_in_a_row = 0  # it is the texts that are refused
             return
-        _log.warning("%d calls in a row failed, the last with %s", *_shown(health, error))
+        failed = health.failed_in_a_row
+        _log.warning("%d calls in a row failed, the last with %s", failed, _kind(error))
         raise ServerUnusable(
-            f"the last {health.failed_in_a_row} calls to {self.name} failed, and none was answered "
+            f"the last {failed} calls to {self.name} failed, and none was answered "
             f"in between; the last: {error}"
         ) from error
 
@@ -190,10 +191,6 @@ class HealthModel(Wrapper):
 
 def _kind(error: ModelError) -> str:
     return type(error).__name__
-
-
-def _shown(health: Health, error: ModelError) -> tuple[int, str]:
-    return health.failed_in_a_row, _kind(error)
 
 
 def probe_like(request: AnyRequest) -> AnyRequest:

@@ -1,6 +1,7 @@
-"""How many calls may be in flight at once, learned from answers, rejections and timeouts.
+"""Limits on calls: requests and tokens per minute, and how many are in flight.
 
-Pure arithmetic on times that the limiter gives: no clock, no event loop.
+`AdaptiveConcurrency` learns how many a server can handle from answers, rejections and timeouts; it
+is pure arithmetic on times that the `Limiter` gives: no clock, no event loop.
 """
 
 from __future__ import annotations
@@ -612,8 +613,6 @@ def _whole(rpm: float) -> float:
     """Return the limit that an even pace keeps to: a minute holds a whole number of requests."""
     return max(math.floor(rpm), min(rpm, 1.0))
 
-
-__all__ = ["LimitedModel", "Limiter", "LimiterState", "Permit"]
 
 OVERLOADED = (503, 529)
 """HTTP statuses by which a server says that it has too much to do."""

@@ -160,7 +160,7 @@ class RetryingModel(Wrapper):
         super().__init__(wrapped)
         self.attempts = attempts
         self.total_timeout = total_timeout
-        self._on_failure = on_failure
+        self.on_failure = on_failure
         self._sleep = sleep
         self._rng = rng or random.Random()
 
@@ -212,11 +212,6 @@ class RetryingModel(Wrapper):
         # From zero ("full jitter"): callers that failed together must not come back together.
         return self._rng.uniform(0, ceiling)
 
-    def observe(self, error: BaseException) -> None:
-        """Report a failed attempt to the observer."""
-        if self._on_failure is not None and isinstance(error, ModelError):
-            self._on_failure(error)
-
 
 class _Attempts:
     """Counts the failed attempts at one request and decides on the next."""
@@ -260,7 +255,8 @@ class _Attempts:
         if isinstance(error, ModelError) and error.usage is not None:
             self.usage += error.usage
             error.usage = None  # counted: what is raised in the end tells the sum
-        self.model.observe(error)
+        if self.model.on_failure is not None and isinstance(error, ModelError):
+            self.model.on_failure(error)
 
     def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
         """Return what all failed attempts cost, the one that ended in `error` included."""

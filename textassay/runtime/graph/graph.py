@@ -465,9 +465,6 @@ def _takes_failure(expected: Any, depth: int) -> tuple[bool, ...]:
     return tuple(taken)
 
 
-__all__ = ["Agent", "Graph", "Node", "each", "fixed"]
-
-
 class Graph(Displayed):
     """Agents wired together.
 

@@ -39,15 +39,6 @@ from textassay.runtime.storage.cache_folder import (
 from textassay.runtime.storage.group_commit import AnswerCommits
 from textassay.runtime.storage.redis import RedisStore
 
-__all__ = [
-    "AnswerStore",
-    "DiskStore",
-    "LocalStore",
-    "RecordedAnswers",
-    "merge_answers",
-    "open_answers",
-]
-
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
     "eviction_policy": "none",
