@@ -10,7 +10,7 @@ classification", 2001).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def learn_ordinal(training: Training) -> Learned:
     directions = clear_directions(training)
     above = [training.target > values[cut] for cut in at]
     members = [
-        boosted(training.with_target(one.astype(float)), directions).predictor for one in above
+        boosted(replace(training, target=one.astype(float)), directions).predictor for one in above
     ]
     # between two cuts a rating counts as the mean of those that lie there
     band = np.sum(above, axis=0)

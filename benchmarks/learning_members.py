@@ -65,7 +65,7 @@ def learn_joint(training: Training) -> Learned:
     """Ridge regression on the average aspect and on the distance from it."""
     assert isinstance(training, Together)
     parts = [
-        fit_ridge(training.with_target(target)).predictor
+        fit_ridge(replace(training, target=target)).predictor
         for target in (training.average, training.target - training.average)
     ]
     return Learned(_sum_of([part for part in parts if isinstance(part, Linear)]), {})
@@ -76,7 +76,7 @@ def learn_toward_average(training: Training) -> Learned:
     average = fit_mean(training).predictor
     assert isinstance(average, Linear)
     rest = training.target - average.predict(training.features)
-    other = fit_ridge(training.with_target(rest)).predictor
+    other = fit_ridge(replace(training, target=rest)).predictor
     assert isinstance(other, Linear)
     return Learned(_sum_of([average, other]), {})
 

@@ -22,11 +22,9 @@ from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import Capabilities, Request
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressResult, StressRun
-from textassay.stress.edit import Variants
-from textassay.stress.families import LABEL_ORDER, LETTERS, SCALE_ORDER
-from textassay.stress.suite import EDITS, PARAPHRASE, expected
-from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.verdicts import StressRow, verdicts
+from textassay.stress.edits import Variants
+from textassay.stress.suite import EDITS, LABEL_ORDER, LETTERS, PARAPHRASE, SCALE_ORDER, expected
+from textassay.stress.verdicts import JoinedSessions, SessionScores, StressRow, verdicts
 
 ASPECTS = tasks.load("summarization", ["coherence", "consistency"]).aspects
 _PEOPLE = ("Alva", "Borin", "Celia", "Dorin", "Elke", "Fadil", "Greta", "Hanno")
@@ -176,11 +174,7 @@ class World:
             if test in self.tests
         }
         joined = JoinedSessions({one.id: one.group for one in self.examples}, main, repeat, others)
-        return verdicts(
-            joined.measured(
-                self._edits, self.aspects, lambda edit, aspect: expected(edit, aspect, {})
-            )
-        )
+        return verdicts(joined.measured(self._edits, self.aspects, {}))
 
     def _answered(
         self, judge: Judge, copies: Sequence[Example], lean: float, rng: np.random.Generator

@@ -15,7 +15,7 @@ import numpy as np
 
 from textassay.fitting.fit_rubric import weed
 from textassay.fitting.learn import Fitter
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect
 
@@ -31,7 +31,7 @@ def draw(seed: int) -> tuple[bool, int]:
         {"id": f"r{i}", "output": "x", "group": f"g{i}", "human": {"coherence": float(value)}}
         for i, value in enumerate(human)
     ]
-    people = read_table(Examples(rows), Selection(aspects=None))
+    people = read_table(Examples(rows), aspects=None)
     root = Aspect(name="coherence", definition="d", scale=(1, 5))
     criteria = [
         Aspect(name=f"C{k}", definition="d", scale=(1, 5), parent="coherence")

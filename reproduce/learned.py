@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -14,9 +13,10 @@ from reproduce.scores import Scorer, Values, nodes
 from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import Fitter, Learning, importance_over_folds, split
+from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.learn import Fitter, Learning, split
 from textassay.fitting.report import Fit
-from textassay.fitting.table import Selection, rating_scales, read_table
+from textassay.fitting.table import rating_scales, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 
@@ -73,7 +73,7 @@ def _fit(
         _write(values, file)
         scores = (str(file),)
     if how.criteria is not None:
-        kept = _most_important(how, examples, Selection(features, read_files(scores)), learning)
+        kept = _most_important(how, examples, features, scores, learning)
         if features:
             features = tuple(kept)
         else:
@@ -82,10 +82,16 @@ def _fit(
 
 
 def _most_important(
-    how: HowToLearn, examples: Examples, wanted: Selection, learning: Learning
+    how: HowToLearn,
+    examples: Examples,
+    features: Sequence[str],
+    scores: Sequence[str],
+    learning: Learning,
 ) -> list[str]:
     """Return the most important features, as the criteria curve of a full fit report has them."""
-    table = read_table(examples, replace(wanted, aspects=learning.aspects))
+    table = read_table(
+        examples, patterns=features, scores=read_files(scores), aspects=learning.aspects
+    )
     fitter = Fitter(rating_scales(table, {}), learning.seed, learning.threads)
     train = split(table, learning).train
     ranking = importance_over_folds(how.aggregator, train, fitter, repeats=3).ranking()

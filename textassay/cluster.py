@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.api import aspects_of, continues
+from textassay.evaluation.api import continued, data_path
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import build_request
+from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
 from textassay.runtime.data.units import Unit
 from textassay.runtime.keywords import strict_keywords
@@ -81,27 +81,28 @@ async def evaluate(
             lost.
     """
     request = build_request(
+        RunRequest,
         method=method,
         task=task,
-        aspects=aspects_of(aspects),
-        models={"": model} if isinstance(model, str) else dict(model or {}),
-        options=dict(options or {}),
-        tools=(tools,) if isinstance(tools, str) else tuple(tools),
-        data=str(examples) if isinstance(examples, str | Path) else None,
-        fields=dict(fields or {}),
+        aspects=aspects,
+        models={"": model} if isinstance(model, str) else model,
+        options=options,
+        tools=tools,
+        data=data_path(examples),
+        fields=fields,
         missing=missing,
         unit=unit,
         conversation_chars=conversation_chars,
         limit=limit,
-        settings=settings or Settings(),
+        settings=settings,
         out=out,
-        resume=continues(Path(out), resume),
+        resume=resume,
     )
     followed = Followed()
     async with watched(lambda: followed.progress, progress):
         return await run_with_workers(
             examples,
-            request,
+            continued(request),
             Cluster.parse(cluster, workers),
             followed=followed,
             notify=_log.warning,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from tests.benchmark_data import FOLDER
+from tests.calibration.columns import SCALES, columns_of
 from tests.cli.harness import textassay
 from textassay import evaluate
 from textassay.calibration.cascade import learn_rule, upper_bound
 from textassay.calibration.columns import People, join_columns, read_judged
-from textassay.calibration.maps import Scales
-from textassay.evaluation.spec import changed
+from textassay.evaluation.manifest import changed
 from textassay.learning import split_rows
 from textassay.learning.cascade import Cascade, Rule, load, save
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
@@ -20,7 +20,6 @@ from textassay.runtime.messages import Usage
 from textassay.runtime.model import Response, Sample
 from textassay.runtime.storage.run_files import read_manifest
 
-SCALES = Scales((1, 5), (1, 5))
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
 
 
@@ -68,23 +67,11 @@ def test_the_bound_covers_new_sources_of_simulated_judges():
 
 def test_too_few_sources_and_numbers_out_of_range_are_refused():
     rng = np.random.default_rng(1)
-    columns = columns_of(rng.integers(1, 6, 30).astype(float), rng.integers(1, 6, 30) * 1.0, 3)
+    columns = columns_of(rng.integers(1, 6, 30), rng.integers(1, 6, 30), np.arange(30) // 3)
     with pytest.raises(DataError, match="10 rated sources are too few for a bound"):
         learn_rule(columns, scales=SCALES, tolerance=1)
     with pytest.raises(ConfigurationError, match="risk must be between 0 and 1"):
         learn_rule(columns, scales=SCALES, tolerance=1, risk=1.5)
-
-
-def columns_of(scores, ratings, per_source):
-    """Columns as `join_columns` makes them."""
-    from textassay.calibration.columns import Columns
-
-    count = len(scores)
-    return Columns(
-        "fluency", "fluency", [f"r{i}" for i in range(count)], scores, ratings,
-        np.empty((count, 0)), np.arange(count) // per_source, True, [None] * count,
-        np.zeros(count), None, (1, 5), ("cheap",), {}, 0, 0,
-    )  # fmt: skip
 
 
 def rule_of(**fields):

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from textassay.calibration import Columns, Scales, estimate_means, next_rows, plan_labels
-
-SCALES = Scales((1.0, 5.0), (1.0, 5.0))
+from tests.calibration.columns import SCALES, columns_of
+from textassay.calibration import Columns, estimate_means, next_rows, plan_labels
 
 
 def world(sources: int = 60, seed: int = 0, *, even: bool = True) -> Columns:
@@ -20,11 +19,7 @@ def world(sources: int = 60, seed: int = 0, *, even: bool = True) -> Columns:
     n = len(groups)
     ratings = 3 + rng.normal(0, 0.4, sources)[groups] + rng.normal(0, 0.8, n)
     scores = ratings + rng.normal(0, 0.2, sources)[groups] + rng.normal(0, 0.7, n)
-    return Columns(
-        "quality", "quality", [f"e{i}" for i in range(n)], np.clip(scores, 1, 5),
-        np.clip(np.round(ratings), 1, 5), np.empty((n, 0)), groups, True, [None] * n, np.zeros(n),
-        None, (1.0, 5.0), (), {}, 0, 0,
-    )  # fmt: skip
+    return columns_of(np.clip(scores, 1, 5), np.clip(np.round(ratings), 1, 5), groups)
 
 
 def rated_in_part(columns: Columns, share: float, seed: int = 0) -> Columns:

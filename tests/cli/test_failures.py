@@ -201,11 +201,11 @@ import os, sys
 import textassay.cli.app, textassay.cli.run_result, textassay.cli.scoring
 from textassay.runtime.backends.scripted import ScriptedModel
 # loads the rest while the interpreter's files can be read
-textassay.cli.app.register(("score",))
+run = textassay.cli.app.application(["score"])
 textassay.methods.build("llm-score", ScriptedModel())
 if os.geteuid() == 0:
     os.setuid(65534)
-textassay.cli.app.main()
+run()
 """
 
 

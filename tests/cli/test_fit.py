@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.harness import served, textassay
-from tests.fitting.judge import Planted
-from tests.fitting.making import write
+from tests.fitting.made_texts import Planted, write
 from textassay.demo import data_file
 from textassay.runtime.data.dataset import Examples
 
@@ -173,7 +172,10 @@ def test_what_fit_needs_is_named(planted, judge, tmp_path):
         "known: hd-eval"
         in textassay("fit", data, "--method", "g-eval", "--model", "x/y", "--out", "ev").err
     )
-    assert "keep must be between" in fit(data, tmp_path / "ev", judge, "--keep", "0").err
+    assert (
+        "--keep: Input should be greater than or equal to 1"
+        in fit(data, tmp_path / "ev", judge, "--keep", "0").err
+    )
     assert (
         "option depth cannot be combined with fit"
         in fit(data, tmp_path / "ev", judge, "--set", "depth=3").err
@@ -230,9 +232,15 @@ def test_values_that_cannot_be_are_refused_in_the_words_of_the_command(tmp_path)
     recorded = ("--features", "*", "--out", tmp_path / "ev")
     by_model = ("--method", "hd-eval", "--model", "direct/mock", "--out", tmp_path / "ev")
     for flags, message in (
-        ((*recorded, "--seed", "-1"), "--seed must be between 0 and 2147483647"),
+        (
+            (*recorded, "--seed", "-1"),
+            "--seed: Input should be greater than or equal to 0",
+        ),
         ((*recorded, "--repeats", "3"), "--repeats is for the curves of --report full"),
-        ((*by_model, "--limit", "-1"), "--limit must be at least 1, not -1"),
+        (
+            (*by_model, "--limit", "-1"),
+            "--limit: Input should be greater than or equal to 1",
+        ),
     ):
         done = textassay("fit", data, *flags)
         assert (done.code, message in " ".join(done.err.split())) == (2, True), done.err

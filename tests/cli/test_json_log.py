@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
 from tests.cli.harness import served, textassay, write_examples
+from textassay.cli.scoring import SHOWN_WARNINGS
 
 
 def test_every_line_is_json(tmp_path):
@@ -47,3 +49,8 @@ def test_prometheus_reads_a_file(tmp_path):
     assert {name for name in kinds if name.endswith("_total")} == {
         name for name, kind in kinds.items() if kind == "counter"
     }
+
+
+def test_loggers_whose_warnings_are_shown_are_modules():
+    """A warning of a module that was renamed would be lost."""
+    assert all(map(find_spec, SHOWN_WARNINGS))

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from tests.cli.harness import rows_of, textassay, verdicts
-from textassay.evaluation.shards import Shard
-from textassay.runtime.storage.answers import info
+from textassay.evaluation.request import Shard
+from textassay.runtime.storage.cache_folder import info
 
 
 def score(data, out, server, *more, aspects="coherence,fluency"):

@@ -23,7 +23,7 @@ from textassay.evaluation.exchanges import exchanges_of_run
 from textassay.methods import build
 from textassay.methods.library.tasks import load
 from textassay.report import write_report
-from textassay.report.rows import MAX_IMAGE
+from textassay.report.examples import MAX_IMAGE
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ImagesRefused
 from textassay.runtime.messages import Assignment, Example

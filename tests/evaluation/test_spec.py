@@ -2,7 +2,7 @@
 
 import pytest
 
-from textassay.evaluation.spec import recorded_request
+from textassay.evaluation.manifest import recorded_request
 from textassay.runtime.errors import RunFolderError
 
 

@@ -9,7 +9,7 @@ from tests.cli.harness import textassay
 from textassay import evaluate
 from textassay.fitting.jurors import jurors_in, worths
 from textassay.fitting.learn import Fitter
-from textassay.fitting.table import Selection, read_table
+from textassay.fitting.table import read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
@@ -44,7 +44,7 @@ def rated(count=240, per_source=4):
 
 
 def table_of(rows):
-    return read_table(Examples(rows), Selection(patterns=("*",)))
+    return read_table(Examples(rows), patterns=("*",))
 
 
 def test_jurors_that_add_nothing_are_to_be_left_out_the_dearer_of_two_equals_first():

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.learning.planted import planted
 from textassay.learning import JOINT, Aggregator
 from textassay.learning import NAMES as AGGREGATOR_NAMES
+from textassay.learning.aggregators import Standardizer
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError, UnknownName
 
 ROOT = Path(__file__).parents[2]
@@ -170,6 +171,11 @@ def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
     )
     weights = np.abs(aggregator.contributions(x[:, :3]).values).max(axis=0) > 0
     assert weights.tolist() == [[True, True, False], [True, True, True]]
+    for name in ("avg", "corrw"):  # features that name no aspect are taken, as Fusion-Eval does
+        names = {"feature_names": ["gpt-4/first", "gpt-4/second", "rouge"]}
+        other = Aggregator(name).fit(x[:, :3], y, target_names=["first", "second"], **names)
+        weights = np.abs(other.contributions(x[:, :3]).values).max(axis=0) > 0
+        assert weights.tolist() == [[True, False, True], [False, True, True]]
     standardised = (x[:, :3] - x[:, :3].mean(axis=0)) / x[:, :3].std(axis=0)
     predicted = aggregator.predict(x[:, :3], clip=False)
     assert np.corrcoef(predicted[:, 0], standardised[:, :2].mean(axis=1))[0, 1] == pytest.approx(1)
@@ -179,20 +185,6 @@ def test_avg_weighs_own_features_alike_and_corrw_by_correlation():
     assert np.corrcoef(corrw.predict(x[:, :3], clip=False)[:, 0], standardised @ r)[
         0, 1
     ] == pytest.approx(1)
-
-
-@pytest.mark.parametrize("name", ["avg", "corrw"])
-def test_averages_take_features_that_name_no_aspect(name):
-    """Fusion-Eval averages the direct evaluator and the assistants, whose names tell no aspect."""
-    x, y, _ = planted(200)
-    aggregator = Aggregator(name).fit(
-        x[:, [0, 1, 2]],
-        y,
-        feature_names=["gpt-4/first", "gpt-4/second", "rouge"],
-        target_names=["first", "second"],
-    )
-    moved = np.abs(aggregator.contributions(x[:, [0, 1, 2]]).values).max(axis=0) > 0
-    assert moved.tolist() == [[True, False, True], [False, True, True]]
 
 
 def test_corrw_turns_round_a_feature_that_falls():
@@ -273,13 +265,9 @@ def test_ratings_off_their_scale_are_refused():
         Aggregator("avg", scales={"b": (1, 3)}).fit(X, Y, target_names=["a", "b"])
 
 
-def test_an_average_that_falls_as_ratings_rise_is_an_error():
+def test_a_feature_that_never_rises_and_a_constant_prediction_are_errors():
     with pytest.raises(DataError, match="does not rise"):
         Aggregator("avg").fit(-X[:, :1], Y[:, 0])
-
-
-def test_a_constant_prediction_is_an_error():
-    """One feature that never rises with the rating leaves nnls without weights."""
     with pytest.raises(DataError, match="weight 0"):
         Aggregator("nnls").fit(-X[:, :1], Y[:, 0])
     with pytest.raises(
@@ -361,3 +349,75 @@ def test_parts_that_do_not_fit_each_other_are_refused(name, path, change):
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     with pytest.raises(DataError, match="is damaged"):
         Aggregator.from_dict({**content, "digest": hashlib.sha256(text.encode()).hexdigest()})
+
+
+BEFORE = {
+    "format": 1, "name": "linear", "seed": 0, "scales": {"a": [1.0, 5.0]}, "features": ["f", "g"],
+    "means": [2.8333333333333335, 3.0], "inverse_sds": [0.7442084075352507, 0.7071067811865475],
+    "leaks": [],
+    "aspects": [{
+        "name": "a", "mean": 2.8333333333333335, "sd": 1.3437096247164249, "limits": [1.0, 5.0],
+        "notes": {"rows": 6, "groups": 6},
+        "predictor": {
+            "kind": "linear", "weights": [0.9999999999999996, 2.6716038941565465e-16],
+            "intercept": 1.850371707708589e-17,
+        },
+    }],
+    "digest": "a45b5ef1505335b315db3d4c37c417805c229f0b9bb2b545b8949deb91697dea",
+}  # fmt: skip
+"""An aggregator of format 1, as it was written; `PREDICTED` is what it said then."""
+PREDICTED = [1.0000000000000007, 39.999999999999986, 2.9999999999999973]
+
+
+def test_an_aggregator_of_format_1_predicts_what_it_did():
+    rows = [[1, 2], [40, None], [3, -7]]
+    loaded = Aggregator.from_dict(BEFORE)
+    assert loaded.predict(rows, clip=False).ravel().tolist() == PREDICTED
+    assert np.isnan(loaded.clipped(rows)).all()
+    again = Aggregator.from_dict(json.loads(json.dumps(loaded.to_dict())))
+    assert again.predict(rows, clip=False).ravel().tolist() == PREDICTED
+
+
+@EVERY
+def test_a_value_beyond_training_counts_as_the_bound(name):
+    x, y, groups = planted(90)
+    aggregator = Aggregator(name).fit(x, y, groups=groups)
+    beyond, at = x[:6].copy(), x[:6].copy()
+    beyond[:, 0], at[:, 0] = 1e6, 5.0
+    assert (aggregator.predict(beyond, clip=False) == aggregator.predict(at, clip=False)).all()
+    shown = aggregator.clipped(beyond)
+    assert (shown[:, 0] == 5.0).all()
+    assert np.isnan(shown[:, 1:]).all()
+    assert np.isnan(aggregator.clipped(x)).all()
+
+
+@pytest.mark.parametrize("name", ["avg", "corrw", "linear", "nnls", "ridge", "auto"])
+def test_one_outlier_among_few_training_rows_does_not_ruin_learning(name):
+    x, y, groups = planted(42, seed=3)
+    x = x + np.random.default_rng(0).normal(size=x.shape) / 10
+    spoiled = x.copy()
+    spoiled[7, 0] = 1e7
+    test, human, _ = planted(300, seed=4)
+    found = Aggregator(name).fit(spoiled, y[:, 0], groups=groups).predict(test)[:, 0]
+    clean = Aggregator(name).fit(x, y[:, 0], groups=groups).predict(test)[:, 0]
+    r = [np.corrcoef(one, human[:, 0])[0, 1] for one in (found, clean)]
+    assert r[0] > r[1] - 0.15
+
+
+def test_rare_values_of_a_mostly_constant_feature_are_kept():
+    """Of a judge that says 5 to nine rows of ten, the tenth is what tells rows apart."""
+    x = np.full((40, 1), 5.0)
+    x[::10] = 1.0
+    found = Standardizer.learn(x)
+    assert (found.low[0], found.high[0]) == (1, 5)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30), st.floats(-1e9, 1e9))
+def test_standardised_values_stay_within_those_of_training(values, new):
+    x = np.array(values)[:, None]
+    found = Standardizer.learn(x)
+    inside, z = found(x), found(np.array([[new]]))
+    assert inside.min() - 1e-9 <= z[0, 0] <= inside.max() + 1e-9
+    again = Standardizer.from_dict(json.loads(json.dumps(found.to_dict())))
+    assert (again(x) == inside).all()

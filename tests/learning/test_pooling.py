@@ -55,23 +55,6 @@ def test_the_means_of_a_known_system_sharpen_its_rows(name):
     assert notes["systems"]["known"] == 8
 
 
-def test_no_rating_of_another_row_of_the_system_is_seen():
-    """Means come from features: other ratings, equal features give equal means."""
-    x, y, groups, systems = texts_of_systems()
-    one = SystemMeans.learn(x, systems)
-    assert one is not None
-    a = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
-    b = Aggregator("ridge").fit(x, y[::-1], groups=groups, systems=systems)
-    assert a.to_dict()["systems"] == b.to_dict()["systems"]
-
-
-def test_a_row_without_a_known_system_is_predicted_from_its_features_alone():
-    aggregator, (x, y, groups, _) = fitted_to_systems(), texts_of_systems()
-    plain = Aggregator("ridge").fit(x, y, groups=groups)
-    for systems in (None, [None] * 5, ["new"] * 5):
-        assert (aggregator.predict(x[:5], systems=systems) == plain.predict(x[:5])).all()
-
-
 def test_systems_with_few_rows_are_not_used():
     x, y, groups, systems = texts_of_systems(80)
     systems = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
@@ -160,33 +143,25 @@ def test_plain_averages_take_no_systems(name):
 
 def test_summevals_recorded_judges_gain_from_known_systems():
     """Coherence by ridge, two splits by document."""
+    key = "gpt-4-0314/rts/coherence"
     rows = [
         row
         for row in benchmark("summeval/summeval.jsonl.gz")
-        if row["metrics"].get("gpt-4-0314/rts/coherence") is not None
+        if row["metrics"].get(key) is not None
     ]
     names = sorted(m for m in rows[0]["metrics"] if m.startswith(("gpt-", "llama-")))
-    aspects = ("coherence",)
     x = np.array([[row["metrics"].get(name) for name in names] for row in rows], float)
-    y = np.array([[row["human"][aspect] for aspect in aspects] for row in rows])
-    systems, groups = [row["system"] for row in rows], group_codes(row["group"] for row in rows)
+    y = np.array([row["human"]["coherence"] for row in rows])
+    systems = np.array([row["system"] for row in rows])
+    groups = group_codes(row["group"] for row in rows)
     gains = []
     for seed in range(2):
         train = split_rows(groups, 0.5, seed=seed)
-        of = [np.array(systems)[part].tolist() for part in (train, ~train)]
-        aggregator = Aggregator("ridge").fit(
-            x[train], y[train], groups=groups[train].tolist(), systems=of[0], pool=(x, systems)
-        )
-        alone, pooled = (
-            [
-                [f(p, h) for f in (pearson, spearman)]
-                for p, h in zip(
-                    aggregator.predict(x[~train], systems=s).T, y[~train].T, strict=True
-                )
-            ]
-            for s in (None, of[1])
-        )
-        gains.append(np.mean(pooled, axis=0) - np.mean(alone, axis=0))
+        own = {"groups": groups[train].tolist(), "systems": systems[train].tolist()}
+        aggregator = Aggregator("ridge").fit(x[train], y[train], pool=(x, systems.tolist()), **own)
+        alone = aggregator.predict(x[~train])[:, 0]
+        pooled = aggregator.predict(x[~train], systems=systems[~train].tolist())[:, 0]
+        gains.append([f(pooled, y[~train]) - f(alone, y[~train]) for f in (pearson, spearman)])
     assert (np.mean(gains, axis=0) > 0.015).all()
 
 
@@ -218,18 +193,31 @@ def test_the_distance_from_the_source_sharpens_rows_of_new_sources(name):
     assert notes["sources"]["known"] == 40
 
 
-def test_no_rating_of_another_row_of_the_source_is_seen():
-    """Distances come from features: other ratings, equal features give equal ones."""
-    x, y, sources = texts_of_sources()
-    one, other = (Aggregator("ridge").fit(x, t, groups=sources, sources=sources) for t in (y, -y))
-    assert one.to_dict()["sources"] == other.to_dict()["sources"]
+BOTH = pytest.mark.parametrize("kind", ["systems", "sources"])
 
 
-def test_single_texts_are_predicted_from_their_features_alone():
-    aggregator, (x, y, groups) = fitted_to_sources(), texts_of_sources()
+def rows_with(kind):
+    x, y, groups, systems = texts_of_systems()
+    if kind == "sources":
+        x, y, groups = texts_of_sources()
+    return x, y, groups, systems if kind == "systems" else groups
+
+
+@BOTH
+def test_no_rating_of_another_row_is_seen(kind):
+    """Means come from features: other ratings, equal features give equal ones."""
+    x, y, groups, labels = rows_with(kind)
+    one, other = (Aggregator("ridge").fit(x, t, groups=groups, **{kind: labels}) for t in (y, -y))
+    assert one.to_dict()[kind] == other.to_dict()[kind]
+
+
+@BOTH
+def test_a_row_without_a_known_label_is_predicted_from_its_features_alone(kind):
+    x, y, groups, labels = rows_with(kind)
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, **{kind: labels})
     plain = Aggregator("ridge").fit(x, y, groups=groups)
-    for sources in (None, [None] * 5, ["new"] * 5):
-        assert (aggregator.predict(x[:5], sources=sources) == plain.predict(x[:5])).all()
+    for own in (None, [None] * 5, ["new"] * 5):
+        assert (aggregator.predict(x[:5], **{kind: own}) == plain.predict(x[:5])).all()
 
 
 def test_sources_with_few_rows_and_few_sources_are_not_used():

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.harness import textassay
 from tests.report.runs import score, write_data, write_run
-from textassay.report.page import figure
+from textassay.report.evidence import figure
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +125,3 @@ def test_calibration_of_another_judge_is_refused(files, tmp_path):
     assert done.code == 2
     assert "another judge" in done.err
     assert not out.exists()
-
-
-def test_stress_verdicts_are_shown(tmp_path):
-    """A stress run's verdicts stand on its page."""
-    run = write_run(tmp_path / "run", [score("a")])
-    verdict = {
-        "test": "shuffled", "family": "structure", "aspect": "coherence", "n": 12, "groups": 6,
-        "expects": "lower", "shift": -0.5, "low": -0.7, "high": -0.3, "noise": 0.1, "moved": 0.8,
-        "flip_rate": 0.1, "verdict": "holds",
-    }  # fmt: skip
-    (run / "stress.json").write_text(json.dumps({"tests": [verdict]}))
-    assert textassay("report", run, "--out", tmp_path / "r.html").code == 0
-    page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Does the judge hold under stress?" in page
-    assert "−0.700 to −0.300" in page

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.harness import served, textassay
-from tests.fitting.judge import Planted
+from tests.fitting.made_texts import Planted
 from tests.report.runs import write_data
-from textassay.report.page import figure
+from textassay.report.evidence import figure
 
 SECTIONS = ("overview", "scores", "agreement", "compared", "calibration", "estimates", "alt-test",
             "method", "texts")  # fmt: skip
@@ -110,6 +110,7 @@ def test_a_stress_run_shows_its_verdicts(tmp_path, made):
     section = page[page.index('<section id="stress"') :]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section[: section.index("</section>")]))
     assert len(tests) >= 3
+    assert "Does the judge hold under stress?" in page
     for row in tests:
         head = f"{row['test']} {row['family']} {row['aspect']} {row['expects']} {row['n']}"
         assert f"{head} {row['groups']} {figure(row['shift'])}" in text

@@ -11,8 +11,7 @@ from tests.cli.harness import served, textassay
 from tests.report.runs import score, small_data, small_run, write_run
 from textassay.meta import agreement_table, read_scores
 from textassay.report import write_report
-from textassay.report.evidence import evidence_lines
-from textassay.report.page import figure
+from textassay.report.evidence import evidence_lines, figure
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
 from textassay.runtime.storage.run_files import read_summary
@@ -115,16 +114,13 @@ def test_second_run_shows_exactly_what_changed(run, tmp_path):
     assert page.count('<b class="flag">flips</b>') == 1
 
 
-def test_three_runs_are_refused(run, tmp_path):
-    """A page compares two runs, and says so."""
-    with pytest.raises(ConfigurationError, match="one run or two, not 3"):
-        write_report([run, run, run], tmp_path / "x.html")
-
-
-def test_the_same_run_twice_is_refused(run, tmp_path):
-    """Comparing a run with itself is a slip."""
-    with pytest.raises(RunFolderError, match="given twice"):
-        write_report([run, run], tmp_path / "x.html")
+@pytest.mark.parametrize(
+    ("count", "error", "words"),
+    [(3, ConfigurationError, "one run or two, not 3"), (2, RunFolderError, "given twice")],
+)
+def test_three_runs_and_the_same_run_twice_are_refused(run, tmp_path, count, error, words):
+    with pytest.raises(error, match=words):
+        write_report([run] * count, tmp_path / "x.html")
 
 
 def test_run_that_still_grows_can_be_shown(run, tmp_path):

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.report_large import write_run
 from textassay.report import write_report
 from textassay.report.evidence import clipped
-from textassay.report.joined import Joined
-from textassay.report.rows import MAX_ROWS, selected
+from textassay.report.examples import MAX_ROWS, selected
+from textassay.report.source import Joined
 from textassay.runtime.errors import ConfigurationError
 
 

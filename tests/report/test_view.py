@@ -83,8 +83,8 @@ def test_news_are_what_was_added(run):
 
 def test_news_are_those_of_the_report(run):
     """A reader who followed the run has the columns that the report of the finished run has."""
+    from textassay.report.examples import score_columns
     from textassay.report.page import join_runs
-    from textassay.report.rows import score_columns
 
     live = LiveRun(run)
     news = live.news(0, 0)

@@ -14,7 +14,7 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Capabilities
 from textassay.runtime.settings import Settings
 from textassay.stress import StressPlan, StressRun, read_result
-from textassay.stress.families import reversed_labels
+from textassay.stress.suite import reversed_labels
 
 OUTPUT = re.compile(r"<output-[0-9a-f]{8}>\n(.*?)\n</output", re.DOTALL)
 

@@ -14,21 +14,24 @@ from benchmarks.planted_judges import texts
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests
-from textassay.stress.edit import EditContext, SubstituteText, Variants, read_role, sentences
-from textassay.stress.families import (
+from textassay.stress.edits import (
     CLAIMS,
     FORMATTING,
     KEYS,
     NEUTRAL,
     PAYLOADS,
+    EditContext,
+    SubstituteText,
+    Variants,
     as_tags,
     deleted,
     neutral_text,
     normalized,
-    reversed_scale,
+    read_role,
+    sentences,
     shuffled,
 )
-from textassay.stress.suite import EDITS, TESTS
+from textassay.stress.suite import EDITS, TESTS, reversed_scale
 
 TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 

@@ -17,10 +17,10 @@ from tests.cli.harness import rows_of, served, textassay, verdicts, write_exampl
 from tests.cli.test_interruptions import MAIN, ROOT, in_terminal
 from tests.cli.test_shards import flags, score
 from tests.waiting import until
+from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import open_session
-from textassay.evaluation.spec import RunRequest
 from textassay.runtime.settings import OneOfEndpoints, Settings
-from textassay.runtime.storage.answers import info
+from textassay.runtime.storage.cache_folder import info
 from textassay.runtime.storage.run_files import read_manifest
 
 

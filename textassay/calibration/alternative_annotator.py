@@ -517,10 +517,8 @@ def _on_raters_scale(columns: Columns, scales: Scales) -> Floats:
             f"the data contain no single ratings of {columns.human!r}: the test needs the field "
             "'annotators' with one entry per rater"
         )
-    if scales.judge is None or scales.judge == scales.raters:
-        return columns.scores
-    slope = scales.slope or 1.0
-    return scales.raters[0] + slope * (columns.scores - scales.judge[0])
+    moved = None if scales.judge == scales.raters else scales.on_raters_scale(columns.scores)
+    return columns.scores if moved is None else moved
 
 
 def _length(columns: Columns, scales: Scales, seed: int) -> dict[str, Floats]:

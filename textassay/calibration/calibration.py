@@ -4,6 +4,9 @@
     report.json        how well it works on other sources, and the same as text in report.txt
 
 Knows columns and files; nothing of models.
+
+References:
+    Brier, "Verification of forecasts expressed in terms of probability" (1950).
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from textassay.calibration.maps import (
     learn_map,
     read_map,
 )
-from textassay.calibration.probabilities import probability_report, with_ends
+from textassay.display import formatted
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
+from textassay.meta.label_measures import mean_interval
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.messages import Score
 from textassay.runtime.storage.files import (
@@ -40,7 +44,7 @@ from textassay.runtime.storage.files import (
     write_sealed,
     write_text,
 )
-from textassay.table import Cell, Column, Note, Table
+from textassay.table import Cell, Column, Interval, Note, Table
 from textassay.version import __version__
 
 _OUTER_FOLDS = 5
@@ -48,6 +52,12 @@ _COLUMNS = (
     Column("measure", ""), Column("raw", "raw", "number"),
     Column("calibrated", "calibrated", "number"),
 )  # fmt: skip
+_CURVE_COLUMNS = (
+    Column("n", "n", "count"), Column("p", "probability", "number"),
+    Column("share", "share of yes", "number"), Column("bar", ""),
+)  # fmt: skip
+_CURVE, _CURVE_ROWS = 10, 10
+"""Most points of a calibration curve, and fewest rows behind one."""
 FORMAT = 1
 FILE, REPORT, TEXT = "calibration.json", "report.json", "report.txt"
 
@@ -118,12 +128,7 @@ class AspectCalibration:
             "human": self.human,
             "kind": self.kind,
             "map": self.map.to_dict(),
-            "intervals": {
-                "edges": self.cells.edges.tolist(),
-                "below": _listed(self.cells.below),
-                "above": _listed(self.cells.above),
-                "rows": self.cells.rows.tolist(),
-            },
+            "intervals": self.cells.to_dict(),
             "coverage": self.coverage,
             "grid": {"low": self.grid.low, "high": self.grid.high, "steps": self.grid.steps},
             "range": list(self.range),
@@ -138,25 +143,16 @@ class AspectCalibration:
 
 
 def read_aspect(content: dict[str, Any]) -> AspectCalibration:
-    """Read what `to_dict` returned.
-
-    Raises:
-        DataError: Something is missing or of the wrong kind.
-    """
+    """Read what `to_dict` returned."""
     try:
-        cells, grid, scale = content["intervals"], content["grid"], content["scale"]
+        grid, scale = content["grid"], content["scale"]
         judge = scale["judge"]
         made = AspectCalibration(
             aspect=content["aspect"],
             human=content["human"],
             kind=content["kind"],
             map=read_map(content["map"]),
-            cells=ScoreRanges(
-                np.array(cells["edges"], float),
-                _unlisted(cells["below"]),
-                _unlisted(cells["above"]),
-                np.array(cells["rows"], np.intp),
-            ),
+            cells=ScoreRanges.from_dict(content["intervals"]),
             grid=Grid(grid["low"], grid["high"], grid["steps"]),
             coverage=content["coverage"],
             range=(content["range"][0], content["range"][1]),
@@ -227,8 +223,7 @@ def calibrate(
             f"a coverage must be between 0 and 1, such as 0.9, not {coverage!r}"
         )
     signature = one_signature(columns, allow_change=allow_change)
-    rated = columns.rated
-    x, y, groups = columns.scores[rated], columns.ratings[rated], columns.groups[rated]
+    x, y, groups = columns.pairs
     grid, weights = grid_of(y, scales.raters), _weights(columns)
     learned = learn_map(x, y, groups, scales=scales, weights=weights, method=method, seed=seed)
     # residuals of the map on its own training rows are too small; cross-fitted values err as they
@@ -265,6 +260,61 @@ def calibrate(
     return made, report
 
 
+def probability_report(
+    x: Floats, y: Floats, groups: Codes, scales: Scales, learned: LearnedMap, seed: int
+) -> dict[str, Any] | None:
+    """Return how good calibrated scores are as probabilities of yes; `None` unless 0 and 1 are all.
+
+    Brier scores are mean squared errors: of the score as it is, if it is on 0 to 1, of the
+    cross-fitted map, and of the share of yes given to all. The curve has the mean probability of
+    equal parts of the rows, and the share of yes among them.
+    """
+    if not np.isin(y, (0.0, 1.0)).all() or scales.raters != (0.0, 1.0):
+        return None
+    after = learned.cross_fitted
+    share = float(y.mean())
+
+    def brier(values: Floats) -> dict[str, Any]:
+        errors = (values - y) ** 2
+        low, high = mean_interval(errors, groups, seed=seed) or (None, None)
+        return {"value": float(errors.mean()), "low": low, "high": high}
+
+    order = np.argsort(after, kind="stable")
+    parts = np.array_split(order, max(2, min(_CURVE, len(y) // _CURVE_ROWS)))
+    return {
+        "share": share,
+        "brier": {
+            "raw": brier(x) if scales.judge == (0.0, 1.0) else None,
+            "calibrated": brier(after),
+            "share": brier(np.full(len(y), share)),
+        },
+        "curve": [
+            {"n": len(at), "p": float(after[at].mean()), "share": float(y[at].mean())}
+            for at in parts
+        ],
+    }
+
+
+def curve_table(report: dict[str, Any]) -> Table | None:
+    """Return the calibration curve of one aspect; `None` if people did not say yes and no.
+
+    The report is one of `calibrate`.
+    """
+    found = report["probability"]
+    if found is None:
+        return None
+    rows = [
+        (part["n"], part["p"], part["share"], "#" * round(20 * part["share"]))
+        for part in found["curve"]
+    ]
+    text = (
+        "rows in order of their probability, in equal parts; calibrated probabilities are close to"
+        " the share of yes"
+    )
+    title = f"{report['aspect']}: probability of yes, and share of yes"
+    return Table(_CURVE_COLUMNS, rows, (Note(text),), title=title)
+
+
 def report_table(report: dict[str, Any], coverage: float) -> Table:
     """Return how one aspect's scores meet people's ratings, raw and calibrated.
 
@@ -281,11 +331,12 @@ def report_table(report: dict[str, Any], coverage: float) -> Table:
     notes = ["calibrated: by maps that saw other sources"]
     if (probability := report["probability"]) is not None:
         brier = probability["brier"]
-        rows.append(("Brier score", with_ends(brier["raw"]), with_ends(brier["calibrated"])))
+        raw = None if brier["raw"] is None else Interval(**brier["raw"])
+        rows.append(("Brier score", raw, Interval(**brier["calibrated"])))
         notes.append(
             "calibrated scores are probabilities of yes; the share of yes,"
             f" {probability['share']:.3f}, given to all has a Brier score of"
-            f" {with_ends(brier['share'])}"
+            f" {formatted(Interval(**brier['share']), _COLUMNS[-1])}"
         )
     if after["distinct"] < before["distinct"]:
         notes.append(
@@ -358,7 +409,7 @@ def _held_out(
     fold = folds(groups, _OUTER_FOLDS, seed=seed + 1)
     inside = np.zeros((2, len(x)), bool)
     widths = np.full((2, len(x)), np.nan)
-    slope = scales.slope
+    raw = scales.on_raters_scale(x)
     for number in range(int(fold.max()) + 1):
         test, train = fold == number, fold != number
         own = None if weights is None else weights[train]
@@ -383,8 +434,7 @@ def _held_out(
             grid=grid, coverage=coverage, weights=own,
         )  # fmt: skip
         ends = [cells.around(x[test], learned.map.predict(x[test]), grid)]
-        if slope is not None and scales.judge is not None:
-            raw = scales.raters[0] + slope * (x - scales.judge[0])
+        if raw is not None:
             ends.append(_raw_bounds(raw, y, groups, train, test, grid, coverage))
         for at, (low, high) in enumerate(ends):
             # ends on thirds or twelfths of a point are not exact in binary; a rating on the end is
@@ -422,23 +472,11 @@ def _raw_bounds(
     # the raw errors, which must not be clipped to the range of ratings
     flat = np.zeros(int(train.sum()))
     cells = fit_cells(
-        flat, y[train] - raw[train], flat, groups[train], grid=_free(), coverage=coverage
-    )
+        flat, y[train] - raw[train], flat, groups[train],
+        grid=Grid(-math.inf, math.inf, 0), coverage=coverage,
+    )  # fmt: skip
     half = max(cells.below[0], cells.above[0])
     return (grid if grid.steps else anywhere).outward(raw[test] - half, raw[test] + half)
-
-
-def _free() -> Grid:
-    """Return a grid without ends or steps, for residuals."""
-    return Grid(-math.inf, math.inf, 0)
-
-
-def _listed(distances: Floats) -> list[float | None]:
-    return [None if math.isinf(one) else float(one) for one in distances]
-
-
-def _unlisted(distances: list[float | None]) -> Floats:
-    return np.array([math.inf if one is None else one for one in distances], float)
 
 
 @dataclass(frozen=True, slots=True)

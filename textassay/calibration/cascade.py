@@ -41,19 +41,16 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One length of intervals.
-
-    Attributes:
-        length: Greatest length with which a score stands.
-        share: Share of the rows on which the cheap judge then decides.
-        disagreement: Share of those on which people disagree; `None` without any.
-        bound: Upper bound of it in new sources.
-    """
+    """One length of intervals."""
 
     length: float
+    """Greatest length with which a score stands."""
     share: float
+    """Share of the rows on which the cheap judge then decides."""
     disagreement: float | None
+    """Share of those on which people disagree; `None` without any."""
     bound: float
+    """Upper bound of it in new sources."""
 
 
 def learn_rule(
@@ -66,24 +63,7 @@ def learn_rule(
     method: str = "auto",
     seed: int = 0,
 ) -> tuple[Rule, tuple[Tried, ...]]:
-    """Learn when the cheap judge decides on one aspect.
-
-    Args:
-        columns: The cheap judge's scores with ratings.
-        scales: Ranges of both.
-        tolerance: Distance from people's rating that counts as a disagreement.
-        risk: Accepted share of disagreements where the cheap judge decides.
-        confidence: Of the bound, for all lengths that are tried together.
-        method: How scores are calibrated.
-        seed: Seed of the split.
-
-    Returns:
-        The rule, and every length that was tried.
-
-    Raises:
-        ConfigurationError: A number is out of range.
-        DataError: Too few sources are rated, or nothing can be learned from them.
-    """
+    """Learn when the cheap judge decides on one aspect."""
     for name, value in (("risk", risk), ("confidence", confidence)):
         if not 0 < value < 1:
             raise ConfigurationError(f"{name} must be between 0 and 1, not {value:g}")
@@ -136,17 +116,11 @@ class _Calibrated:
 
     def written(self) -> dict[str, Any]:
         """Return the map and the intervals as a rule holds them."""
-        scores = np.linspace(*self.range, _POINTS)
-        below, above = (
-            tuple(None if math.isinf(one) else float(one) for one in distances)
-            for distances in (self.cells.below, self.cells.above)
-        )
+        scores, cells = np.linspace(*self.range, _POINTS), self.cells.to_dict()
         return {
             "scores": tuple(map(float, scores)),
             "ratings": tuple(map(float, self.map.predict(scores))),
-            "edges": tuple(map(float, self.cells.edges)),
-            "below": below,
-            "above": above,
+            **{name: tuple(cells[name]) for name in ("edges", "below", "above")},
         }
 
 
@@ -180,12 +154,6 @@ def upper_bound(stands: Any, wrong: Any, groups: Codes, level: float) -> float:
     The share is a ratio of sums over sources. To the rated sources one is added of which all rows
     are wrong, so that no bound is 0 because nothing was wrong yet; and the variance counts twice,
     since the share in as many new sources varies as much as that in the rated ones.
-
-    Args:
-        stands: Which rows stand, shape (n,).
-        wrong: Which rows are wrong, shape (n,).
-        groups: Code of each row's source, shape (n,).
-        level: Probability with which the bound holds.
     """
     codes = np.unique(groups, return_inverse=True)[1]
     rows = np.bincount(codes, weights=stands.astype(float))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -108,25 +108,20 @@ def with_labels(judged: Mapping[str, Judged], labels: LabelSets) -> dict[str, Ju
     for name, one in judged.items():
         scale = labels.get(name)
         if scale and scale.is_nominal:
-            found |= by_label(name, one, scale.names)
+            found |= {
+                member_name(name, label): replace(
+                    one,
+                    values={
+                        id_: None if value is None else float(value == at)
+                        for id_, value in one.values.items()
+                    },
+                    scales={(0.0, 1.0): None},
+                )
+                for at, label in enumerate(scale.names)
+            }
         else:
             found[name] = replace(one, labels=scale.names if scale else ())
     return found
-
-
-def by_label(aspect: str, judged: Judged, labels: Sequence[str]) -> dict[str, Judged]:
-    """Return 0 or 1 for each of an aspect's labels, by `member_name`."""
-    return {
-        member_name(aspect, label): replace(
-            judged,
-            values={
-                id_: None if value is None else float(value == at)
-                for id_, value in judged.values.items()
-            },
-            scales={(0.0, 1.0): None},
-        )
-        for at, label in enumerate(labels)
-    }
 
 
 def _add(
@@ -197,6 +192,12 @@ class Columns:
         """Whether each row has both a score and a rating, shape (n,)."""
         return ~np.isnan(self.ratings) & self.scored
 
+    @property
+    def pairs(self) -> tuple[Floats, Floats, Codes]:
+        """Scores, ratings and sources of the rows that have both a score and a rating."""
+        rows = self.rated
+        return self.scores[rows], self.ratings[rows], self.groups[rows]
+
     def notes(self) -> Iterator[Note]:
         """Yield how many scores and rows have no counterpart."""
         if self.unknown:
@@ -209,23 +210,16 @@ class Columns:
     def only(self, rows: np.ndarray[Any, np.dtype[np.bool_]]) -> Columns:
         """Return some of the rows; codes of sources stay what they are."""
         at = np.flatnonzero(rows).tolist()
-        return Columns(
-            self.score,
-            self.human,
-            [self.ids[i] for i in at],
-            self.scores[rows],
-            self.ratings[rows],
-            self.raters[rows],
-            self.groups[rows],
-            self.has_groups,
-            [self.systems[i] for i in at],
-            self.words[rows],
-            None if self.probabilities is None else self.probabilities[rows],
-            self.scale,
-            self.signatures,
-            self.outcomes,
-            self.unjudged,
-            self.unknown,
+        return replace(
+            self,
+            ids=[self.ids[i] for i in at],
+            scores=self.scores[rows],
+            ratings=self.ratings[rows],
+            raters=self.raters[rows],
+            groups=self.groups[rows],
+            systems=[self.systems[i] for i in at],
+            words=self.words[rows],
+            probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
 
 
@@ -476,14 +470,9 @@ def scales_of(columns: Columns, given: Mapping[str, RatingScale]) -> Scales:
 
 
 def one_signature(columns: Columns, *, allow_change: bool | None = None) -> str:
-    """Return the signature that all scores share; empty if they have none.
+    """Return the signature that all scores share, empty if they have none; refuse several.
 
-    Args:
-        columns: Scores and ratings.
-        allow_change: Whether several are taken together; `None` if that cannot be asked for.
-
-    Raises:
-        ConfigurationError: There are several.
+    Unless `allow_change`, which is `None` where users cannot ask for it.
     """
     if not allow_change:
         refuse_several_judges(

@@ -13,7 +13,10 @@ References:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +47,25 @@ class ScoreRanges:
     below: Floats
     above: Floats
     rows: Codes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; an infinite distance is `None`."""
+        below, above = (
+            [None if math.isinf(one) else float(one) for one in distances]
+            for distances in (self.below, self.above)
+        )
+        edges, rows = self.edges.tolist(), self.rows.tolist()
+        return {"edges": edges, "below": below, "above": above, "rows": rows}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> ScoreRanges:
+        """Read what `to_dict` returned."""
+        below, above = (
+            np.array([math.inf if one is None else one for one in content[name]], float)
+            for name in ("below", "above")
+        )
+        edges, rows = np.array(content["edges"], float), np.array(content["rows"], np.intp)
+        return cls(edges, below, above, rows)
 
     def around(self, scores: Floats, calibrated: Floats, grid: Grid) -> tuple[Floats, Floats]:
         """Return the ends of the interval of each score, on the grid, shape (n,) each."""

@@ -333,8 +333,7 @@ class _Work:
         self.columns = scored = columns.only(columns.scored)
         self.y, self.groups = scored.ratings, scored.groups
         self.count = int(columns.groups.max()) + 1
-        rated = scored.rated
-        x, y, at = scored.scores[rated], self.y[rated], self.groups[rated]
+        rated, (x, y, at) = scored.rated, scored.pairs
         if calibration is None:
             learned = learn_map(x, y, at, scales=scales, method=method, seed=seed)
             self.f = learned.predict_unseen(scored.scores)
@@ -383,11 +382,9 @@ class _Work:
         ).is_end_of(self.scales.raters)
         estimate = partial(self._estimate, one_tailed=one_tailed)
         drawn = None if scored.probabilities is None else scored.probabilities[inside][rated]
-        labels = (
-            corrected.labels_only
-            if corrected is not None
-            else self._labels(y[rated], groups[rated], drawn)
-        )
+        labels = self._mean(y[rated], groups[rated], drawn) if rated.any() else None
+        if corrected is not None:
+            labels = corrected.labels_only
         return EstimateRow(
             aspect=scored.score,
             human=scored.human,
@@ -468,15 +465,11 @@ class _Work:
             weight=self.over,
         )
 
-    def _mean(self, values: Floats, groups: Codes) -> Linearized:
-        return weighted_mean(values, groups, row_weights(groups, self.over), self.count)
-
-    def _labels(self, y: Floats, groups: Codes, probabilities: Floats | None) -> Linearized | None:
-        if not len(y):
-            return None
-        drawn = row_weights(groups, self.over)
-        drawn = drawn if probabilities is None else drawn / probabilities
-        return weighted_mean(y, groups, drawn, self.count)
+    def _mean(self, values: Floats, groups: Codes, drawn: Floats | None = None) -> Linearized:
+        """Return the mean of rows, which were drawn with these probabilities."""
+        weights = row_weights(groups, self.over)
+        weights = weights if drawn is None else weights / drawn
+        return weighted_mean(values, groups, weights, self.count)
 
     def _warnings(self, inside: Mask, corrected: Corrected | None) -> Iterator[str]:
         """Yield why intervals from these ratings would be too narrow."""
@@ -536,10 +529,9 @@ class _Work:
         return prevalence.share if prevalence is not None and prevalence.usable else None
 
     def _judge_only(self, scores: Floats, groups: Codes) -> Estimate:
-        slope = self.scales.slope
-        if slope is None or self.scales.judge is None:
+        on_scale = self.scales.on_raters_scale(scores)
+        if on_scale is None:
             return NO_ESTIMATE
-        on_scale = self.scales.raters[0] + slope * (scores - self.scales.judge[0])
         return self._mean(on_scale, groups).estimate(self.confidence).clipped(*self.scales.raters)
 
     def _estimate(self, linearized: Linearized | None, *, one_tailed: bool) -> Estimate:

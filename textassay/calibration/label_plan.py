@@ -8,7 +8,7 @@ the estimate stays right (see `correction`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,21 +113,14 @@ def plan_labels(
     if not half_width > 0:
         raise ConfigurationError(f"the half-width must be above 0, not {half_width!r}")
     scored, rated = columns.only(columns.scored), columns.rated[columns.scored]
-    x, y, groups = scored.scores[rated], scored.ratings[rated], scored.groups[rated]
+    x, y, groups = columns.pairs
     learned = learn_map(x, y, groups, scales=scales, seed=seed)
     # rated rows alone: their calibrated scores are cross-fitted, as those of the estimate are
     parts = _parts(y, learned.cross_fitted, groups)
     _, codes, sizes = np.unique(scored.groups, return_inverse=True, return_counts=True)
     forecast = _Forecast(sizes, np.bincount(codes[rated], minlength=len(sizes)), parts, confidence)
     now, total = len(x), len(scored.ids)
-
-    def with_judge(count: int) -> float:
-        return forecast.half_width(count)
-
-    def alone(count: int) -> float:
-        return forecast.half_width(count, with_judge=False)
-
-    needed, without = forecast.least(with_judge, half_width), forecast.least(alone, half_width)
+    needed, without = (forecast.least(half_width, with_judge=one) for one in (True, False))
     return LabelPlan(
         score=columns.score,
         human=columns.human,
@@ -135,10 +128,10 @@ def plan_labels(
         rated_groups=len(np.unique(groups)),
         n=total,
         groups=len(sizes),
-        half_width=with_judge(now),
+        half_width=forecast.half_width(now),
         target=half_width,
         more=None if needed is None else max(0, needed - now),
-        with_all=with_judge(total),
+        with_all=forecast.half_width(total),
         labels_only=without,
     )
 
@@ -243,15 +236,16 @@ class _Forecast:
             float((share / self.sizes).sum()) / square / fewer,
         )
 
-    def least(self, width: Callable[[int], float], half_width: float) -> int | None:
+    def least(self, half_width: float, *, with_judge: bool) -> int | None:
         """Return the fewest rows that reach the wanted half-width; `None` if all do not."""
         # bisection relies on a half-width that does not grow with the number of rated rows
         low, high = 2, int(self.sizes.sum())
-        if width(high) > half_width:
+        if self.half_width(high, with_judge=with_judge) > half_width:
             return None
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if width(middle) <= half_width else (middle + 1, high)
+            is_enough = self.half_width(middle, with_judge=with_judge) <= half_width
+            low, high = (low, middle) if is_enough else (middle + 1, high)
         return low
 
 
@@ -362,7 +356,7 @@ def _strata(scores: Floats) -> Codes:
 
 
 def _errors(scored: Columns, rated: Any, strata: Codes, scales: Scales, seed: int) -> Floats:
-    x, y, groups = scored.scores[rated], scored.ratings[rated], scored.groups[rated]
+    x, y, groups = scored.pairs
     residual = y - learn_map(x, y, groups, scales=scales, seed=seed).cross_fitted
     whole = float(residual.std()) or 1.0
     spread = np.full(int(strata.max()) + 1, whole)

@@ -129,7 +129,7 @@ def fit_line(
 ) -> ClippedLine:
     """Return the least squares line; flat at the mean rating if the scores are constant."""
     weight = np.ones(len(scores)) if weights is None else weights
-    middle, level = _mean(scores, weights), _mean(ratings, weights)
+    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
     centered = scores - middle
     square = float(weight * centered @ centered)
     slope = float(weight * centered @ ratings) / square if square > 0 else 0.0
@@ -153,12 +153,8 @@ def fit_shift(
         bounds: Lowest and highest rating that it may return.
         slope: Length of the raters' scale over that of the judge's scale.
     """
-    level = _mean(ratings, weights) - slope * _mean(scores, weights)
-    return ClippedLine(slope, level, *bounds, kind="shift")
-
-
-def _mean(values: Floats, weights: Floats | None) -> float:
-    return float(values.mean() if weights is None else np.average(values, weights=weights))
+    middle, level = (float(np.average(one, weights=weights)) for one in (scores, ratings))
+    return ClippedLine(slope, level - slope * middle, *bounds, kind="shift")
 
 
 def _rises(scores: Floats, ratings: Floats) -> bool:
@@ -294,6 +290,12 @@ class Scales:
             return None
         return (self.raters[1] - self.raters[0]) / (self.judge[1] - self.judge[0])
 
+    def on_raters_scale(self, scores: Floats) -> Floats | None:
+        """Return scores moved to the raters' scale by the ends of both; `None` if unbounded."""
+        if self.judge is None or self.slope is None:
+            return None
+        return self.raters[0] + self.slope * (scores - self.judge[0])
+
 
 _Fit = Callable[[Floats, Floats, Floats | None, Scales], Map]
 
@@ -377,11 +379,7 @@ def learn_map(
 
 
 def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
-    """Raise if nothing can be learned from these rows.
-
-    Raises:
-        DataError: Fewer than 8 rows, one source, constant scores or constant ratings.
-    """
+    """Raise if nothing can be learned from these rows."""
     if len(scores) < MIN_LABELS:
         raise DataError(
             f"only {len(scores)} rows have both a score and a rating; {MIN_LABELS} is the minimum, "
@@ -405,11 +403,7 @@ def refuse_unlearnable(scores: Floats, ratings: Floats, groups: Codes) -> None:
 
 
 def read_map(content: Mapping[str, Any]) -> Map:
-    """Read what `to_dict` returned.
-
-    Raises:
-        DataError: It is none of the kinds of map.
-    """
+    """Read what `to_dict` returned."""
     try:
         kind = content["kind"]
         if kind == "isotonic":
@@ -431,12 +425,7 @@ def read_map(content: Mapping[str, Any]) -> Map:
 
 
 def check_map(made: Map, raters: tuple[float, float]) -> None:
-    """Raise ValueError unless a map that was read could have been learned from ratings.
-
-    Args:
-        made: From `read_map`.
-        raters: Lowest and highest rating.
-    """
+    """Raise ValueError unless a map that was read could have been learned from ratings."""
     levels, is_sound = np.array([math.nan]), False
     if isinstance(made, Isotonic):
         levels, steps = made.ratings, np.diff(made.ratings)

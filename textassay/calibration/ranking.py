@@ -39,7 +39,7 @@ from textassay.calibration.intervals import (
 from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
-from textassay.meta.score_files import RecordedRow, read_score_lines
+from textassay.meta.score_files import RecordedRow, read_score_lines, refuse_several_judges
 from textassay.runtime.data.units import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
@@ -228,11 +228,7 @@ def rank_systems(
 def _ranked(
     aspect: str, judged: Choices, known: Mapping[str, ComparedPair], confidence: float
 ) -> Ranking:
-    if len(judged.signatures) > 1:
-        raise ConfigurationError(
-            f"the comparisons on {aspect!r} come from {len(judged.signatures)} different judges,"
-            " which are not comparable; split them into one file per judge"
-        )
+    refuse_several_judges(aspect, judged.signatures, "")
     scored = {id_: value for id_, value in judged.values.items() if value is not None}
     if not scored:
         raise DataError(f"no comparison on {aspect!r} has a score; all are unscored")
@@ -346,16 +342,12 @@ def _estimate(linearized: Linearized, confidence: float) -> Estimate:
 
 @dataclass(slots=True)
 class Choices:
-    """The recorded comparisons on one aspect.
-
-    Attributes:
-        values: 1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id.
-        flipped: Ids of choices that flipped with the order of the texts.
-        signatures: Signatures of the scores.
-    """
+    """The recorded comparisons on one aspect."""
 
     values: dict[str, float | None] = field(default_factory=dict)
+    """1 if the first text was chosen, 0.5 for a tie, 0 else, `None` if unscored; by id."""
     flipped: set[str] = field(default_factory=set)
+    """Ids of choices that flipped with the order of the texts."""
     signatures: dict[str, None] = field(default_factory=dict)
 
 
@@ -369,11 +361,7 @@ class ComparedPair:
 
 
 def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
-    """Return the systems of each comparison, by id.
-
-    Raises:
-        DataError: A system is missing, or a comparison is of a system with itself.
-    """
+    """Return the systems of each comparison, by id."""
     pairs_by_id: dict[str, ComparedPair] = {}
     for one in pairs:
         other = one.meta.get(OTHER_SYSTEM)
@@ -391,12 +379,7 @@ def read_systems(pairs: Iterable[Example]) -> dict[str, ComparedPair]:
 
 
 def read_comparisons(scores: str | Path, known: Mapping[str, ComparedPair]) -> dict[str, Choices]:
-    """Read a run of comparisons, aspect by aspect; ids that are not known are left out.
-
-    Raises:
-        DataError: There are no scores, or none of the known comparisons.
-        ConfigurationError: A value is not that of a comparison.
-    """
+    """Read a run of comparisons, aspect by aspect; ids that are not known are left out."""
     judged: dict[str, Choices] = {}
     seen = None
     for row in read_score_lines(scores):

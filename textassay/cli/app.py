@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
@@ -18,40 +17,17 @@ from textassay.cli.flags import expanded
 from textassay.runtime.errors import nearest
 from textassay.version import __version__
 
-COMMANDS = (
-    "score",
-    "resume",
-    "merge",
-    "fit",
-    "tools",
-    "demo",
-    "meta",
-    "calibrate",
-    "estimate",
-    "compare",
-    "rank",
-    "alt_test",
-    "cascade",
-    "jurors",
-    "stress",
-    "label_plan",
-    "report",
-    "view",
-    "show",
-    "annotate",
-    "ratings",
-    "import_results",
-    "tree",
-    "plan",
-    "graph",
-    "doctor",
-    "cache",
-    "lists",
-)
-"""Modules of `textassay.cli.commands`; importing one registers its commands."""
-
-SEVERAL = ("lists", "import_results")
-"""Modules that are not called like the one command or group that they register."""
+COMMANDS = {
+    "score": "score", "resume": "score", "merge": "score", "fit": "fit", "tools": "tools",
+    "demo": "demo", "meta": "meta", "alt-test": "meta", "calibrate": "calibrate",
+    "estimate": "estimate", "label-plan": "estimate", "compare": "compare", "rank": "compare",
+    "cascade": "jury", "jurors": "jury", "stress": "stress", "report": "show", "view": "show",
+    "show": "show", "annotate": "annotate", "ratings": "exchange", "import": "exchange",
+    "tree": "drafts", "plan": "drafts", "methods": "lists", "tasks": "lists", "settings": "lists",
+    "graph": "lists", "doctor": "doctor", "cache": "cache",
+}  # fmt: skip
+"""Commands and groups as they are typed, each with its module of `textassay.cli.commands`, which
+registers it when it is imported."""
 
 Function = Callable[..., int | None]
 
@@ -154,13 +130,6 @@ def command(
 
     Its parameters are the flags (see `flags`), the docstring's first paragraph is the help, and
     what it returns is the exit status; errors become a message and a status (see `exits`).
-
-    Args:
-        name: What users type.
-        panel: Heading of the list of commands under which it stands.
-        group: Group that it belongs to, made by `group` before.
-        examples: Command lines that the help shows.
-        asks_models: Whether the help lists the exit statuses of a run.
     """
     home = _app if group is None else _groups[group]
 
@@ -226,31 +195,21 @@ app: typer.Typer
 """The application with all of its commands, which `__getattr__` registers when it is asked for."""
 
 
-def __getattr__(name: str) -> Any:
-    if name != "app":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    register(COMMANDS)
-    return _app
-
-
-def register(commands: Sequence[str]) -> None:
-    """Import the modules of commands, which register them."""
-    for name in commands:
-        import_module(f"textassay.cli.commands.{name}")
-
-
-def needed(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the modules of the commands that a command line needs: its own, or else all.
+def application(typed: Sequence[str] = ()) -> typer.Typer:
+    """Return the application with the commands that a command line needs: its own, or else all.
 
     The list of commands, their groups and what follows a misspelled one need all.
     """
     # typer reads the signatures of all registered commands, which takes longer than any of them
     # takes to import
-    own = {name.replace("_", "-"): name for name in COMMANDS if name not in SEVERAL}
-    return (own[arguments[0]],) if arguments and arguments[0] in own else COMMANDS
+    own = COMMANDS.get(typed[0]) if typed else None
+    for module in [own] if own else dict.fromkeys(COMMANDS.values()):
+        import_module(f"textassay.cli.commands.{module}")
+    return _app
 
 
-def main() -> None:
-    """Run the command line."""
-    register(needed(sys.argv[1:]))
-    _app()
+def __getattr__(name: str) -> Any:
+    """Return the application with all of its commands as `app`."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return application()

@@ -7,10 +7,11 @@ import math
 import shlex
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import (
@@ -26,21 +27,27 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.progress import REDRAW_SECONDS, Style
-from textassay.demo.folder import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
+    ASPECT,
+    EXAMPLE,
     JUDGE,
     MISLED,
     RATED,
+    WITH_EVIDENCE,
     ComparisonLine,
     Decided,
-    ShownExample,
     TaskComparison,
     TaskResult,
     Treatments,
 )
 from textassay.display import indented, plain_table, printable, to_terminal
 from textassay.evaluation.session import Session
-from textassay.runtime.messages import Score, Usage
+from textassay.report.examples import ShownScore, show
+from textassay.report.page import join_runs
+from textassay.report.source import open_data, open_run
+from textassay.report.terminal import score_evidence
+from textassay.runtime.messages import Usage
 from textassay.table import Column, Table
 from textassay.version import __version__
 
@@ -51,12 +58,7 @@ NOT_ABOVE = "x"
 
 
 def treatments_table(treatments: Treatments, units: dict[str, str]) -> RichTable:
-    """Draw means by what was done to the texts.
-
-    Args:
-        treatments: The means.
-        units: What the values of each row are.
-    """
+    """Draw means by what was done to the texts."""
     table = plain_table("", *treatments.systems, "")
     for name, values in treatments.rows.items():
         style = "bold" if name not in units else ""
@@ -103,42 +105,26 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:z.2f}"
 
 
-def evidence(shown: ShownExample) -> RenderableType:
+def shown_example(layout: DemoFolder) -> dict[str, ShownScore]:
+    """Read what several methods say of one aspect of one example, by name of the method."""
+    return {name: _shown(layout.run(layout.tasks[0], name)) for name in WITH_EVIDENCE}
+
+
+def _shown(folder: Path) -> ShownScore:
+    run = open_run(folder)
+    row, data = run.table.read_all().row(EXAMPLE, ASPECT), open_data(run, None)
+    assert row is not None  # the demo has scored all of its texts
+    return show(run, data, join_runs([run], data, {}), row)
+
+
+def evidence(shown: Mapping[str, ShownScore]) -> RenderableType:
     """Return the text that was judged, and below it what each method says of it and why."""
-    parts: list[RenderableType] = [
-        indented(Text(printable(shown.example.output), style="italic")),
-        Text(),
-    ]
-    for name, score in shown.scores.items():
-        parts += [_heading(name, score), indented(_pieces(score)), Text()]
+    example = next(iter(shown.values())).example
+    text = "" if example is None else example.output
+    parts: list[RenderableType] = [indented(Text(printable(text), style="italic")), Text()]
+    for name, one in shown.items():
+        parts += [Text(name, style="bold"), indented(score_evidence(one)), Text()]
     return Group(*parts)
-
-
-def _heading(name: str, score: Score) -> Text:
-    value = "no score" if score.value is None else f"{score.value:.2f}"
-    scale = "" if score.scale is None else f" ({score.scale[0]:g} to {score.scale[1]:g})"
-    return Text.assemble((f"{name}, {printable(score.aspect)}: {value}", "bold"), scale)
-
-
-def _pieces(score: Score) -> RenderableType:
-    table = plain_table("", "", left=0)
-    table.columns[1].justify = "left"
-    for piece in score.evidence:
-        table.add_row(_figure(piece), Text(printable(f"{piece['text']}{_span(piece)}")))
-    return table
-
-
-def _span(piece: dict[str, Any]) -> str:
-    scale = piece.get("scale")
-    return "" if scale is None else f" ({scale[0]:g} to {scale[1]:g})"
-
-
-def _figure(piece: dict[str, Any]) -> str:
-    """Return a piece's number: P(yes) of a sub-question, or the value of a sub-aspect or a tool."""
-    if "p_yes" in piece:
-        return f"{piece['answer']}, P(yes) {piece['p_yes']:.2f}"
-    value = piece.get("value")
-    return "-" if value is None else f"{value:.2f}"
 
 
 RATERS = (
@@ -216,12 +202,6 @@ class DemoSteps:
     """The steps of the demo, each a session."""
 
     def __init__(self, count: int, style: Style) -> None:
-        """Store how many steps there are, and how they are shown.
-
-        Args:
-            count: Number of steps.
-            style: `auto` draws a bar if there is a terminal.
-        """
         self._count, self._style, self._done = count, style, 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -308,7 +288,7 @@ def opening() -> RenderableType:
 
 
 def report(
-    results: Sequence[TaskResult], shown: ShownExample, decided: Sequence[Decided]
+    results: Sequence[TaskResult], shown: Mapping[str, ShownScore], decided: Sequence[Decided]
 ) -> RenderableType:
     """Return the tables and their summaries in words."""
     return Group(
@@ -332,7 +312,7 @@ def report(
             f" {FITTED} what was learned."
         ),
         *(part for result in results for part in _agreement(result.held_out)),
-        _title("4. Evidence", f"why {printable(shown.example.id)} got what it got"),
+        _title("4. Evidence", f"why {EXAMPLE} got what it got"),
         evidence(shown),
         _title("5. Decisions", "what people would say on average, from scores and some ratings"),
         _note(
@@ -445,12 +425,7 @@ def closing(layout: DemoFolder, usage: Usage, seconds: float) -> RenderableType:
 
 
 def commands(layout: DemoFolder, program: str) -> tuple[str, ...]:
-    """Return what to try next, as it is typed.
-
-    Args:
-        layout: The demo's folder.
-        program: How textassay is called here.
-    """
+    """Return what to try next, as it is typed."""
     task = layout.tasks[0]
     data = shlex.quote(str(layout.data(task)))
     return (

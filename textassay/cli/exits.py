@@ -24,7 +24,7 @@ from pydantic import ValidationError
 from textassay.cli.console import say
 from textassay.evaluation.request import RunRequest
 from textassay.process import fast_loop, start_gc
-from textassay.runtime.errors import CapabilityError, TextassayError
+from textassay.runtime.errors import CapabilityError, StorageError, TextassayError
 from textassay.runtime.settings import SETTABLE, Settings, place_of
 
 T = TypeVar("T")
@@ -67,10 +67,6 @@ def stops_of_a_run(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[
     """Turn what ends the block early into `Stopped` if resuming the run can help.
 
     Before the first request, and if the model lacks an ability, the error stays as it is.
-
-    Args:
-        out: The run folder, for the message.
-        has_begun: Returns whether there is something to resume.
     """
     try:
         yield
@@ -224,3 +220,12 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     with asyncio.Runner(loop_factory=fast_loop()) as runner:
         return runner.run(guarded())
+
+
+@contextmanager
+def io_errors(path: Path) -> Iterator[None]:
+    """Turn an error of writing a file within the block into one that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error

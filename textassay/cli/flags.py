@@ -134,12 +134,6 @@ class Group:
     """Flags that several commands take together; marks the one parameter that receives them."""
 
     def __init__(self, **flags: Any) -> None:
-        """Store the flags.
-
-        Args:
-            **flags: Annotated types by parameter name, each with its `typer.Option`; their default
-                is `None`, or false for a switch.
-        """
         self.flags = flags
 
     def parameters(self) -> list[inspect.Parameter]:

@@ -12,12 +12,11 @@ from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, say
 from textassay.cli.exits import stops_of_a_run, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.resuming import settings_to_resume
+from textassay.evaluation.manifest import recorded_request, settings_to_resume
+from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import RunRequest, Shard
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, notices, open_session
-from textassay.evaluation.shards import Shard
-from textassay.evaluation.spec import recorded_request
 from textassay.methods.by_name import find
 from textassay.methods.method import ReadsProbabilities, max_calls, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
@@ -40,6 +39,7 @@ from textassay.runtime.storage.run_files import read_manifest
 if TYPE_CHECKING:
     from textassay.workers.run import Cluster, Processes
 
+
 LOGS = ("text", "json")
 FLAG_OF = {
     name: flag.name or name
@@ -55,8 +55,7 @@ SHOWN_WARNINGS = (
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.batch",
-    "textassay.runtime.batches.polling",
-    "textassay.evaluation.roles",
+    "textassay.evaluation.opening",
 )
 """Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost
 Redis, a lost endpoint, a provider that fails or has no room, a file that no batch can be made of,
@@ -65,13 +64,11 @@ settings of a role that is not asked."""
 
 @dataclass(frozen=True)
 class ScoreCommand:
-    """One `score` or `resume`, read from the command line."""
+    """One `score`, `resume`, `stress` or `tools score`, read from the command line."""
 
     request: RunRequest
     dry: bool = False
     progress: Style = "auto"
-    as_json: bool = False
-    """Whether the result is printed as one JSON document."""
     prometheus: Path | None = None
     """File of the run's figures as Prometheus text."""
     workers: Processes | Cluster | None = None
@@ -81,16 +78,7 @@ class ScoreCommand:
 def build_command(
     flags: dict[str, Any], chosen: dict[str, Any], *, command: str = "score"
 ) -> ScoreCommand:
-    """Make the command of `score` from its flags and its `--set` pairs.
-
-    Args:
-        flags: The flags by name.
-        chosen: The `--set` pairs.
-        command: What the user typed, for messages.
-
-    Raises:
-        ConfigurationError: A flag that is needed is missing.
-    """
+    """Make the command of its flags and `--set` pairs; messages call it `command`."""
     for name, shown_as in (
         ("data", "DATA, a file of examples"),
         ("method", "--method, such as g-eval"),
@@ -118,11 +106,16 @@ def build_command(
         options=options,
         settings=Settings(**runtime),
     )
+    return _command(request, flags)
+
+
+def _command(request: RunRequest, flags: Mapping[str, Any]) -> ScoreCommand:
+    prometheus = flags.get("prometheus")
     return ScoreCommand(
         request=request,
         dry=bool(flags.get("dry_run")),
         progress=_style(flags),
-        prometheus=_figures(flags),
+        prometheus=None if prometheus is None else Path(prometheus),
         workers=_workers(flags),
     )
 
@@ -151,7 +144,7 @@ def _workers(flags: Mapping[str, Any]) -> Processes | Cluster | None:
     return Processes(count)
 
 
-def _style(flags: dict[str, Any]) -> Style:
+def _style(flags: Mapping[str, Any]) -> Style:
     """Return the progress style, which may come from a file, and turn on structured logs."""
     log, given = flags.get("log") or "text", flags.get("progress") or "auto"
     if log not in LOGS:
@@ -166,17 +159,7 @@ def _style(flags: dict[str, Any]) -> Style:
 
 
 def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
-    """Make a command that resumes a run; flags that are given replace the run's settings.
-
-    Args:
-        folder: The run folder.
-        flags: What is given now.
-
-    Raises:
-        RunFolderError: There is no run in the folder.
-        ConfigurationError: The run's data were not read from a file, it was made by a graph, or its
-            server or key must be given again.
-    """
+    """Make a command that resumes a run; flags that are given now replace the run's settings."""
     manifest = read_manifest(folder)
     request = recorded_request(manifest)
     # also if the graph has the name of a method, which would judge the rest
@@ -193,79 +176,72 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
         )
     given = settings_in(arguments.with_model_tables(flags, request.models))
     settings = settings_to_resume(folder, manifest, request, given)
-    return ScoreCommand(
-        request=request.model_copy(
-            update={"data": data, "settings": settings, "out": folder, "resume": True}
-        ),
-        progress=_style(flags),
-        prometheus=_figures(flags),
-        workers=_workers(flags),
-    )
-
-
-def _figures(flags: Mapping[str, Any]) -> Path | None:
-    given = flags.get("prometheus")
-    return None if given is None else Path(given)
-
-
-def say_if_unlimited(folder: Path, settings: Settings) -> None:
-    """Say that a resumed run may cost more than its earlier sessions were allowed to.
-
-    Args:
-        folder: The run.
-        settings: Those of the resumed run.
-    """
-    if read_manifest(folder)["settings"].get("max_cost") and settings.max_cost is None:
+    if manifest["settings"].get("max_cost") and settings.max_cost is None:
         say(
             "the cost limit was that of an earlier session; this one has none, unless you give "
             "--max-cost"
         )
+    own = {"data": data, "settings": settings, "out": folder, "resume": True}
+    return _command(request.model_copy(update=own), flags)
 
 
-async def execute(command: ScoreCommand) -> int:
-    """Run the command, print the result and return the exit status.
-
-    Raises:
-        ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause is the reason.
-    """
-    run = await run_command(command)
-    if isinstance(run, int):
-        return run
+async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
+    """Carry out the command, print the result and return the exit status."""
+    with _settings_named(), logged_warnings(*SHOWN_WARNINGS):
+        # a dry run only counts, which one process does as well
+        if command.workers is not None and not command.dry:
+            run = await _run_with_workers(command, command.workers)
+        elif (found := await _run(command, as_json=as_json)) is not None:
+            run = found
+        else:
+            return 0
     # imported after the run, since rich would delay the first question
     from textassay.cli.run_result import print_result
 
-    return print_result(run, as_json=command.as_json)
+    return print_result(run, as_json=as_json)
 
 
-async def run_command(command: ScoreCommand) -> Run | int:
-    """Run a command in this process; return the run, or the exit status of a dry run.
-
-    Raises:
-        ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause is the reason.
-    """
+async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
+    """Judge in this process; return the run, `None` for a dry one, whose estimate is printed."""
     began = False
-    with (
-        settings_named(),
-        stops_of_a_run(command.request.out, lambda: began),
-        logged_warnings(*SHOWN_WARNINGS),
-    ):
+    with stops_of_a_run(command.request.out, lambda: began):
         async with _opened(command) as session:
             _say_before(session, command)
             if command.dry:
-                return await _dry_run(session, command)
-            watched = exported(
-                lambda: session.engine.progress, command.prometheus, command.request.out
-            )
-            async with watched:
+                await _dry_run(session, command, as_json=as_json)
+                return None
+
+            def progress() -> Progress:
+                return session.engine.progress
+
+            async with exported(progress, command.prometheus, command.request.out):
                 began = True
-                async with show_progress(lambda: session.engine.progress, command.progress):
+                async with show_progress(progress, command.progress):
                     return await finish(session)
 
 
+async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster) -> Run:
+    from textassay.workers.run import Followed, run_with_workers  # most runs need none
+
+    request, followed = command.request, Followed()
+    with stops_of_a_run(request.out, lambda: followed.is_begun):
+        async with (
+            exported(lambda: followed.progress, command.prometheus, request.out),
+            show_progress(lambda: followed.progress, command.progress),
+        ):
+            return await run_with_workers(
+                request.data,
+                request,
+                workers,
+                adjusting=calibrating(request.calibration),
+                followed=followed,
+                notify=lambda line: say(with_flags(line)),
+                notice=lambda line: say(with_flags(line)),
+            )
+
+
 @contextmanager
-def settings_named() -> Iterator[None]:
+def _settings_named() -> Iterator[None]:
     """Name options and settings alike in errors: to the command line, both are settings."""
     try:
         yield
@@ -287,27 +263,21 @@ def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
 
 
 class CalibrationTarget(Protocol):
-    """What of a method decides whether a calibration is for it."""
+    """What of a method, or of what a worker opened, decides whether a calibration is for it."""
 
     @property
     def aspects(self) -> Sequence[Aspect]:
         """What is judged."""
-        ...
 
     @property
     def signature(self) -> str:
         """What its scores carry."""
-        ...
 
 
 def calibrating(
     folder: str | None,
 ) -> Callable[[CalibrationTarget], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method and then applies it to each score.
-
-    Raises:
-        ConfigurationError: The folder holds no calibration, or it is of another judge.
-    """
+    """Return what checks a calibration against a method and then applies it to each score."""
     if folder is None:
         return None
     from textassay.calibration.calibration import load  # heavy (scipy), so where it is used
@@ -349,7 +319,7 @@ def _say_before(session: Session, command: ScoreCommand) -> None:
         say(with_flags(notice))
 
 
-async def _dry_run(session: Session, command: ScoreCommand) -> int:
+async def _dry_run(session: Session, command: ScoreCommand, *, as_json: bool) -> None:
     await _walk(session, command)
     choice, by_samples = probabilities_of(session.method), None
     if choice is not None and choice.reads_logprobs is None:
@@ -368,9 +338,8 @@ async def _dry_run(session: Session, command: ScoreCommand) -> int:
         waves=None if session.rounds is None else session.rounds.count,
         by_samples=by_samples,
         most_calls=max_calls(session.method),
-        as_json=command.as_json,
+        as_json=as_json,
     )
-    return 0
 
 
 async def _walk(session: Session, command: ScoreCommand) -> None:

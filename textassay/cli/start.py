@@ -29,10 +29,10 @@ def main() -> None:
         _skip_plugins()
         # imported inside the `try`: it takes most of the start, and Ctrl-C during it must not
         # print a traceback
-        from textassay.cli.app import main as run
+        from textassay.cli.app import application
 
         try:
-            run()
+            application(sys.argv[1:])()
         finally:
             sys.stdout.flush()  # at the interpreter's end a full disk would be a traceback
     except KeyboardInterrupt:

@@ -27,11 +27,11 @@ from textassay.calibration import (
     read_judged,
     scales_of,
 )
-from textassay.demo.folder import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
+from textassay.demo.pipeline import BASELINES, FITTED, NODES, DemoFolder, Recipe, list_recipes
 from textassay.meta.score_files import Recorded, read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Example, Score, Usage
+from textassay.runtime.messages import Example, Usage
 from textassay.runtime.storage.run_files import latest_scores
 
 TREATED = {"summarization": "consistency", "dialogue": "overall", "data-to-text": "quality"}
@@ -48,39 +48,27 @@ RATED = 4
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLine:
-    """One way of scoring against the ratings.
-
-    Attributes:
-        name: What it is called.
-        trivial: Whether it looks at the surface alone.
-        spearman: Spearman's rho at dataset level by human aspect; `None` if undefined, without the
-            aspects that are not judged.
-        n: Fewest rows behind any of them.
-    """
+    """One way of scoring against the ratings."""
 
     name: str
     trivial: bool
+    """Whether it looks at the surface alone."""
     spearman: dict[str, float | None]
+    """At dataset level, by human aspect that is judged; `None` if undefined."""
     n: int
+    """Fewest rows behind any of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskComparison:
-    """All lines of one task, over the same examples.
-
-    Attributes:
-        task: Name of the task.
-        aspects: The human aspects.
-        examples: Number of examples.
-        groups: Number of sources.
-        lines: The trivial ones first.
-    """
+    """All lines of one task, over the same examples."""
 
     task: str
     aspects: tuple[str, ...]
     examples: int
     groups: int
     lines: tuple[ComparisonLine, ...]
+    """The trivial ones first."""
 
     def bar(self, aspect: str) -> float:
         """Return the bar that a judge must beat.
@@ -133,15 +121,7 @@ class TaskComparison:
 def compare_with_ratings(
     task: str, examples: Sequence[Example], trivial: Recorded, judged: Mapping[str, Recorded]
 ) -> TaskComparison:
-    """Compare trivial measures and judges with the ratings of the examples.
-
-    Args:
-        task: Name of the task.
-        examples: With ratings; scores of other examples are left out.
-        trivial: Value by measure and id; each is compared with every human aspect.
-        judged: Scores by name of the method; each aspect is compared with the human aspect of its
-            name.
-    """
+    """Compare trivial measures and judges with the ratings of the examples."""
     aspects = tuple(dict.fromkeys(name for example in examples for name in example.human))
     lines = [
         _line(name, True, examples, dict.fromkeys(aspects, values))
@@ -170,17 +150,12 @@ def _line(
 
 @dataclass(frozen=True, slots=True)
 class Treatments:
-    """Mean score of every method by what was done to the texts (`system`).
-
-    Attributes:
-        aspect: What was judged.
-        systems: What was done, in the order of the data.
-        rows: By name: mean by system, `None` if nothing was scored.
-    """
+    """Mean score of every method by what was done to the texts (`system`)."""
 
     aspect: str
     systems: tuple[str, ...]
     rows: dict[str, tuple[float | None, ...]]
+    """By name: mean by system, `None` if nothing was scored."""
 
 
 def by_treatment(
@@ -189,14 +164,7 @@ def by_treatment(
     judged: Mapping[str, Recorded],
     ratings: str = "our rating",
 ) -> Treatments:
-    """Return mean scores by what was done to the texts, the assigned ratings first.
-
-    Args:
-        aspect: What was judged.
-        examples: With ratings and systems.
-        judged: Scores by name of the method; those without the aspect are left out.
-        ratings: What the row of ratings is called.
-    """
+    """Return mean scores by what was done to the texts, the assigned ratings first."""
     systems = tuple(dict.fromkeys(example.system or "" for example in examples))
     columns = {ratings: {example.id: example.human.get(aspect) for example in examples}}
     columns |= {name: dict(scores[aspect]) for name, scores in judged.items() if aspect in scores}
@@ -214,13 +182,6 @@ def in_order(examples: Sequence[Example], scores: Recorded) -> tuple[float, int]
     """Return how many pairs of texts about one source are in the order of the ratings.
 
     Pairs of all aspects that are scored and rated, unequally; equal scores are half in order.
-
-    Args:
-        examples: With ratings and groups.
-        scores: Value by aspect and id.
-
-    Returns:
-        Pairs in order, and all pairs.
     """
     right, count = 0.0, 0
     for one, other in combinations(examples, 2):
@@ -276,25 +237,8 @@ class TaskResult:
     misled: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownExample:
-    """One example with what several methods say of it and why.
-
-    Attributes:
-        example: The example.
-        scores: The methods' scores of one aspect, by name of the method.
-    """
-
-    example: Example
-    scores: dict[str, Score]
-
-
 def read_result(layout: DemoFolder, task: str) -> TaskResult:
-    """Read what came out for a task.
-
-    Raises:
-        TextassayError: A run cannot be read.
-    """
+    """Read what came out for a task."""
     examples, held_out = (
         list(Examples(layout.data(task))),
         list(Examples(layout.data(task, held_out=True))),
@@ -314,17 +258,6 @@ def read_result(layout: DemoFolder, task: str) -> TaskResult:
         ordered,
         misled(examples, judged[JUDGE]),
     )
-
-
-def shown_example(layout: DemoFolder) -> ShownExample:
-    """Read one example with the evidence behind its scores.
-
-    Raises:
-        TextassayError: A run cannot be read.
-    """
-    task = layout.tasks[0]
-    example = next(example for example in Examples(layout.data(task)) if example.id == EXAMPLE)
-    return ShownExample(example, {name: _score(layout, task, name) for name in WITH_EVIDENCE})
 
 
 def agreement_as_dict(results: Sequence[TaskResult]) -> dict[str, object]:
@@ -375,12 +308,6 @@ def _judged(layout: DemoFolder, task: str, recipe: Recipe, examples: Sequence[Ex
     return dict.fromkeys((name for example in examples for name in example.human), values)
 
 
-def _score(layout: DemoFolder, task: str, name: str) -> Score:
-    return next(
-        s for s in latest_scores(layout.run(task, name)) if (s.id, s.aspect) == (EXAMPLE, ASPECT)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Decided:
     """One aspect.
@@ -403,11 +330,7 @@ class Decided:
 
 
 def decided(layout: DemoFolder) -> list[Decided]:
-    """Calibrate, estimate and test each aspect of the first task.
-
-    Raises:
-        TextassayError: A run cannot be read, or its scores cannot be learned from.
-    """
+    """Calibrate, estimate and test each aspect of the first task."""
     task = layout.tasks[0]
     judged = read_judged(layout.run(task, JUDGE))
     tables = join_columns(judged, People(layout.data(task)))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Callable,
     Coroutine,
+    Iterable,
     Mapping,
     Sequence,
 )
@@ -17,22 +19,24 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from textassay.evaluation.graph_method import GraphMethod
+from textassay.agents.task import Task
 from textassay.evaluation.progress import Watch, watched
-from textassay.evaluation.request import build_request
+from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish, open_session, writing_summary
-from textassay.methods.method import Method
+from textassay.methods.library import tasks
+from textassay.methods.method import Method, TaskMethod
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.graph import Graph
+from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.keywords import strict_keywords, takes_arguments_of
-from textassay.runtime.messages import Aspect, Score
+from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.tools.tool import Tool
+from textassay.version import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -200,11 +204,6 @@ async def open_evaluation(
     *,
     method: MethodChoice,
     model: ModelsByRole | None = None,
-    aspects: str | Aspect | Sequence[str | Aspect] | None = None,
-    out: str | Path | None = None,
-    options: Mapping[str, Any] | None = None,
-    settings: Settings | None = None,
-    fields: Mapping[str, str] | None = None,
     tools: str | Tool | Sequence[str | Tool] = (),
     dry: bool = False,
     **named: Any,
@@ -218,27 +217,24 @@ async def open_evaluation(
         ConfigurationError: Something does not fit, or would have no effect; nothing was asked.
     """
     names, objects = _by_role(model)
-    chosen = aspects_of(aspects)
     taken = (tools,) if isinstance(tools, str | Tool) else tuple(tools)
-    built = None
-    if not isinstance(method, str | PathLike):
-        own = {"model": model, "options": options, "tools": taken}
-        built = _method_object(method, own, named.get("task"), chosen)
+    built: Method | None = None
+    if isinstance(method, str | PathLike):
+        name = fspath(method)
+    else:
+        built = _method_object(method, {"model": model, "tools": taken, **named})
+        name = built.name
     request = build_request(
-        method=fspath(method) if isinstance(method, str | PathLike) else built.name,  # type: ignore[union-attr]
-        aspects=chosen,
+        RunRequest,
+        method=name,
         models=names,
-        options=dict(options or {}),
         tools=tuple(tool if isinstance(tool, str) else tool.name for tool in taken),
-        data=str(examples) if isinstance(examples, str | Path) else None,
-        fields=dict(fields or {}),
-        settings=settings or Settings(),
-        out=out,
+        data=data_path(examples),
         **named,
     )
     if request.resume and request.out is None:
         raise ConfigurationError("resume= continues the run in out=, which is not given")
-    request = request.model_copy(update={"resume": continues(request.out, request.resume)})
+    request = continued(request)
     # a model given by name still takes the settings
     if objects and not set(names) - set(objects):
         check_settings(request.settings, objects)
@@ -254,42 +250,33 @@ async def open_evaluation(
         yield session
 
 
-def continues(out: Path | None, resume: bool) -> bool:
-    """Return whether there is a run to continue, if one is to be continued."""
-    return resume and out is not None and (out / MANIFEST).exists()
+def data_path(examples: Any) -> str | None:
+    """Return the path that data are given by; `None` for data from memory."""
+    return str(examples) if isinstance(examples, str | Path) else None
 
 
-def aspects_of(
-    given: str | Aspect | Sequence[str | Aspect] | None,
-) -> tuple[str | Aspect, ...] | None:
-    """Return aspects as a tuple; one alone is one aspect, `None` is all of the task."""
-    if given is None:
-        return None
-    return (given,) if isinstance(given, str | Aspect) else tuple(given)
+def continued(request: RunRequest) -> RunRequest:
+    """Return the request without `resume` if there is no run to continue yet."""
+    is_begun = request.out is not None and (request.out / MANIFEST).exists()
+    return request.model_copy(update={"resume": request.resume and is_begun})
 
 
-def _method_object(
-    method: Any,
-    own: Mapping[str, Any],
-    task: str | None,
-    aspects: tuple[str | Aspect, ...] | None,
-) -> Method:
+def _method_object(method: Any, given: Mapping[str, Any]) -> Method:
     """Return a method that was given as an object; refuse what it would not heed.
 
     Raises:
         ConfigurationError: It is no method, or comes with something that only a name goes with.
     """
     # a graph judges the aspects of a task like a named method; a method object brings its own
-    if not isinstance(method, Graph):
-        own = {**own, "task": task, "aspects": aspects}
-    for name, value in own.items():
-        if value:
+    own = ("model", "tools", "options", *(() if isinstance(method, Graph) else ("task", "aspects")))
+    for name in own:
+        if given.get(name):
             raise ConfigurationError(
                 f"{name}= can only be given with the name of a method; {method!r} was built with "
                 "its own"
             )
     if isinstance(method, Graph):
-        return GraphMethod.of(method, task, aspects)
+        return GraphMethod.of(method, given.get("task"), one_or_several(given.get("aspects")))
     if not isinstance(method, Method):
         raise ConfigurationError(
             "method= must be an evaluator folder, a name, a method object or a graph, not "
@@ -298,13 +285,13 @@ def _method_object(
     return method
 
 
-def check_settings(settings: Settings | None, models: Mapping[str, Model]) -> None:
+def check_settings(settings: Settings, models: Mapping[str, Model]) -> None:
     """Refuse settings of models that were opened before.
 
     Raises:
         ConfigurationError: A setting would be ignored.
     """
-    set_here = (settings or Settings()).model_fields_set - OF_THE_RUN
+    set_here = settings.model_fields_set - OF_THE_RUN
     if not any(isinstance(model, ConnectedModel) for model in models.values()):
         set_here -= {"concurrency"}  # a bare model has no limiter of its own
     if set_here:
@@ -321,3 +308,91 @@ def _by_role(model: ModelsByRole | None) -> tuple[dict[str, str], dict[str, Mode
     by_role = model if isinstance(model, Mapping) else {"": model}
     names = {role: item if isinstance(item, str) else item.name for role, item in by_role.items()}
     return names, {role: item for role, item in by_role.items() if not isinstance(item, str)}
+
+
+class _Signed(Graph):
+    """A graph with agents of the user's own, which may change texts or scores.
+
+    Scores that carry the signature of a built-in agent get the graph's beside it, or they would
+    pass for scores of that agent alone.
+    """
+
+    def __init__(self, graph: Graph, digest: str) -> None:
+        super().__init__(graph.name, input=graph.input, nodes=graph.nodes, output=graph.output)
+        self._digest = digest
+
+    async def run(self, input: Any) -> Any:
+        """Run the graph and sign what it yields."""
+        result = await super().run(input)
+        return [self._signed(one) for one in result] if isinstance(result, list) else result
+
+    def _signed(self, yielded: object) -> object:
+        if not isinstance(yielded, Score) or not yielded.signature.startswith("method:"):
+            return yielded
+        return yielded.model_copy(update={"signature": f"{yielded.signature}|graph:{self._digest}"})
+
+
+def _is_foreign(node: Node) -> bool:
+    """Return whether code outside this package takes part in a node."""
+    if isinstance(node.agent, Graph):
+        return any(map(_is_foreign, node.agent.nodes))
+    return not str(getattr(node.agent, "__module__", "")).startswith("textassay.")
+
+
+class GraphMethod(TaskMethod):
+    """A graph from an `Assignment` to a list of one `Score` per aspect, in the aspects' order."""
+
+    how: How = "text"
+    """What scores say that could not be obtained; the others come from the graph's own agents."""
+
+    def __init__(self, graph: Graph, task: Task) -> None:
+        """Take a graph and what it judges.
+
+        Raises:
+            ConfigurationError: The graph takes something else than an `Assignment`.
+        """
+        if graph.input is not Assignment:
+            raise ConfigurationError(
+                f"{graph!r} cannot be evaluated: it must take an Assignment (an example and"
+                " aspects) and yield a list of scores, one per aspect; wire its nodes to"
+                " 'input.example' and each('input.aspects')"
+            )
+        self.graph, self._task = graph, task
+        if any(map(_is_foreign, graph.nodes)):
+            self.graph = _Signed(graph, self._digest)
+
+    @classmethod
+    def of(
+        cls, graph: Graph, task: str | None, aspects: Iterable[str | Aspect] | None
+    ) -> GraphMethod:
+        """Return a method for the aspects of a task; see `tasks.load`.
+
+        Raises:
+            UnknownName: There is no such task or aspect.
+            ConfigurationError: The graph takes something else than an `Assignment`.
+        """
+        return cls(graph, tasks.load(task, aspects))
+
+    @property
+    def name(self) -> str:
+        """The graph's name."""
+        return self.graph.name
+
+    @property
+    def signature(self) -> str:
+        """Names the graph and its shape; what its agents do is theirs to sign."""
+        return f"method:{self.name}|graph:{self._digest}|task:{self._task.digest}|v:{__version__}"
+
+    @property
+    def _digest(self) -> str:
+        # the drawing names every node and edge, so a graph that is wired differently has another
+        # signature
+        return hashlib.sha256(self.graph.to_mermaid().encode()).hexdigest()[:6]
+
+    def describe(self) -> dict[str, Any]:
+        """Return graph, task and aspects."""
+        return {
+            "name": self.name,
+            "graph": self.graph.to_mermaid(),
+            **self.described_task(),
+        }

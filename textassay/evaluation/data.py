@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from textassay.evaluation.request import RunRequest
+from textassay.evaluation.request import RunRequest, Shard
 from textassay.methods.library.tasks import load
 from textassay.prompts import TASKS
 from textassay.runtime.data.dataset import DataInfo, Examples
@@ -20,11 +20,7 @@ from textassay.runtime.storage.answers import AnswerStore
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:
-    """Open the data as the request says: with its field map, in its units, paired.
-
-    Raises:
-        DataError: There is nothing to read.
-    """
+    """Open the data as the request says: with its field map, in its units, paired."""
     data = Examples(
         source,
         fields=request.fields or None,
@@ -37,11 +33,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
 
 
 async def checked_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
-    """Open the data and read all of it once: a file off the event loop, an iterable on it.
-
-    Raises:
-        DataError: A row is broken, or there is nothing to read.
-    """
+    """Open the data and read all of it once: a file off the event loop, an iterable on it."""
     data = open_examples(source, request)
     # an iterable may belong to the caller's thread, such as a cursor of a database
     info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
@@ -114,3 +106,27 @@ def _labels(request: RunRequest) -> dict[str, LabelScale]:
         task = load(request.task)
         aspects += (*task.aspects, *task.optional)
     return {aspect.label: scale for aspect in aspects if (scale := aspect.label_scale)}
+
+
+class DataShard:
+    """Some neighboring examples of a data set, as often as they are iterated."""
+
+    def __init__(self, examples: Examples, start: int, stop: int) -> None:
+        self._examples, self._start, self._stop = examples, start, stop
+
+    def __iter__(self) -> Iterator[Example]:
+        return self._examples.part(self._start, self._stop)
+
+
+def part_of(
+    examples: Examples, count: int, *, limit: int | None, shard: str | None
+) -> tuple[Iterable[Example], int]:
+    """Return the examples that a run judges, and how many they are."""
+    start, stop = bounds_of(count, limit=limit, shard=shard)
+    return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
+
+
+def bounds_of(count: int, *, limit: int | None, shard: str | None) -> tuple[int, int]:
+    """Return the first example that a run judges, from 0, and the one after its last."""
+    judged = count if limit is None else min(count, limit)
+    return (0, judged) if shard is None else Shard.parse(shard).bounds(judged)

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.resuming import check_manifest
-from textassay.evaluation.shards import Shard, bounds_of, shard_folders
-from textassay.evaluation.spec import changed, recorded_request
+from textassay.evaluation.data import bounds_of
+from textassay.evaluation.manifest import changed, check_manifest, recorded_request
+from textassay.evaluation.request import Shard
 from textassay.runtime.batches.book import read_records
 from textassay.runtime.errors import RunFolderError, StorageError
 from textassay.runtime.labels import without_order
@@ -41,6 +41,17 @@ from textassay.runtime.storage.run_files import (
     summarize_journal,
 )
 from textassay.runtime.storage.run_folder import lock_run
+
+
+def shard_folders(run: Path) -> list[Path]:
+    """Return the folders `shard-*` of a run that hold one, in no order."""
+    return [manifest.parent for manifest in run.glob(f"shard-*/{MANIFEST}")]
+
+
+def is_divided(run: Path) -> bool:
+    """Return whether a folder holds shards that were not merged yet."""
+    return not (run / MANIFEST).exists() and bool(shard_folders(run))
+
 
 _OWN = re.compile(r"manifest\.json|scores\.jsonl|summary\.json|batches\.jsonl|answers|\..*")
 """What every run folder has; further files are the method's, such as a plan."""
@@ -85,22 +96,13 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
-    resumed, replaces the merged run unless that was itself resumed or edited meanwhile.
+    resumed, replaces the merged run unless that was itself resumed or edited meanwhile. Shards that
+    do not belong together, or with `partial` off are missing or unfinished, are refused before
+    anything is changed.
 
     The data are not read, as they need not be on this machine. An id that is not in them, which
     only an edited file can have, is told by what reads both: `resume` refuses it, `meta` and
     `estimate` count it.
-
-    Args:
-        run: The folder that holds the shards, and that becomes a run.
-        partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for
-            the rest.
-
-    Raises:
-        RunFolderError: A shard is missing, unfinished, in use or damaged, has a batch that is not
-            collected, differs from the others in data, prompts or model, or overlaps with another;
-            nothing is changed.
-        StorageError: The folder cannot be written to.
     """
     run = Path(run)
     with ExitStack() as stack:

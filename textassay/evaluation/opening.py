@@ -5,13 +5,15 @@ Whatever is opened here is closed with the exit stack of the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from textassay.evaluation.roles import in_every_role
-from textassay.methods.by_name import tools_for
+from textassay.evaluation.manifest import recorded_request
+from textassay.evaluation.request import RunRequest, in_every_role
+from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
 from textassay.runtime.connected import ConnectedModel, connect_model, with_store
@@ -21,11 +23,14 @@ from textassay.runtime.settings import Settings, is_redis
 from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers, open_answers
 from textassay.runtime.storage.cache_folder import holds_answers
 from textassay.runtime.storage.group_commit import in_thread
+from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
     from textassay.runtime.batches.book import BatchBook
+
+_log = logging.getLogger(__name__)
 
 
 async def open_models(
@@ -36,14 +41,6 @@ async def open_models(
     A role that has settings and no model has the general one, asked with these settings. Roles with
     the same name and the same settings share one model. None of them has a cache of its own; see
     `open_store` and `with_store`.
-
-    Args:
-        models: Names of models, or models, by role.
-        settings: How models are asked, with the settings of single roles.
-        stack: Closes the models that are opened here.
-
-    Raises:
-        ConfigurationError: A model cannot be connected, or a budget is set and its price unknown.
     """
     # one budget for all roles: the limit is on the run, not on each model
     budget = Budget(settings.max_cost)
@@ -84,16 +81,6 @@ async def open_store(
     """Open the cache that the settings name, or else the folder `default`.
 
     `None` to keep no answers.
-
-    Args:
-        settings: They name the cache.
-        default: The folder of answers if they name none.
-        stack: Closes what is opened.
-        read_only: Whether answers are only looked up: no folder is made or written to.
-
-    Raises:
-        ConfigurationError: The folder is not a cache.
-        StorageError: It cannot be opened.
     """
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
@@ -114,15 +101,7 @@ def batched_models(models: Mapping[str, Model]) -> list[ConnectedModel]:
 
 
 def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
-    """Refuse to stop once all is submitted if nothing is: all would be asked singly.
-
-    Args:
-        settings: Those of the run.
-        models: The models that the method asks, by role.
-
-    Raises:
-        ConfigurationError: None of them is asked through batches.
-    """
+    """Refuse to stop once all is submitted if nothing is: all would be asked singly."""
     if settings.submit_only and not batched_models(models):
         raise ConfigurationError(
             "submit_only=True needs a role that is asked in batches, and this run has none"
@@ -132,12 +111,7 @@ def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
 async def open_book(
     batched: Sequence[ConnectedModel], folder: Path, stack: AsyncExitStack
 ) -> BatchBook | None:
-    """Open the journal of batches in a folder, if any model is asked through batches.
-
-    Raises:
-        DataError: The journal is damaged.
-        StorageError: It cannot be written to.
-    """
+    """Open the journal of batches in a folder, if any model is asked through batches."""
     if not batched:
         return None
     from textassay.runtime.batches.book import BatchBook
@@ -155,12 +129,7 @@ def open_tools(
     models: Mapping[str, Model],
     stack: AsyncExitStack,
 ) -> tuple[Tool, ...]:
-    """Return a method's tools; those that are made here are closed with the stack.
-
-    Raises:
-        UnknownName: There is no such method or tool.
-        ConfigurationError: The method takes no tools, or a tool cannot be made.
-    """
+    """Return a method's tools; those that are made here are closed with the stack."""
     tools = tools_for(method, specs, models)
     for tool in tools:
         # tools that the caller handed over are the caller's to close
@@ -189,17 +158,76 @@ class SessionModel(Wrapper):
         book: BatchBook | None = None,
         rounds: BatchRounds | None = None,
     ) -> None:
-        """Put the session's cache around the model, before anything is asked.
-
-        Args:
-            store: Where answers are kept; `None` for nowhere.
-            dry: Whether to count what would be asked rather than ask.
-            identity: What answers are filed under, instead of the model's own identity.
-            observe: Wraps the model once more, outside of the cache.
-            book: The run's batches, for models that are asked through batches.
-            rounds: Counts the rounds of batches in a dry run.
-        """
+        """Put the session's cache around the model, before anything is asked."""
         cached = with_store(
             self.wrapped, store, dry=dry, identity=identity, book=book, rounds=rounds
         )
         self.wrapped = cached if observe is None else observe(cached)
+
+
+class UsedRoles(Mapping[str, Model]):
+    """Models by role that remember the roles for which a method asks.
+
+    A method that looks at all of them, as a jury does, asks for all of them.
+    """
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = models
+        self._used: set[str] = set()
+
+    def __getitem__(self, role: str) -> Model:
+        self._used.add(role)
+        return self._models[role]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    @property
+    def used(self) -> set[str]:
+        """The roles that have a model for which something has asked."""
+        return self._used & self._models.keys()
+
+    def warn_of_unused(self, method: str) -> None:
+        """Log a warning for each role that is given and for which nothing asks."""
+        known = ", ".join(sorted(self._used - {"", "tools"})) or "none"
+        for role in sorted(self._models.keys() - self._used - {""}):
+            _log.warning("role %r is not used; the roles of %s: %s", role, method, known)
+
+
+class ToolsByDefault(NamedTuple):
+    """Tools that a run takes because it names none.
+
+    Attributes:
+        specs: What it takes.
+        left_out: Extra of the package by the tool that needs it and is left out without it.
+    """
+
+    specs: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def notice(self) -> str:
+        """What the user should know before anything is asked; names parameters (`parameter`)."""
+        missing = "".join(
+            f"; pip install 'textassay[{extra}]' adds {spec}"
+            for spec, extra in self.left_out.items()
+        )
+        return f"tools: {', '.join(self.specs)} (the default; tools= names others{missing})"
+
+
+def with_default_tools(
+    request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
+) -> tuple[RunRequest, ToolsByDefault | None]:
+    """Return the request with the tools that it takes, and those of them that are new defaults."""
+    if request.tools or given:
+        return request, None
+    taken, left_out = default_tools(request.method)
+    if not taken:
+        return request, None
+    if earlier is not None:
+        before = recorded_request(read_manifest(earlier)).tools
+        return request.model_copy(update={"tools": before or taken}), None
+    return request.model_copy(update={"tools": taken}), ToolsByDefault(taken, left_out)

@@ -5,10 +5,15 @@ Imports nothing heavy, since the command line makes flags of the fields for ever
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
+    BaseModel,
+    BeforeValidator,
     Field,
     ValidationError,
     ValidatorFunctionWrapHandler,
@@ -17,13 +22,25 @@ from pydantic import (
 )
 
 from textassay.runtime.data.units import Unit
-from textassay.runtime.errors import ConfigurationError
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect
 from textassay.runtime.settings import DATA, JUDGING, SCALE, DescribedMessage, Flag, Settings
 
+M = TypeVar("M")
 NOT_RECORDED = frozenset({"settings", "out", "resume"})
 """Fields that say how and where a run is made, not what it yields; a manifest keeps the settings,
 without secrets, as an entry of their own."""
+
+
+def one_or_several(given: Any) -> Any:
+    """Return a name or aspect alone as one of several."""
+    return (given,) if isinstance(given, str | Aspect) else given
+
+
+def _folder(given: Any) -> Any:
+    if isinstance(given, str) and not given.strip():
+        raise ValueError("must be the path of a folder")
+    return given
 
 
 def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
@@ -31,35 +48,90 @@ def _sound(given: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     return given if isinstance(given, Settings) else validate(given)
 
 
-class RunRequest(DescribedMessage):
+MAX_SHARDS = 10_000
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """The `number`-th of `count` parts, counted from 1; written `number/count`."""
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `I/N`."""
+        match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text)
+        shard = cls(int(match[1]), int(match[2])) if match else None
+        if shard is None or not 1 <= shard.number <= shard.count <= MAX_SHARDS:
+            raise ConfigurationError(
+                f"a shard must be I/N with I from 1 to N, such as 1/4, and N at most {MAX_SHARDS}; "
+                f"not {text!r}"
+            )
+        return shard
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def bounds(self, total: int) -> tuple[int, int]:
+        """Return the first example of the shard, from 0, and the one after its last.
+
+        A shard is a run of neighbors: texts of one source mostly stand together, and their prompts
+        share a prefix that servers keep.
+        """
+        return (
+            # integer arithmetic: the end of one shard is exactly the start of the next, for any
+            # count
+            total * (self.number - 1) // self.count,
+            total * self.number // self.count,
+        )
+
+
+class DataRequest(DescribedMessage):
+    """Which texts, which aspects of them, and where the result goes: of runs and of fits."""
+
+    aspects: Annotated[
+        tuple[str | Aspect, ...] | None, BeforeValidator(one_or_several), Flag(JUDGING, "A,B", "-a")
+    ] = None
+    """Aspects to judge (default: all of the task); may repeat. They are names of the task's
+    aspects, or aspects of the caller's own."""
+    fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
+    """Column of the data and the field that it stands for, such as text=output or
+    coh=human.coherence; may repeat."""
+    missing: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(DATA, "MARK")] = ()
+    """Cell that is a missing value, such as N/A or -, in any case; may repeat."""
+    unit: Annotated[Unit | None, Flag(DATA)] = None
+    """Part of a conversation that is judged, with its history."""
+    out: Annotated[Path | None, BeforeValidator(_folder), Flag(metavar="DIR", short="-o")] = None
+    """Folder to create for the result."""
+
+
+class ModelRequest(DescribedMessage):
+    """How texts are judged by models: of runs, and of fits that ask a model."""
+
+    task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
+    """Task that defines the aspects: summarization, dialogue, data-to-text, translation, general,
+    or a TOML file."""
+    options: dict[str, Any] = {}
+    """Options of the method."""
+    limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
+    """Read only the first N examples."""
+    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
+    """How models are asked."""
+
+
+class RunRequest(ModelRequest, DataRequest):
     """What is judged, how, and where the scores go, by names: enough to make the same run again."""
 
     method: Annotated[str, Flag(metavar="METHOD")]
     """Method, such as g-eval, or the folder of a fitted evaluator."""
-    task: Annotated[str | None, Flag(JUDGING, "TASK", "-t")] = None
-    """Task that defines the aspects: summarization, dialogue, data-to-text, translation, general,
-    or a TOML file."""
-    aspects: Annotated[tuple[str | Aspect, ...] | None, Flag(JUDGING, "A,B", "-a")] = None
-    """Aspects to judge (default: all of the task); may repeat. They are names of the task's
-    aspects, or aspects of the caller's own."""
     models: Annotated[dict[str, str], Flag(metavar="[ROLE=]MODEL", short="-m", name="model")] = {}
     """Model to ask, or models by role: repeat it as ROLE=MODEL. The role `""` serves every role
     that is not named."""
-    options: dict[str, Any] = {}
-    """Options of the method."""
-    tools: Annotated[tuple[str, ...], Flag(JUDGING, "A,B")] = ()
+    tools: Annotated[tuple[str, ...], BeforeValidator(one_or_several), Flag(JUDGING, "A,B")] = ()
     """Metrics that assist the judge, such as rouge,nli; may repeat."""
     data: str | None = None
     """Path of the data; `None` if they came from memory."""
-    fields: Annotated[dict[str, str], Flag(DATA, "THEIRS=OURS", name="field")] = {}
-    """Column of the data and the field that it stands for, such as text=output or
-    coh=human.coherence; may repeat."""
-    missing: Annotated[tuple[str, ...], Flag(DATA, "MARK")] = ()
-    """Cell that is a missing value, such as N/A or -, in any case; may repeat."""
-    limit: Annotated[int | None, Field(ge=1), Flag(DATA, "N")] = None
-    """Read only the first N examples."""
-    unit: Annotated[Unit | None, Flag(DATA)] = None
-    """Part of a conversation that is judged, with its history."""
     conversation_chars: int | None = None
     """Longest text of a conversation that is shown; `None` for the default."""
     pair: Annotated[Literal["system"] | None, Flag(DATA)] = None
@@ -71,18 +143,12 @@ class RunRequest(DescribedMessage):
     parts into one run."""
     stress: dict[str, Any] | None = None
     """Request for stress tests, if the run judges edited copies of the data."""
-    settings: Annotated[Settings, WrapValidator(_sound)] = Settings()
-    """How models are asked."""
-    out: Annotated[Path | None, Flag(metavar="DIR", short="-o")] = None
-    """Folder to create for the result."""
     resume: bool = False
     """Whether to continue the run in `out`."""
 
     @field_validator("shard")
     @classmethod
     def _shard_is_one(cls, value: str | None) -> str | None:
-        from textassay.evaluation.shards import Shard
-
         return None if value is None else str(Shard.parse(value))
 
     @property
@@ -91,16 +157,26 @@ class RunRequest(DescribedMessage):
         return self.model_dump(mode="json", exclude=set(NOT_RECORDED))
 
 
-def build_request(**fields: Any) -> RunRequest:
-    """Return a request of what a caller in Python gave.
+R = TypeVar("R", bound=BaseModel)
 
-    Raises:
-        ConfigurationError: A value is of the wrong kind.
-    """
+
+def build_request(kind: type[R], **given: Any) -> R:
+    """Return a request of what a caller in Python gave; `None` is the default."""
     try:
-        return RunRequest(**fields)
+        return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise ConfigurationError(
-            f"{first['loc'][0]}=: {first['msg']} (given: {first['input']!r})"
-        ) from None
+        reason = str(first["msg"]).removeprefix("Value error, ")
+        name = str(first["loc"][0])
+        if first["type"] == "literal_error":
+            known = re.findall("'(.+?)'", first["ctx"]["expected"])
+            raise UnknownName(name, str(first["input"]), known) from None
+        raise ConfigurationError(f"{name}=: {reason} (given: {first['input']!r})") from None
+
+
+def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
+    """Return models by role, with the general model in those of `roles` that have none."""
+    general = models.get("")
+    if not isinstance(general, str):
+        return dict(models)
+    return {**models, **{role: models.get(role, general) for role in roles}}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
+from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.spec import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of

@@ -12,23 +12,26 @@ within sources (its appendix D) and the agreement of single raters (its table 9)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from itertools import combinations, compress
 from typing import Any
 
 import numpy as np
 
-from textassay.fitting.cross_fitting import Fold, Unseen, gathered
+from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
     Choice,
     Fitter,
+    Fold,
+    Learning,
+    Unseen,
+    Watch,
     correlations,
-    importance_over_folds,
-    predicted_by,
+    join_folds,
+    predict,
 )
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.table import FeatureTable, Parts
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
@@ -37,13 +40,58 @@ from textassay.meta.intervals import coefficient_interval, number_of_groups, res
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
+from textassay.version import __version__
 
+FORMAT = 1
 EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"
 SIGNIFICANT = 0.05
 _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 SEEDS = 3
 _BASELINE = "avg"
+
+
+def build_report(
+    choice: Choice,
+    unseen: Unseen,
+    parts: Parts,
+    fitter: Fitter,
+    learning: Learning,
+    *,
+    made: Json,
+    watch: Watch = lambda _: None,
+) -> Json:
+    """Return how an evaluator was learned, how well it agrees and what it rests on, as JSON values.
+
+    `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
+    the held-out rows for the curves and ablations of a full report.
+    """
+    learned = parts.train if unseen.is_fixed else unseen.rows
+    report: Json = {
+        "format": FORMAT,
+        "textassay": __version__,
+        **made,
+        "aggregators": choice.as_dict(),
+        "aspects": {
+            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
+            for name in learned.aspects
+        },
+        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
+    }
+    watch("measuring agreement")
+    report["held_out"] = held_out(choice, unseen, fitter)
+    watch("measuring what the evaluator rests on")
+    report["importance"] = importance(unseen, fitter)
+    if learning.depth == "full":
+        watch("measuring curves and ablations")
+        name, train, test = choice.chosen, parts.train, parts.test
+        repeats = learning.repeats
+        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
+        report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
+        report["ablations"] = ablation_table(name, train, test, fitter)
+        report["ranking"] = ranking(unseen)
+        report["experts"] = experts(unseen)
+    return report
 
 
 def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
@@ -76,7 +124,7 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
     folds = unseen.repeats[repeat]
     predicted = {EVALUATOR: unseen.by_evaluator(repeat)}
     if choice.aggregator.pools_sources:
-        predicted[POOLED] = unseen.predicted(
+        predicted[POOLED] = unseen.predict(
             folds,
             lambda fold, rows: fold.choice.aggregator.predict(
                 rows.features, systems=rows.systems, sources=rows.sources
@@ -84,19 +132,19 @@ def _by_aggregator(choice: Choice, unseen: Unseen, repeat: int) -> dict[str, Flo
         )
     for name in choice.fitted:
         if name != choice.chosen and all(name in fold.choice.fitted for fold in folds):
-            predicted[name] = unseen.predicted(folds, partial(_by_named, name))
+            predicted[name] = unseen.predict(folds, _predict_by(name))
     return predicted
 
 
-def _by_named(name: str, fold: Fold, rows: FeatureTable) -> Floats:
-    return predicted_by(fold.choice.fitted[name], rows)
+def _predict_by(name: str) -> Callable[[Fold, FeatureTable], Floats]:
+    return lambda fold, rows: predict(fold.choice.fitted[name], rows)
 
 
 def _by_baseline(
     name: str, aspect: str, unseen: Unseen, folds: Sequence[Fold], fitter: Fitter
 ) -> Floats:
-    predicted = unseen.predicted(
-        folds, lambda fold, rows: predicted_by(fitter.fit(name, fold.train, aspect), rows), aspect
+    predicted = unseen.predict(
+        folds, lambda fold, rows: predict(fitter.fit(name, fold.train, aspect), rows), aspect
     )
     return predicted[:, 0]
 
@@ -122,7 +170,7 @@ def single_feature(
         }
     # the sign comes from the training rows too: choosing it on the held-out rows would favor the
     # baseline by chance
-    values = gathered(
+    values = join_folds(
         folds,
         [
             sign * columns[name][fold.inside]
@@ -152,11 +200,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return the number of resamples for intervals.
+    """Return the number of resamples for intervals: 1,000, and fewer beyond 5,000 rows.
 
-    1,000, and fewer beyond 5,000 rows, but at least 100.
-
-    No p-value can be below 2 / (resamples + 1), that is .002 to .02.
+    At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
     return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
 
@@ -326,7 +372,7 @@ def experts(unseen: Unseen) -> Json:
             "mean_of_pairs": _mean_of_raters(list(pairs.values())),
             "one_with_the_others": _mean_of_raters(
                 [
-                    _agreement_between(ratings[:, a], _mean_of_others(ratings, a))
+                    _agreement_between(ratings[:, a], _row_means(np.delete(ratings, a, axis=1)))
                     for a in range(ratings.shape[1])
                 ]
             ),
@@ -338,10 +384,10 @@ def experts(unseen: Unseen) -> Json:
     return by_aspect
 
 
-def _mean_of_others(ratings: Floats, one: int) -> Floats:
-    others = np.delete(ratings, one, axis=1)
-    counts = (~np.isnan(others)).sum(axis=1)
-    sums = np.nansum(others, axis=1)
+def _row_means(values: Floats) -> Floats:
+    """Return means over what is there, NaN for rows without any, shape (n,)."""
+    there = ~np.isnan(values)
+    sums, counts = np.where(there, values, 0.0).sum(axis=1), there.sum(axis=1)
     return np.asarray(np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0))
 
 
@@ -359,7 +405,7 @@ def _mean_of_raters(rows: list[Json]) -> Json:
 
 
 def over_data(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = SEEDS
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> list[Json]:
     """Return agreement on held-out rows after learning from parts of the training rows.
 
@@ -397,7 +443,7 @@ def _over_seeds(
                 if fraction == 1
                 else train.rows(split_rows(train.groups, fraction, seed=fitter.seed + seed))
             )
-            curves.append(correlations(predicted_by(fitter.fit(name, part), test), test))
+            curves.append(correlations(predict(fitter.fit(name, part), test), test))
             rows.append(len(part.ids))
         except DataError as error:
             problem = str(error)
@@ -411,19 +457,12 @@ def _over_seeds(
 
 
 def over_criteria(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = 1
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> list[Json] | Json:
-    """Return agreement on held-out rows with the top 1, 2, ... features.
+    """Return agreement on held-out rows with the top 1, 2, ... features by importance in training.
 
-    Features are ranked by importance on the training rows.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
-        repeats: Samples that are averaged over: the split as it is, and further ones of the same
-            rows by source, each with an order of importance of its own.
+    Curves are averaged over the split as it is, and further ones of the same rows by source, each
+    with an order of importance of its own.
     """
     try:
         curves = [
@@ -486,7 +525,7 @@ def _with_top(
 ) -> Json:
     point: Json = {"count": len(features), "last": features[-1]}
     try:
-        predicted = predicted_by(fitter.fit(name, train.only(features)), test.only(features))
+        predicted = predict(fitter.fit(name, train.only(features)), test.only(features))
     except DataError as error:
         return {**point, "failed": str(error)}
     return point | correlations(predicted, test)
@@ -513,12 +552,6 @@ def ablation_table(
 
     Layers are taken away if the features are those of a tree, whoever grew it and wherever they
     were rated.
-
-    Args:
-        name: The aggregator.
-        train: Training rows.
-        test: Held-out rows.
-        fitter: How aggregators are fitted.
     """
     layers = layer_of_each(train.names)
     depth = max(layers.values())
@@ -542,7 +575,7 @@ def ablation_table(
 
 def _agreement_of(name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter) -> Json:
     try:
-        return correlations(predicted_by(fitter.fit(name, train), test), test)
+        return correlations(predict(fitter.fit(name, train), test), test)
     except DataError as error:
         return {"failed": str(error)}
 
@@ -558,7 +591,5 @@ def _aspects_alone(test: FeatureTable) -> Json | None:
 
 def _averaged(test: FeatureTable) -> Json:
     """Average all features as they are: "a numeric average on all labels" (HD-Eval, table 4)."""
-    there = ~np.isnan(test.features)
-    sums, counts = np.where(there, test.features, 0.0).sum(axis=1), there.sum(axis=1)
-    average = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
+    average = _row_means(test.features)
     return correlations(np.repeat(average[:, None], len(test.aspects), axis=1), test)

@@ -14,25 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from textassay.agents.decomposer import Decomposition
-from textassay.fitting.learn import (
-    Choice,
-    Fitter,
-    choose,
-    correlations,
-    importance_over_folds,
-    predicted_by,
-    saliency_over_folds,
-)
+from textassay.fitting.importance import importance_over_folds, saliency_over_folds
+from textassay.fitting.learn import Choice, Fitter, choose, correlations, predict
 from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.errors import DataError
 from textassay.runtime.messages import Aspect, AspectTree
 from textassay.runtime.model import Json
 
@@ -57,33 +49,19 @@ _NOISE = 0.05
 
 @dataclass(frozen=True)
 class Growth:
-    """How far the tree grows.
+    """How far the tree grows."""
 
-    Attributes:
-        layers: Layers of criteria; the first is what people rate.
-        children: Most parts of a criterion, in a tree that the model grows.
-        keep: Criteria that are decomposed from the second layer on; all of the first are. By
-            default 4 in a tree that the model grows, and all in one that is given.
-        saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
-            the Shapley values (section 4.4 has both).
-        noise: What happens if no criterion of a layer has an importance that differs from 0, so
-            that chance would choose: the tree stops there, or is pruned anyway.
-    """
-
-    layers: int = 3
-    children: int = 4
+    layers: int = 3  # layers of criteria; the first is what people rate
+    children: int = 4  # most parts of a criterion, in a tree that the model grows
+    # criteria that are decomposed from the second layer on; all of the first are. By default 4 in a
+    # tree that the model grows, and all in one that is given
     keep: int | None = None
+    # what criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
+    # values (section 4.4 has both)
     saliency: Saliency = "permutation"
+    # what happens if no criterion of a layer has an importance that differs from 0, so that chance
+    # would choose: the tree stops there, or is pruned anyway
     noise: Noise = "stop"
-
-    def __post_init__(self) -> None:
-        for name, most in (("layers", 6), ("children", 26), ("keep", MAX_KEEP)):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= most:
-                raise ConfigurationError(f"{name} must be between 1 and {most}, not {value}")
-        for name, known in (("saliency", get_args(Saliency)), ("noise", get_args(Noise))):
-            if (given := getattr(self, name)) not in known:
-                raise UnknownName(name, given, known)
 
     def kept(self, *, given: bool) -> int:
         """Return how many criteria of a layer are decomposed, in a given tree or a grown one."""
@@ -100,21 +78,13 @@ class Growth:
 
 @dataclass(frozen=True)
 class Aligned:
-    """A grown tree and what was learned over its nodes.
-
-    Attributes:
-        tree: The tree.
-        choice: The last layer's aggregator, over all nodes.
-        parts: Training and held-out rows with the ratings of all nodes.
-        layers: What was found and decided at each layer, as JSON values.
-        warnings: What people should know of how it was decided.
-    """
+    """A grown tree and what was learned over its nodes."""
 
     tree: AspectTree
-    choice: Choice
-    parts: Parts
-    layers: list[Json]
-    warnings: tuple[str, ...] = ()
+    choice: Choice  # the last layer's aggregator, over all nodes
+    parts: Parts  # training and held-out rows with the ratings of all nodes
+    layers: list[Json]  # what was found and decided at each layer, as JSON values
+    warnings: tuple[str, ...] = ()  # what people should know of how it was decided
 
 
 async def align(
@@ -132,21 +102,6 @@ async def align(
     """Grow a tree layer by layer and learn how people weigh its nodes.
 
     What is expanded is decided on the training rows alone; held-out rows are rated for the report.
-
-    Args:
-        people: Rated rows; their features are not looked at.
-        train: Which rows are learned from, shape (n,).
-        roots: The first layer.
-        growth: How far the tree grows.
-        aggregators: Names; of several the one with the least error over folds is a layer's proxy.
-        fitter: How aggregators are fitted.
-        rate: Rates nodes.
-        take_apart: Decomposes criteria.
-        given: Whether the tree is given, so that some criteria have no parts.
-
-    Raises:
-        DataError: The ratings do not allow to learn from them.
-        TextassayError: As `rate` and `take_apart` raised it.
     """
     tree = AspectTree(aspects=tuple(roots))
     ratings: dict[str, Mapping[str, float | None]] = {}
@@ -204,32 +159,17 @@ def check_learnable(
     *,
     aggregators: Sequence[str],
     fitter: Fitter,
-    measure: Measure | None = None,
+    measure: Measure,
 ) -> None:
     """Fit once to placeholder ratings, so that data that cannot be learned fails before any call.
 
     Whether learning is possible depends on the rows: how many groups there are, how the human
     ratings vary. What the judge says does not come into it.
-
-    Args:
-        people: Rated rows.
-        train: Which rows are learned from, shape (n,).
-        roots: What people rate.
-        aggregators: Names of aggregators.
-        fitter: How they are fitted.
-        measure: How importance is measured, given the name of an aggregator and rows; by default as
-            `align` does.
-
-    Raises:
-        DataError: The training rows do not allow to learn with the aggregators.
     """
     parts = split_ratings(people, train, _stand_ins(people, roots, fitter.seed))
     try:
         choice = choose(aggregators, parts.train, fitter)
-        if measure is None:
-            importance_over_folds(choice.chosen, parts.train, fitter)
-        else:
-            measure(choice.chosen, parts.train)
+        measure(choice.chosen, parts.train)
     except DataError as error:
         groups = len(np.unique(parts.train.groups))
         raise DataError(
@@ -259,9 +199,6 @@ def split_ratings(people: FeatureTable, train: Mask, ratings: NodeValues) -> Par
     """Return training and held-out rows with the ratings as features.
 
     Rows without any are left out.
-
-    Raises:
-        DataError: A node has no rating on any training row, or one holds the answer.
     """
     table = people.with_features(ratings)
     filled = table.filled
@@ -343,15 +280,8 @@ def _layer(
         ],
         "aggregator": choice.chosen,
         "features": len(parts.train.names),
-        "agreement": correlations(predicted_by(choice.aggregator, parts.test), parts.test),
+        "agreement": correlations(predict(choice.aggregator, parts.test), parts.test),
         "importance": ranking.as_json({node.id for node in expanded}),
         "is_noise": ranking.is_noise,
         "unused": list(notes),
     }
-
-
-async def in_parallel(
-    take_one: Callable[[Aspect], Awaitable[Decomposition]], aspects: Sequence[Aspect]
-) -> list[Decomposition]:
-    """Take several criteria apart at once, in order."""
-    return await gather(take_one(aspect) for aspect in aspects)

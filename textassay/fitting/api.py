@@ -14,11 +14,11 @@ from textassay.evaluation.api import ModelsByRole, check_settings, refuse_runnin
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.session import Session
 from textassay.fitting.alignment import Growth, Noise, Saliency
-from textassay.fitting.cross_fitting import Watch as Steps
 from textassay.fitting.fit_from_scores import RecordedFit, read_recorded
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession
+from textassay.fitting.fit_tree import Alignment, AlignmentRequest, WatchSession, check_out
 from textassay.fitting.learn import Depth, Learning, Raters
+from textassay.fitting.learn import Watch as Steps
 from textassay.fitting.report import Fit
 from textassay.fitting.request import (
     FitByModel,
@@ -28,7 +28,6 @@ from textassay.fitting.request import (
     FitTree,
     fit_request,
 )
-from textassay.fitting.tree_folder import check_out
 from textassay.methods.fitted.features import ScoreSource
 from textassay.methods.hd_eval import BY_MODEL, HDEvalOptions
 from textassay.runtime.data.dataset import Examples
@@ -207,10 +206,18 @@ def _read(examples: Any, request: FitFromScores) -> RecordedFit:
     if request.out is not None:
         check_out(request.out)
     return read_recorded(
-        Examples(examples, fields=request.fields, missing=request.missing, unit=request.unit),
+        Examples(
+            examples, fields=request.fields or None, missing=request.missing, unit=request.unit
+        ),
         features=request.features,
         scores=request.scores,
         learning=_learning(request),
+    )
+
+
+def _examples(examples: Any, request: FitRequest) -> Examples:
+    return Examples(
+        examples, fields=request.fields or None, missing=request.missing, unit=request.unit
     )
 
 
@@ -225,20 +232,18 @@ def alignment_of(request: FitByModel, examples: Any) -> Alignment:
     opened = {role: one for role, one in models.items() if not isinstance(one, str)}
     if len(opened) == len(models):
         check_settings(request.settings, opened)
-    options = dict(request.options or {})
+    options = dict(request.options)
     tree = getattr(request, "tree", None)
     if tree is None:
         tree = options.pop("tree", BY_MODEL)
     shared: dict[str, Any] = {
-        "data": Examples(
-            examples, fields=request.fields, missing=request.missing, unit=request.unit
-        ),
+        "data": _examples(examples, request),
         "models": models,
         "out": request.out,
         "task": request.task,
         "options": HDEvalOptions.read(options),
         "learning": _learning(request),
-        "settings": request.settings or Settings(),
+        "settings": request.settings,
         "limit": request.limit,
     }
     if isinstance(request, FitTree):
@@ -262,8 +267,8 @@ def _learning(request: FitRequest) -> Learning:
         train_fraction=request.train_fraction,
         seed=request.seed,
         depth=request.report,
-        aspects=request.aspects,
-        scales=request.scales or {},
+        aspects=request.aspect_names,
+        scales=request.scales,
         by_row=request.split == "row",
         test_fraction=request.test_fraction,
         repeats=request.repeats,

@@ -15,20 +15,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from textassay.fitting.cross_fitting import (
+from textassay.fitting.agreement import build_report
+from textassay.fitting.learn import (
     FOLDS,
+    Choice,
+    Fitter,
+    Learning,
     Unseen,
     Watch,
+    background_rows,
+    choose,
     cross_fit,
     number_of_repeats,
+    split,
 )
-from textassay.fitting.learn import Choice, Fitter, Learning, background_rows, choose, split
-from textassay.fitting.report import Fit, build_report, fractions, human_aspect, provenance
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.table import (
     FeatureTable,
     Parts,
     Scales,
-    Selection,
     rating_scales,
     read_table,
     refuse_leaks,
@@ -45,15 +50,10 @@ from textassay.runtime.model import Json
 
 @dataclass(frozen=True)
 class RatedBy:
-    """Ratings of one aspect by rater, of all rows.
+    """Ratings of one aspect by rater, of all rows."""
 
-    Attributes:
-        names: Names of the raters; places from 1 if the data name nobody.
-        named: Whether rows name their rater, so that a new row's may be known.
-    """
-
-    names: tuple[str, ...]
-    named: bool
+    names: tuple[str, ...]  # names of the raters; places from 1 if the data name nobody
+    named: bool  # whether rows name their rater, so that a new row's may be known
 
     def ratings(self, table: FeatureTable, aspect: str) -> Floats:
         """Return a table's ratings, shape (n, raters), NaN for gaps."""
@@ -69,11 +69,7 @@ class RatedBy:
 
 
 def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
-    """Return who rated an aspect.
-
-    Raises:
-        DataError: The data have no ratings of single raters.
-    """
+    """Return who rated an aspect."""
     if aspect in table.annotators:
         width = table.annotators[aspect].shape[1]
         return RatedBy(tuple(str(place + 1) for place in range(width)), named=False)
@@ -88,17 +84,11 @@ def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
 
 @dataclass(frozen=True)
 class Modeled:
-    """Rater models by aspect, with the rows whose targets they made.
+    """Rater models by aspect, with the rows whose targets they made."""
 
-    Attributes:
-        parts: Training and held-out rows with modeled targets.
-        models: Model by aspect.
-        raters: Who rated, by aspect.
-    """
-
-    parts: Parts
-    models: Mapping[str, RaterModel]
-    raters: Mapping[str, RatedBy]
+    parts: Parts  # training and held-out rows with modeled targets
+    models: Mapping[str, RaterModel]  # model by aspect
+    raters: Mapping[str, RatedBy]  # who rated, by aspect
 
     @property
     def severities(self) -> dict[str, dict[str, float]]:
@@ -112,12 +102,7 @@ class Modeled:
         return found
 
     def report(self, unseen: Unseen, plain: Unseen) -> Json:
-        """Return raters, and held-out agreement beside that of learning from plain means.
-
-        Args:
-            unseen: What is measured of learning from the models' targets.
-            plain: The same of learning from plain means.
-        """
+        """Return raters, and held-out agreement beside that of learning from plain means."""
         test, plain_test = unseen.rows, plain.rows
         ours, theirs = unseen.by_evaluator(), plain.by_evaluator()
         content: Json = {}
@@ -146,15 +131,7 @@ class Modeled:
 
 
 def modeled(table: FeatureTable, parts: Parts) -> Modeled:
-    """Learn a rater model per aspect from the training rows, and replace all targets by its own.
-
-    Args:
-        table: All rows, which name the raters.
-        parts: Training and held-out rows.
-
-    Raises:
-        DataError: An aspect has no ratings of single raters, or of one rater only.
-    """
+    """Learn a rater model per aspect from the training rows, and replace all targets by its own."""
     raters = {aspect: rated_by(table, aspect) for aspect in table.aspects}
     models: dict[str, RaterModel] = {}
     for aspect, who in raters.items():
@@ -184,31 +161,16 @@ def _agreement(predicted: Floats, target: Floats) -> Json:
 
 @dataclass(frozen=True)
 class RecordedFit:
-    """A fit on recorded scores: data that were read and checked, and how to learn from them.
+    """A fit on recorded scores: data that were read and checked, and how to learn from them."""
 
-    Attributes:
-        table: Rated rows with their features.
-        parts: The rows on both sides of a split.
-        scales: Scale by human aspect.
-        info: What is known of the data.
-        learning: How to learn.
-    """
-
-    table: FeatureTable
-    parts: Parts
-    scales: Scales
-    info: DataInfo
-    learning: Learning
+    table: FeatureTable  # rated rows with their features
+    parts: Parts  # the rows on both sides of a split
+    scales: Scales  # scale by human aspect
+    info: DataInfo  # what is known of the data
+    learning: Learning  # how to learn
 
     def learn(self, watch: Watch = lambda _: None) -> Fit:
-        """Learn an evaluator; nothing is read or written.
-
-        Args:
-            watch: Is told what is being done.
-
-        Raises:
-            DataError: The ratings do not allow to learn from them.
-        """
+        """Learn an evaluator; nothing is read or written."""
         table, learning = self.table, self.learning
         fitter = Fitter(self.scales, learning.seed, learning.threads, learning.new_systems)
         plain = self.parts if learning.holds_out else Parts(table, table)
@@ -231,9 +193,8 @@ class RecordedFit:
             unseen,
             parts if learning.holds_out else split(parts.train, learning),
             fitter,
-            depth=learning.depth,
+            learning,
             made={"kind": "recorded", **made},
-            repeats=learning.repeats,
             watch=watch,
         )
         if by_rater:
@@ -266,27 +227,18 @@ def read_recorded(
     scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
 ) -> RecordedFit:
-    """Read and check everything that an evaluator of recorded scores is learned from.
-
-    Args:
-        data: Examples with human ratings.
-        features: Names or globs of recorded `metrics`.
-        scores: Runs, files of scores or run folders, the latter two also as `NAME=FILE`, or all of
-            these by name; joined by id.
-        learning: How to learn.
-
-    Raises:
-        UnknownName: No metric matches, or there is no such aspect or aggregator.
-        ConfigurationError: Nothing to learn from was named.
-        DataError: Too few rows or groups, ratings that do not vary or come on two scales, leakage.
-    """
+    """Read and check everything that an evaluator of recorded scores is learned from."""
     learning = learning or Learning()
     if not features and not scores:
         raise ConfigurationError(
             "fit without a model needs features=NAME,GLOB* or scores=FILE to learn from"
         )
-    selection = Selection(features, read_files(scores, learning.aspects or None), learning.aspects)
-    table = read_table(data, selection)
+    table = read_table(
+        data,
+        patterns=features,
+        scores=read_files(scores, learning.aspects),
+        aspects=learning.aspects,
+    )
     # before the split: a leak shows on all rows together more surely than on half of them
     refuse_leaks(table)
     scales = rating_scales(table, learning.scales)
@@ -300,10 +252,5 @@ def fit_recorded(
     scores: Iterable[ScoreSource] | Mapping[str, ScoreSource] = (),
     learning: Learning | None = None,
 ) -> Fit:
-    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`.
-
-    Raises:
-        ConfigurationError: As `read_recorded`.
-        DataError: As `read_recorded`, or the ratings do not allow to learn from them.
-    """
+    """Learn an evaluator from scores that exist already; takes the arguments of `read_recorded`."""
     return read_recorded(data, features=features, scores=scores, learning=learning).learn()

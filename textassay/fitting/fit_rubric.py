@@ -22,17 +22,10 @@ import numpy as np
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, Decomposition
 from textassay.agents.shown_material import fenced
-from textassay.fitting.alignment import Aligned, Measure, NodeValues, split_ratings
+from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession
-from textassay.fitting.learn import (
-    Fitter,
-    Learning,
-    choose,
-    correlations,
-    cross_fitted_importance,
-    predicted_by,
-    sides,
-)
+from textassay.fitting.importance import cross_fitted_importance
+from textassay.fitting.learn import Fitter, choose, correlations, predict
 from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
@@ -70,27 +63,13 @@ MAX_WORDS = 400
 
 @dataclass(frozen=True)
 class RubricGrowth:
-    """How a rubric grows.
+    """How a rubric grows."""
 
-    Attributes:
-        rounds: Most rounds.
-        count: Most criteria that are proposed for an aspect in a round.
-        pairs: Rated texts that are shown for an aspect in a round.
-        labels: Most rated rows to learn from, spread over the sources; twice as many are held out.
-    """
-
-    rounds: int = 3
-    count: int = 4
-    pairs: int = 6
+    rounds: int = 3  # most rounds
+    count: int = 4  # most criteria that are proposed for an aspect in a round
+    pairs: int = 6  # rated texts that are shown for an aspect in a round
+    # most rated rows to learn from, spread over the sources; twice as many are held out
     labels: int = 60
-
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("rounds", 1, 20), ("count", 1, 26), ("pairs", 2, 20), ("labels", 10, 10_000),
-        ):  # fmt: skip
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise ConfigurationError(f"{name} must be between {least} and {most}, not {value}")
 
     def as_dict(self) -> Json:
         """Return JSON values."""
@@ -121,27 +100,14 @@ async def grow_rubric(
     """Propose, rate and keep criteria until a round adds none, then learn how people weigh them.
 
     Held-out rows are rated once, on the criteria that are left.
-
-    Args:
-        people: Rated rows; their features are not looked at.
-        train: Which rows are learned from, shape (n,).
-        roots: What people rate; always kept.
-        growth: How the rubric grows.
-        aggregators: Names; of several the one with the least error over folds is taken.
-        fitter: How aggregators are fitted.
-        rate: Rates criteria.
-        propose: Proposes criteria.
-
-    Raises:
-        DataError: The ratings do not allow to learn from them.
-        TextassayError: As `rate` and `propose` raised it.
     """
     table = people.rows(train)
     tree = AspectTree(aspects=tuple(roots))
     ratings = dict(await rate("0", tree, list(roots), train))
     kept, tried, rounds = list[Aspect](), list[Aspect](), list[Json]()
     for number in range(1, growth.rounds + 1):
-        shown = texts_to_show(table, _known(ratings, roots, kept), number, growth, fitter.seed)
+        known = {node.id: ratings[node.id] for node in (*roots, *kept)}
+        shown = texts_to_show(table, known, number, growth, fitter.seed)
         proposed = await propose(number, shown, tried)
         new = [part for one in proposed for part in one.aspects]
         notes = [note | {"under": one.of.id} for one in proposed for note in one.notes]
@@ -162,7 +128,7 @@ async def grow_rubric(
     every = {node.id: {**ratings[node.id], **held_out[node.id]} for node in final}
     parts = split_ratings(people, train, every)
     choice = choose(aggregators, parts.train, fitter)
-    rounds[-1]["agreement"] = correlations(predicted_by(choice.aggregator, parts.test), parts.test)
+    rounds[-1]["agreement"] = correlations(predict(choice.aggregator, parts.test), parts.test)
     warnings = () if kept else (_nothing(growth, len(tried)),)
     return Aligned(final, choice, parts, rounds, warnings)
 
@@ -179,13 +145,6 @@ def weed(
     One at a time: of two criteria that say the same, each hides the other's importance. Aspect by
     aspect, beside the aspect's own rating: with few rows, the criteria of all aspects together
     would hide any importance.
-
-    Args:
-        train: The training rows.
-        roots: What people rate; never weeded.
-        criteria: What is weeded.
-        ratings: Ratings by criterion and row.
-        fitter: How the proxy is fitted.
     """
     verdicts = dict[str, _Verdict]()
     for root in roots:
@@ -253,11 +212,7 @@ def _importance(
 
 
 def importance_for(root: Aspect, table: FeatureTable, fitter: Fitter) -> Importance:
-    """Return the importance by which criteria of an aspect stay or go.
-
-    Raises:
-        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
-    """
+    """Return the importance by which criteria of an aspect stay or go."""
     [aspect] = [name for name in table.aspects if name.casefold() == root.name.casefold()]
     return cross_fitted_importance(PROXY, table, fitter, aspect, count=FOLDS, repeats=SHUFFLES)
 
@@ -269,13 +224,6 @@ def texts_to_show(
 
     Half of them spread over the ratings, from the lowest to the highest; from the second round on
     the other half are those that the ratings so far explain worst.
-
-    Args:
-        train: The training rows; no other row is ever shown.
-        features: Ratings of the criteria so far.
-        number: Round, from 1.
-        growth: How many texts are shown.
-        seed: Seed of the choice.
     """
     shown = dict[str, list[str]]()
     for column, aspect in enumerate(train.aspects):
@@ -304,10 +252,6 @@ def _residuals(human: Floats, features: Floats) -> Floats:
     design = np.column_stack([np.ones(len(filled)), filled])
     weights, *_ = np.linalg.lstsq(design, human, rcond=None)
     return np.asarray(np.abs(design @ weights - human), float)
-
-
-def _known(ratings: NodeValues, roots: Sequence[Aspect], kept: Sequence[Aspect]) -> NodeValues:
-    return {node.id: ratings[node.id] for node in (*roots, *kept)}
 
 
 def _round_as_json(
@@ -353,12 +297,9 @@ def _nothing(growth: RubricGrowth, tried: int) -> str:
 
 @dataclass(frozen=True)
 class RubricRequest(AlignmentRequest):
-    """The request for a rubric.
+    """The request for a rubric."""
 
-    Attributes:
-        rubric: How it grows; `growth` and `tree` have no effect.
-    """
-
+    # how it grows; `growth` and `tree` have no effect
     rubric: RubricGrowth = field(default_factory=RubricGrowth)
 
 
@@ -367,37 +308,32 @@ class Rubric(Alignment):
 
     request: RubricRequest
 
-    def _split(self, learning: Learning) -> Mask:
-        """Return which rows are learned from: few, and spread over many sources."""
-        train, test = sides(self.people, learning)
-        labels, seed = self.request.rubric.labels, learning.seed
-        train = spread(train, self.people.groups, labels, seed)
+    def _sides(self) -> tuple[Mask, Mask]:
+        """Return few rows to learn from, spread over many sources, and twice as many held out."""
+        train, test = super()._sides()
+        labels, learning = self.request.rubric.labels, self.request.learning
+        train = spread(train, self.people.groups, labels, learning.seed)
         # held-out rows only tell how good the result is; a share that was asked for is kept whole
         if learning.test_fraction is None:
-            test = spread(test, self.people.groups, 2 * labels, seed)
-        used = train | test
-        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
-        self.examples = [example for example in self.examples if example.id in kept]
-        self.people = self.people.rows(used)
-        return train[used]
+            test = spread(test, self.people.groups, 2 * labels, learning.seed)
+        return train, test
 
     @property
     def ships_all(self) -> bool:
         """Never: how many ratings are learned from is asked for (`labels`)."""
         return False
 
-    def _check_learnable(self, measure: Measure | None = None) -> None:
+    def _check_learnable(self) -> None:
         if any(example.images for example in self.examples):
             raise ConfigurationError(
                 "criteria are written from texts alone, and some of these examples have images; use"
                 ' method=hd-eval, or leave the images out: fields={NAME: "meta"}'
             )
-        # as criteria will be judged: with few labels folds are too small to be measured one by one
-        super()._check_learnable(measure or self._measure)
+        super()._check_learnable()
 
-    def _measure(self, _: str, table: FeatureTable) -> None:
-        for root in self.roots:
-            importance_for(root, table, self.fitter)
+    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
+        # as criteria will be judged: with few labels folds are too small to be measured one by one
+        return [importance_for(root, rows, self.fitter) for root in self.roots]
 
     def _layers(
         self,
@@ -409,7 +345,7 @@ class Rubric(Alignment):
         return Rounds(self, folder, models, connected, watch)
 
     def _check_models(self, models: Mapping[str, Model]) -> None:
-        self.proposer(models)
+        self.decomposer(models)
 
     def _plan(self) -> Json:
         return super()._plan() | {"rubric": self.request.rubric.as_dict()}
@@ -418,12 +354,8 @@ class Rubric(Alignment):
         growth = self.request.rubric.as_dict()
         return {"growth": growth, "report": {"rubric": aligned.layers}}
 
-    def proposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that proposes criteria.
-
-        Raises:
-            ConfigurationError: There is no model for it, or its profile says that it cannot write.
-        """
+    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
+        """Return the agent that proposes criteria."""
         options = self.judging
         profiles.require_generation(
             "criteria", "learn from recorded scores", options.profile, models, "decomposer"
@@ -467,11 +399,11 @@ class Rubric(Alignment):
         self, models: Mapping[str, Model], connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
         tree, growth = AspectTree(aspects=self.roots), self.request.rubric
-        learned = select_examples(self, self.train)
-        await self.count(
+        learned = self.select(self.train)
+        await self._count(
             NodeRatings(models, self.task, tree, self.roots, self.judging), connected, watch
         )
-        proposer = self.proposer(models)
+        proposer = self.decomposer(models)
         ids = [example.id for example in learned[: growth.pairs]]
         for number in range(1, growth.rounds + 1):
             known = [node for node in tree if node.parent is not None]
@@ -484,7 +416,7 @@ class Rubric(Alignment):
             ]  # fmt: skip
             tree = tree.with_children(new)
             # in the worst case every criterion stays, and is rated on the held-out rows as well
-            await self.count(
+            await self._count(
                 NodeRatings(models, self.task, tree, new, self.judging), connected, watch
             )
 
@@ -497,7 +429,7 @@ class Rounds(Layers):
     async def grow(self) -> Aligned:
         """Return the rubric that is found, with what was learned over it."""
         rubric = self._alignment
-        self._proposer = rubric.proposer(self._models)
+        self._proposer = rubric.decomposer(self._models)
         return await grow_rubric(
             rubric.people,
             rubric.train,
@@ -505,15 +437,9 @@ class Rounds(Layers):
             rubric.request.rubric,
             aggregators=rubric.request.learning.aggregators,
             fitter=rubric.fitter,
-            rate=self.rate_on,
+            rate=lambda name, tree, nodes, rows: self.rate(name, tree, nodes, rubric.select(rows)),
             propose=self.propose,
         )
-
-    async def rate_on(
-        self, name: str, tree: AspectTree, nodes: Sequence[Aspect], rows: Mask
-    ) -> NodeValues:
-        """Return the criteria's ratings on some rows."""
-        return await self.rated(name, tree, nodes, select_examples(self._alignment, rows))
 
     async def propose(
         self, number: int, shown: Shown, known: Sequence[Aspect]
@@ -548,14 +474,7 @@ class Rounds(Layers):
 
 
 def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
-    """Return at most `count` of the rows, as evenly over the groups as there are rows.
-
-    Args:
-        rows: Which rows may be taken, shape (n,).
-        groups: Code of each row's group, shape (n,).
-        count: How many to take.
-        seed: Seed of the draw.
-    """
+    """Return at most `count` of the rows, as evenly over the groups as there are rows."""
     at = np.flatnonzero(rows)
     if len(at) <= count:
         return rows
@@ -569,12 +488,6 @@ def spread(rows: Mask, groups: Codes, count: int, seed: int) -> Mask:
     found: Mask = np.zeros(len(rows), bool)
     found[chosen] = True
     return found
-
-
-def select_examples(rubric: Rubric, rows: Mask) -> list[Example]:
-    """Return the examples of some rows."""
-    ids = {id_ for id_, one in zip(rubric.people.ids, rows, strict=True) if one}
-    return [example for example in rubric.examples if example.id in ids]
 
 
 def _ids(shown: Shown, root: Aspect) -> Sequence[str]:

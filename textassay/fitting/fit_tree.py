@@ -1,15 +1,22 @@
 """`fit --method hd-eval`: alignment with a model that rates criteria and takes them apart.
 
 The request is checked against the data before anything is asked; then each layer of criteria is
-rated by a run in its own folder (`tree_folder`), and `alignment` decides what is taken apart.
+rated by a run in its own folder, and `alignment` decides what is taken apart.
+
+OUT/fit.json        the request; the same command resumes an alignment that was stopped
+OUT/layers/N.json   the tree as it stood at layer N
+OUT/layers/N/       the run that rated the nodes of layer N
+OUT/answers/        answers of models, unless a cache is named
+OUT/evaluator.json  written last, with the report
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -18,41 +25,29 @@ from textassay.agents.task import Task
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
+from textassay.fitting.agreement import build_report
 from textassay.fitting.alignment import (
     Aligned,
     Growth,
-    Measure,
     NodeValues,
     align,
     check_learnable,
-    in_parallel,
 )
-from textassay.fitting.cross_fitting import Unseen
-from textassay.fitting.learn import Fitter, Learning, background_rows, sides
+from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
 from textassay.fitting.report import (
     Fit,
-    build_report,
     fractions,
     human_aspect,
     provenance,
     size_of,
 )
-from textassay.fitting.table import Selection, human_aspects, rating_scales, read_table
-from textassay.fitting.tree_folder import (
-    ANSWERS,
-    LAYERS,
-    PLAN,
-    check_out,
-    given_tree,
-    note_saved_progress,
-    open_folder,
-    parts_in,
-    read_parts,
-)
+from textassay.fitting.table import FeatureTable, human_aspects, rating_scales, read_table
 from textassay.learning.splits import Mask
-from textassay.methods.fitted.evaluator import Evaluator
+from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (
     BY_MODEL,
+    PUBLISHED,
     SCALE,
     HDEvalOptions,
     NodeRatings,
@@ -62,11 +57,12 @@ from textassay.methods.hd_eval import (
 from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
-from textassay.prompts import TASKS
+from textassay.prompts import TASKS, TREES
 from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import Aspect, AspectTree, Example, Score, Usage
+from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
+from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_json
@@ -80,48 +76,27 @@ WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True)
 class AlignmentRequest:
-    """The request for an alignment.
+    """The request for an alignment."""
 
-    Attributes:
-        data: Examples with human ratings.
-        models: Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both).
-        out: Folder of the evaluator; `None` for a dry run.
-        task: Built-in task or path of a TOML file; `None` for the one that defines most of the
-            human aspects.
-        options: How the judge is asked.
-        growth: How far the tree grows.
-        learning: How to learn.
-        settings: How models are asked.
-        limit: Maximum number of rated examples, from the first.
-        tree: `model` for a tree that the model grows, `published` for that of the task, or the
-            name or file of one that is given: it is rated layer by layer, and pruned by
-            `growth.keep` alone.
-    """
-
-    data: Examples
+    data: Examples  # examples with human ratings
+    # names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)
     models: Mapping[str, str | Model]
-    out: Path | None
+    out: Path | None  # folder of the evaluator; `None` for a dry run
+    # built-in task or path of a TOML file; `None` for the one that defines most of the human
+    # aspects
     task: str | None = None
-    options: HDEvalOptions = field(default_factory=HDEvalOptions)
-    growth: Growth = field(default_factory=Growth)
-    learning: Learning = field(default_factory=Learning)
-    settings: Settings = field(default_factory=Settings)
-    limit: int | None = None
+    options: HDEvalOptions = field(default_factory=HDEvalOptions)  # how the judge is asked
+    growth: Growth = field(default_factory=Growth)  # how far the tree grows
+    learning: Learning = field(default_factory=Learning)  # how to learn
+    settings: Settings = field(default_factory=Settings)  # how models are asked
+    limit: int | None = None  # maximum number of rated examples, from the first
+    # `model` for a tree that the model grows, `published` for that of the task, or the name or file
+    # of one that is given: it is rated layer by layer, and pruned by `growth.keep` alone
     tree: str = BY_MODEL
 
 
 def task_for(task: str | None, aspects: Sequence[str]) -> Task:
-    """Return the task with those human aspects that it defines: the first layer.
-
-    Args:
-        task: Built-in task or path of a TOML file; `None` for the first built-in one that defines
-            most.
-        aspects: Names of the human aspects.
-
-    Raises:
-        UnknownName: There is no such task.
-        ConfigurationError: None of the aspects is defined.
-    """
+    """Return the task with those human aspects that it defines: the first layer."""
     names = (
         [task]
         if task is not None
@@ -190,21 +165,17 @@ class Layers:
             given=alignment.tree is not None,
         )
 
-    async def rate(self, layer: int, tree: AspectTree, nodes: Sequence[Aspect]) -> NodeValues:
-        """Return the ratings of a layer's nodes; the judge is asked for those that are missing."""
-        return await self.rated(str(layer), tree, nodes)
-
-    async def rated(
+    async def rate(
         self,
-        name: str,
+        name: int | str,
         tree: AspectTree,
         nodes: Sequence[Aspect],
         examples: Sequence[Example] | None = None,
     ) -> NodeValues:
-        """Return ratings from the run of that name, on all examples or on those given."""
+        """Return ratings from the run of that name; the judge is asked for missing ones."""
         self.rating = True
         method = NodeRatings(self._models, self._alignment.task, tree, nodes, self._options)
-        folder = self._folder / name
+        folder = self._folder / str(name)
         async with (
             self._alignment.session(method, self._connected, folder, examples) as session,
             self._watch(session),
@@ -214,19 +185,13 @@ class Layers:
         ratings: dict[str, dict[str, float | None]] = {node.id: {} for node in nodes}
         for score in scores:
             ratings[ids[score.aspect]][score.id] = score.value
-            self._count(score)
+            if score.value is None:
+                self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
         self.rating = False
         return ratings
 
-    def _count(self, score: Score) -> None:
-        if score.value is None:
-            self.unscored[score.outcome] = self.unscored.get(score.outcome, 0) + 1
-
     async def take_apart(self, layer: int, aspects: Sequence[Aspect]) -> list[Decomposition]:
-        """Return the parts of the criteria.
-
-        Those that an earlier call settled are read from its file.
-        """
+        """Return the parts of the criteria; those that an earlier call settled are in its file."""
         # the parts are kept apart from the cache: asked again, a model may write others, and the
         # ratings of the earlier ones would be lost
         file = self._folder / f"{layer}.json"
@@ -234,20 +199,10 @@ class Layers:
             return parts_in(self._alignment.tree, aspects)
         if file.exists():
             return read_parts(file, aspects)
-        decomposer = tree_decomposer(self._models, self._alignment.task, self._options)
-        decompositions = await in_parallel(decomposer, aspects)
+        decomposer = self._alignment.decomposer(self._models)
+        decompositions = await gather([decomposer(aspect) for aspect in aspects])
         write_json(file, [one.model_dump(mode="json") for one in decompositions])
         return decompositions
-
-
-def tree_decomposer(models: Mapping[str, Model], task: Task, options: HDEvalOptions) -> Decomposer:
-    """Return the agent that takes criteria apart for `fit`, which names tree and layers itself.
-
-    Raises:
-        ConfigurationError: There is no model for it, or its profile says that it cannot.
-    """
-    instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
-    return decomposer_for(models, task, options, instead=instead)
 
 
 @asynccontextmanager
@@ -264,12 +219,7 @@ class Alignment:
     """
 
     def __init__(self, request: AlignmentRequest) -> None:
-        """Check the request against the data.
-
-        Raises:
-            ConfigurationError: Something does not fit; nothing was asked.
-            DataError: The ratings do not allow to learn from them.
-        """
+        """Check the request against the data."""
         self.request = request
         self.unscored: dict[str, int] = {}
         self.begun = False
@@ -283,16 +233,13 @@ class Alignment:
             request.task, human_aspects(request.data.check(), request.learning.aspects)
         )
         self.examples = rated_examples(request.data, request.learning, request.limit)
-        self.people = read_table(
-            Examples(self.examples),
-            Selection(aspects=request.learning.aspects),
-        )
+        self.people = read_table(Examples(self.examples), aspects=request.learning.aspects)
         self.fitter = Fitter(
             rating_scales(self.people, request.learning.scales),
             request.learning.seed,
             request.learning.threads,
         )
-        self.train = self._split(request.learning)
+        self.train = self._split()
         self.tree = given_tree(request.tree, self.task)
         self.roots = (
             tuple(aspect.model_copy(update={"scale": SCALE}) for aspect in self.task.aspects)
@@ -301,28 +248,45 @@ class Alignment:
         )
         self._check_learnable()
 
-    def _check_learnable(self, measure: Measure | None = None) -> None:
+    def _check_learnable(self) -> None:
         check_learnable(
             self.people,
             self.train,
             self.roots,
             aggregators=self.request.learning.aggregators,
             fitter=self.fitter,
-            measure=measure,
+            measure=self._measure,
         )
 
-    def _split(self, learning: Learning) -> Mask:
-        """Return which rows are learned from.
+    def _measure(self, aggregator: str, rows: FeatureTable) -> object:
+        """Measure the importance by which criteria are chosen, to see whether it can be done."""
+        return importance_over_folds(aggregator, rows, self.fitter)
 
-        Rows of neither side are dropped and not rated.
-        """
-        train, test = sides(self.people, learning)
+    def _split(self) -> Mask:
+        """Return which rows are learned from; those of neither side are dropped and not rated."""
+        train, test = self._sides()
         used = train | test
-        kept = {id_ for id_, is_used in zip(self.people.ids, used, strict=True) if is_used}
-        self.examples = [example for example in self.examples if example.id in kept]
+        self.examples = self.select(used)
         # ratings are paid for per row, so rows of neither side must not reach the judge
         self.people = self.people.rows(used)
         return train[used]
+
+    def _sides(self) -> tuple[Mask, Mask]:
+        return sides(self.people, self.request.learning)
+
+    def select(self, rows: Mask) -> list[Example]:
+        """Return the examples of some rows."""
+        ids = set(compress(self.people.ids, rows))
+        return [example for example in self.examples if example.id in ids]
+
+    def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
+        """Return the agent that writes criteria.
+
+        Raises:
+            ConfigurationError: There is no model for it, or its profile says that it cannot.
+        """
+        instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
+        return decomposer_for(models, self.task, self.judging, instead=instead)
 
     @property
     def ships_all(self) -> bool:
@@ -336,9 +300,8 @@ class Alignment:
     def judging(self) -> HDEvalOptions:
         """How the judge and the decomposer are asked."""
         prompt = self.request.options.prompt
-        if prompt is not None and prompt.endswith(
-            ".jinja"
-        ):  # the evaluator may be applied from another folder
+        # the evaluator may be applied from another folder
+        if prompt is not None and prompt.endswith(".jinja"):
             prompt = str(Path(prompt).absolute())
         profile = absolute_profile(self.request.options.profile)
         update = {"children": self.request.growth.children, "prompt": prompt, "profile": profile}
@@ -411,13 +374,6 @@ class Alignment:
         """Run the alignment, or resume one that was stopped.
 
         A folder may be resumed with the same request, or with other aggregators.
-
-        Raises:
-            RunFolderError: The folder is in use by another process, or holds an evaluator,
-                something else, or another alignment.
-            DataError: The ratings that the model gave do not allow to learn; notes say where they
-                are kept.
-            TextassayError: What stopped it; what is finished is kept.
         """
         out = self.request.out
         if out is None:
@@ -448,7 +404,7 @@ class Alignment:
     def _check_models(self, models: Mapping[str, Model]) -> None:
         """Refuse a model that cannot write criteria."""
         if self.request.growth.layers > 1 and self.tree is None:
-            tree_decomposer(models, self.task, self.judging)
+            self.decomposer(models)
 
     def _layers(
         self,
@@ -461,11 +417,7 @@ class Alignment:
         return Layers(self, folder, models, connected, watch)
 
     async def dry_run(self, watch: WatchSession = _unwatched) -> Usage:
-        """Return the greatest usage: every criterion with as many parts as it may have.
-
-        Raises:
-            RunFolderError: The folder holds something else, or cannot be written to.
-        """
+        """Return the greatest usage: every criterion with as many parts as it may have."""
         # the estimate should fail now if the run itself would
         if self.request.out is not None and not (self.request.out / PLAN).exists():
             check_out(self.request.out)
@@ -490,21 +442,15 @@ class Alignment:
                 nodes = tree.layer(layer)
             if not nodes:
                 break
-            method = NodeRatings(models, self.task, tree, nodes, self.judging)
-            await self.count(method, connected, watch)
+            await self._count(
+                NodeRatings(models, self.task, tree, nodes, self.judging), connected, watch
+            )
 
-    async def count(
-        self,
-        method: NodeRatings,
-        connected: Mapping[str, Model],
-        watch: WatchSession,
-        examples: Sequence[Example] | None = None,
+    async def _count(
+        self, method: NodeRatings, connected: Mapping[str, Model], watch: WatchSession
     ) -> None:
         """Count what rating the examples would ask; nothing is asked."""
-        async with (
-            self.session(method, connected, None, examples) as session,
-            watch(session),
-        ):
+        async with self.session(method, connected, None) as session, watch(session):
             async for _ in session.engine.scores():
                 pass
 
@@ -516,7 +462,8 @@ class Alignment:
         # all of the first layer is decomposed, so the largest second layer has parts of each
         keep = len(nodes) if layer == 2 else growth.kept(given=self.tree is not None)
         if self.tree is None:
-            await in_parallel(tree_decomposer(models, self.task, self.judging), nodes[:keep])
+            decomposer = self.decomposer(models)
+            await gather([decomposer(node) for node in nodes[:keep]])
             return _stand_ins(nodes[:keep], layer, growth.children)
         # the branches with most parts: which ones matter is not known before people's ratings are
         # compared
@@ -554,7 +501,7 @@ class Alignment:
             Unseen.held_out(aligned.choice, aligned.parts),
             aligned.parts,
             self.fitter,
-            depth=self.request.learning.depth,
+            learning,
             made={
                 "kind": "hd-eval",
                 **made,
@@ -562,7 +509,6 @@ class Alignment:
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
-            repeats=self.request.learning.repeats,
         )
         return Fit(evaluator, report)
 
@@ -603,3 +549,108 @@ def _stand_ins(aspects: Sequence[Aspect], layer: int, count: int) -> list[Aspect
     return [
         Aspect(name=name, definition=words, scale=SCALE, parent=parent) for name, parent in parts
     ]
+
+
+PLAN, LAYERS, ANSWERS = "fit.json", "layers", "answers"
+
+
+def given_tree(option: str, task: Task) -> AspectTree | None:
+    """Return the tree that an option names, every node on the judge's scale."""
+    if option == BY_MODEL:
+        return None
+    if option != PUBLISHED:
+        return AspectTree(aspects=_rated_alike(trees.load(option, task)))
+    if task.name not in TREES:
+        raise ConfigurationError(
+            f"no tree is published for the task {task.name!r}; there is one for"
+            f" {', '.join(TREES)}. Name one of these or a file, or let the model grow it (model)"
+        )
+    tree = trees.load(task.name, task)
+    published = {root.id: root for root in tree.roots}
+    # the task decides what is judged: aspects without a published branch stay as roots
+    nodes = [published.get(aspect.id, aspect) for aspect in task.aspects]
+    roots = {node.id for node in nodes}
+    nodes += [node for node in tree if node.parent and node.id.partition("/")[0] in roots]
+    return AspectTree(aspects=_rated_alike(nodes))
+
+
+def parts_in(tree: AspectTree, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Return what criteria are made of in a tree; those without parts are left out."""
+    children = ((aspect, tree.children(aspect.id)) for aspect in aspects)
+    return [Decomposition(of=aspect, aspects=parts) for aspect, parts in children if parts]
+
+
+def _rated_alike(nodes: Iterable[Aspect]) -> tuple[Aspect, ...]:
+    return tuple(node.model_copy(update={"scale": SCALE}) for node in nodes)
+
+
+def open_folder(out: Path, plan: Json) -> None:
+    """Begin an alignment in a new folder, or check that the one in it is the same."""
+    file = out / PLAN
+    if is_evaluator(out) or not file.exists():
+        check_out(out)
+        try:
+            (out / LAYERS).mkdir(parents=True, exist_ok=True)
+            write_json(file, plan)
+        except OSError as error:
+            raise RunFolderError(f"the folder {out} cannot be written to: {error}") from error
+        return
+    try:
+        before = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise RunFolderError(f"{file} cannot be read: {error}") from error
+    for key, value in plan.items():
+        if before.get(key) != value:
+            raise RunFolderError(
+                f"{out} contains another alignment: its {key} is {before.get(key)!r}, not "
+                f"{value!r}; choose another folder for out="
+            )
+
+
+def note_saved_progress(error: DataError, out: Path, settings: Settings) -> None:
+    """Add to a learning error that the paid ratings are kept, and what to change."""
+    error.add_note(
+        f"the model's ratings are kept in {out / LAYERS}; only learning from them failed"
+    )
+    error.add_note(
+        "to continue, fit again in this folder with another aggregator, such as ridge or avg;"
+    )
+    if not settings.no_cache:
+        error.add_note(
+            f"or, with more rated rows or another task, with a new folder and the cache "
+            f"{settings.cache or out / ANSWERS}: what was asked before is not asked again"
+        )
+
+
+def read_parts(file: Path, aspects: Sequence[Aspect]) -> list[Decomposition]:
+    """Read the parts of criteria, as one layer of an alignment keeps them."""
+    try:
+        decompositions = [
+            Decomposition.model_validate(one) for one in json.loads(file.read_bytes())
+        ]
+    except (OSError, ValueError, TypeError) as error:
+        raise RunFolderError(
+            f"{file} cannot be read: {error}; delete it to ask for the parts again"
+        ) from error
+    # another aggregator can rank other criteria first; their parts must not be taken for these
+    before = ", ".join(one.of.id for one in decompositions)
+    now = ", ".join(aspect.id for aspect in aspects)
+    if before != now:
+        raise RunFolderError(
+            f"{file} contains the parts of {before}, but {now} are to be decomposed; delete the"
+            " layers from there on, or choose another folder"
+        )
+    return decompositions
+
+
+def check_out(folder: Path) -> None:
+    """Refuse a folder that holds something else."""
+    if is_evaluator(folder):
+        raise RunFolderError(
+            f"{folder} already contains an evaluator; choose another folder for out=, or delete it"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise RunFolderError(f"{folder} is a file; out= is a folder to make")
+    # a folder of something else is never written into: `report.json` is a common name
+    if folder.is_dir() and any(folder.iterdir()):
+        raise RunFolderError(f"{folder} is not empty; choose another folder for out=")

@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, predicted_by
+from textassay.fitting.learn import Fitter, predict_over_folds
 from textassay.fitting.table import FeatureTable
-from textassay.learning.splits import folds
 from textassay.learning.training import Floats
 from textassay.meta.intervals import t_quantile
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.table import Column, Flag, Interval, Note, Table
 
-FOLDS = 5
 MIN_SOURCES = 10
 """Sources below which no interval is given."""
 _COLUMNS = (
@@ -32,24 +30,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What one juror adds to the jury that it is in.
-
-    Attributes:
-        juror: Its name.
-        gain: Growth of the squared error without it, in variances of the ratings, averaged over
-            the aspects.
-        low: Lower end of its interval over sources.
-        high: Upper end.
-        cost: Dollars per rated text; `None` if not known.
-        leave_out: Whether the jury is no worse without it, as far as the rows can show.
-    """
+    """What one juror adds to the jury that it is in."""
 
     juror: str
+    # growth of the squared error without it, in variances of the ratings, averaged over the aspects
     gain: float
-    low: float
-    high: float
-    cost: float | None
-    leave_out: bool
+    low: float  # lower end of its interval over sources
+    high: float  # upper end
+    cost: float | None  # dollars per rated text; `None` if not known
+    leave_out: bool  # whether the jury is no worse without it, as far as the rows can show
 
     @property
     def per_dollar(self) -> float | None:
@@ -108,17 +97,6 @@ def worths(
     Jurors are left out one at a time, of those whose gain may be 0 the one that
     costs most (or gains least, if costs are not known), until all that are left add something: two
     jurors that say the same are not both needed, but one of them is.
-
-    Args:
-        table: Rows with ratings by people and features named `ASPECT/JUROR`.
-        fitter: How the jury's aggregator is fitted.
-        aggregator: Name of the aggregator.
-        costs: Dollars per rated text, by juror.
-        confidence: Of the intervals.
-
-    Raises:
-        ConfigurationError: There are fewer than two jurors.
-        DataError: There are too few sources for an interval.
     """
     members = jurors_in(table.names, table.aspects)
     if len(members) < 2:
@@ -193,13 +171,7 @@ def _errors(table: FeatureTable, fitter: Fitter, aggregator: str, members: Seque
             for at in own
         }
     )
-    fold = folds(part.groups, FOLDS, seed=fitter.seed)
-    predicted = np.full(part.human.shape, np.nan)
-    for number in range(int(fold.max()) + 1):
-        outside = fold == number
-        predicted[outside] = predicted_by(
-            fitter.fit(aggregator, part.rows(~outside)), part.rows(outside)
-        )
+    predicted = predict_over_folds(aggregator, part, fitter)
     # a row that no member rated is predicted by nobody: the mean is what is known of it
     predicted = np.where(np.isnan(predicted), np.nanmean(part.human, axis=0), predicted)
     squared = (predicted - part.human) ** 2 / np.nanvar(part.human, axis=0)

@@ -1,61 +1,130 @@
-"""Learns from rated rows: splits, aggregators, the choice among them, and what matters.
+"""Learns from rated rows: splits, aggregators, the choice among them, and cross-fitting.
 
-If several aggregators are named, the one with the least error over folds wins. Importances come
-from training rows alone: permutation importance and Shapley values over folds of them.
+Every rated row is learned from, and none is judged by what has seen its source. What is shipped
+learns from all rows. For the report the sources are dealt into folds, and each fold's rows are
+predicted by an aggregator that learned from the others, as many times over as the folds are dealt
+anew. A fixed held-out part is the same with one fold that all measured rows are in.
+
+Which of several aggregators is taken, and what `auto` weighs its members by, are errors on these
+same predictions: on all of them for what is shipped, on those of the other folds for each fold, so
+that no choice that is measured has seen an error on the rows that it is measured on (stacking as in
+van der Laan, Polley and Hubbard, "Super learner", 2007, with the weights cross-fitted as well).
+Folds within each fold would say the same at six times the cost.
+
+References:
+    Bates, Hastie and Tibshirani, "Cross-validation: what does it estimate and how well does it do
+    it?" (2024).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from typing import Any, Literal
 
 import numpy as np
 
 from textassay.fitting.table import FeatureTable, Parts, Scales
 from textassay.learning.aggregators import Aggregator
-from textassay.learning.attribution import (
-    Importance,
-    explain,
-    global_importance,
-    permutation_importance,
-    pooled,
-)
-from textassay.learning.splits import Codes, Mask, folds, hold_out, split_rows
-from textassay.learning.training import Floats
+from textassay.learning.splits import Mask, draw_groups, fold_masks, hold_out, split_rows
+from textassay.learning.training import Floats, HeldOut
 from textassay.meta.agreement import compute_agreement
 from textassay.meta.correlation import pair_up
-from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
+from textassay.runtime.errors import DataError
 from textassay.runtime.model import Json
 
-_FOLDS = 5
-_ROWS_TO_CHOOSE = 5_000
-_NUMBERS_FOR_THREADS = 500_000
-"""Numbers in a table below which threads wait for each other longer than they work."""
 Depth = Literal["basic", "full"]
 Raters = Literal["mean", "model"]
 """How single ratings become a target: their mean, or what a rater model expects an average rater
 to say."""
-ROWS_TO_SHUFFLE = 1_000
-_ROWS_TO_EXPLAIN = 300
+Watch = Callable[[str], None]
+"""Is told what is being done, in words."""
+FOLDS, REPEATS = 5, 2
+BLEND = "auto"
+QUICK = ("avg", "corrw", "linear", "nnls", "ridge", "tree")
+"""Aggregators whose folds are dealt twice however many rows there are."""
+_NUMBERS_TO_REPEAT = 20_000
+"""Features times rows times aspects up to which folds are dealt twice for the others."""
+_ROWS_TO_CHOOSE = 5_000
+_NUMBERS_FOR_THREADS = 500_000
+"""Numbers in a table below which threads wait for each other longer than they work."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How to learn, whatever the features are."""
+
+    # names; of several the one with the least error over folds of the training rows is taken
+    aggregators: tuple[str, ...] = ("auto",)
+    # share of the rows to learn from; the others are held out for the report. If neither fraction
+    # is given, all rows are learned from and the report is cross-fitted
+    train_fraction: float | None = None
+    seed: int = 0  # seed of the split and of everything random
+    depth: Depth = "basic"  # `basic`, or `full` with curves and ablations
+    aspects: tuple[str, ...] | None = None  # human aspects; `None` for all that people rated
+    # scale by human aspect; if absent, the whole numbers around the ratings
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # whether to split row by row, which puts rows of one source on both sides. Folds and intervals
+    # are by source all the same
+    by_row: bool = False
+    # threads that training may use
+    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
+    # share of the rows to hold out, the same ones whatever `train_fraction` is under one seed; rows
+    # of neither share are not used. Alone, the rest is learned from
+    test_fraction: float | None = None
+    # samples over which the curves of a full report are averaged (the paper: 5); by default 3 for
+    # data and 1 for criteria
+    repeats: int | None = None
+    # whether texts of systems that nobody rated are to be judged: then folds leave out systems as
+    # well as sources to decide whether the means of systems help
+    new_systems: bool = False
+    # whether the target is the mean of a row's ratings or comes from a rater model, which takes off
+    # each rater's severity and noise
+    raters: Raters = "mean"
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
+        return self.train_fraction is not None or self.test_fraction is not None
+
+    @property
+    def share(self) -> float:
+        """Share of the rows to learn from where rows have to be held out: half by default."""
+        return 0.5 if self.train_fraction is None else self.train_fraction
+
+
+def split(table: FeatureTable, learning: Learning) -> Parts:
+    """Return training and held-out rows."""
+    train, test = sides(table, learning)
+    return Parts(table.rows(train), table.rows(test))
+
+
+def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
+    """Return which rows are learned from and which are held out."""
+    # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
+    # tests keep them together
+    units = np.arange(len(table.ids)) if learning.by_row else table.groups
+    train = split_rows(units, learning.share, seed=learning.seed)
+    if learning.test_fraction is None:
+        return train, ~train
+    if learning.train_fraction is None:
+        nothing = np.zeros(len(train), bool)
+        test = hold_out(units, learning.test_fraction, nothing, seed=learning.seed)
+        return ~test, test
+    return train, hold_out(units, learning.test_fraction, train, seed=learning.seed)
 
 
 @dataclass(frozen=True)
 class Fitter:
-    """How aggregators are fitted to a table.
+    """How aggregators are fitted to a table."""
 
-    Attributes:
-        scales: Scale of each human aspect.
-        seed: Seed of everything random.
-        threads: Threads that training may use.
-        new_systems: Whether rows of systems that nobody rated are to be judged.
-    """
-
-    scales: Scales
-    seed: int
-    threads: int
-    new_systems: bool = False
+    scales: Scales  # scale of each human aspect
+    seed: int  # seed of everything random
+    threads: int  # threads that training may use
+    new_systems: bool = False  # whether rows of systems that nobody rated are to be judged
 
     def fit(
         self,
@@ -68,16 +137,8 @@ class Fitter:
     ) -> Aggregator:
         """Return an aggregator for all aspects of the table, or for one.
 
-        Args:
-            name: Name of the aggregator.
-            table: Rows to learn from.
-            aspect: The one aspect to learn; all by default.
-            with_sources: Whether to learn from means of sources, too, which predictions then take
-                only where sources are passed.
-            weigh: Whether `auto` weighs its members by folds of the rows.
-
-        Raises:
-            DataError: The rows do not allow it.
+        `with_sources` learns from means of sources, too, which predictions then take only where
+        sources are passed; `weigh` lets `auto` weigh its members by folds of the rows.
         """
         targets = table.aspects if aspect is None else (aspect,)
         columns = [table.aspects.index(target) for target in targets]
@@ -102,20 +163,13 @@ class Fitter:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several aggregators was taken.
-
-    Attributes:
-        chosen: Its name.
-        fitted: Every one that could be fitted, by name.
-        errors: Error over folds of the training rows, relative to predicting the mean; empty if
-            one was named.
-        failed: Why others could not be fitted.
-    """
+    """Which of several aggregators was taken."""
 
     chosen: str
-    fitted: dict[str, Aggregator]
+    fitted: dict[str, Aggregator]  # every one that could be fitted, by name
+    # error over folds of the training rows, relative to predicting the mean; empty if one was named
     errors: dict[str, float]
-    failed: dict[str, str]
+    failed: dict[str, str]  # why others could not be fitted
 
     @property
     def aggregator(self) -> Aggregator:
@@ -128,49 +182,40 @@ class Choice:
 
 
 def choose(names: Sequence[str], train: FeatureTable, fitter: Fitter) -> Choice:
-    """Fit the named aggregators and choose the one with the least cross-validated error.
-
-    Raises:
-        DataError: None can be fitted.
-    """
+    """Fit the named aggregators and choose the one with the least cross-validated error."""
     names = list(dict.fromkeys(names))
     # nothing to choose, so no cross-validation is paid for
     if len(names) == 1:
         fitted = {names[0]: fitter.fit(names[0], train, with_sources=True)}
         return Choice(names[0], fitted, {}, {})
-    fitted = {}
-    errors: dict[str, float] = {}
-    failed: dict[str, str] = {}
+    fitted, errors, failed = dict[str, Aggregator](), dict[str, float](), dict[str, str]()
+    few = train.rows(draw_groups(train.groups, _ROWS_TO_CHOOSE, seed=fitter.seed))
     for name in names:
         try:
             fitted[name] = fitter.fit(name, train, with_sources=True)
-            errors[name] = _error_over_folds(
-                name, at_most(train, _ROWS_TO_CHOOSE, fitter.seed), fitter
-            )
+            errors[name] = relative_error(predict_over_folds(name, few, fitter), few.human)
         except DataError as error:
             # one that fits all rows but not a fold of them has no error to be compared by
             fitted.pop(name, None)
             failed[name] = str(error)
-    return chosen(fitted, errors, failed)
+    return _least_error(fitted, errors, failed)
 
 
-def chosen(
-    fitted: Mapping[str, Aggregator], errors: Mapping[str, float], failed: Mapping[str, str]
+def _least_error(
+    fitted: dict[str, Aggregator], errors: dict[str, float], failed: dict[str, str]
 ) -> Choice:
-    """Choose the aggregator with the least error.
-
-    Raises:
-        DataError: None could be fitted.
-    """
     if not fitted:
-        raise DataError(
-            "no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items())
-        )
-    best = min(errors, key=lambda name: errors[name])
-    return Choice(best, dict(fitted), dict(errors), dict(failed))
+        raise DataError(_reasons(failed))
+    return Choice(min(errors, key=lambda name: errors[name]), fitted, errors, failed)
 
 
-def predicted_by(aggregator: Aggregator, table: FeatureTable) -> Floats:
+def _reasons(failed: dict[str, str]) -> str:
+    if len(failed) == 1:
+        return next(iter(failed.values()))
+    return "no aggregator can be fitted: " + "; ".join(f"{k}: {why}" for k, why in failed.items())
+
+
+def predict(aggregator: Aggregator, table: FeatureTable) -> Floats:
     """Return the predictions of a table's rows, shape (n, targets).
 
     Sources are not passed: `score` has the other texts about a source only if it is given a pool.
@@ -178,15 +223,12 @@ def predicted_by(aggregator: Aggregator, table: FeatureTable) -> Floats:
     return aggregator.predict(table.features, systems=table.systems)
 
 
-def _error_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> float:
-    fold = folds(table.groups, _FOLDS, seed=fitter.seed)
+def predict_over_folds(name: str, table: FeatureTable, fitter: Fitter) -> Floats:
+    """Return predictions of each row by an aggregator that has not seen its source."""
     predicted = np.full(table.human.shape, np.nan)
-    for number in range(int(fold.max()) + 1):
-        outside = fold == number
-        predicted[outside] = predicted_by(
-            fitter.fit(name, table.rows(~outside)), table.rows(outside)
-        )
-    return relative_error(predicted, table.human)
+    for inside in fold_masks(table.groups, FOLDS, seed=fitter.seed):
+        predicted[inside] = predict(fitter.fit(name, table.rows(~inside)), table.rows(inside))
+    return predicted
 
 
 def relative_error(predicted: Floats, human: Floats) -> float:
@@ -194,21 +236,6 @@ def relative_error(predicted: Floats, human: Floats) -> float:
     squared = np.nanmean((predicted - human) ** 2, axis=0)
     # relative to each aspect's variance, or an aspect on a wider scale would decide alone
     return float(np.mean(squared / np.nanvar(human, axis=0)))
-
-
-def at_most(table: FeatureTable, rows: int, seed: int) -> FeatureTable:
-    """Return the table, or whole groups drawn at random that have about that many rows."""
-    return table if len(table.ids) <= rows else table.rows(drawn_groups(table.groups, rows, seed))
-
-
-def drawn_groups(codes: Codes, rows: int, seed: int) -> Mask:
-    """Return which rows are of groups drawn at random that have about so many; all if not more."""
-    if len(codes) <= rows:
-        return np.ones(len(codes), bool)
-    groups, sizes = np.unique(codes, return_counts=True)
-    order = np.random.default_rng(seed).permutation(len(groups))
-    count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
-    return np.isin(codes, groups[order[:count]])
 
 
 def background_rows(
@@ -224,9 +251,7 @@ def background_rows(
 
 
 def correlations(predicted: Floats, test: FeatureTable) -> Json:
-    """Return Pearson and Spearman over all rows, averaged over the aspects.
-
-    `None` if one is undefined.
+    """Return Pearson and Spearman over all rows, averaged over the aspects; `None` if undefined.
 
     Rows without a prediction are left out, and `coverage` says how many there are.
     """
@@ -242,294 +267,224 @@ def correlations(predicted: Floats, test: FeatureTable) -> Json:
 
 
 @dataclass(frozen=True)
-class Learning:
-    """How to learn, whatever the features are.
+class Fold:
+    """What was learned without some of the rows."""
 
-    Attributes:
-        aggregators: Names; of several the one with the least error over folds of the training rows
-            is taken.
-        train_fraction: Share of the rows to learn from; the others are held out for the report. If
-            neither fraction is given, all rows are learned from and the report is cross-fitted.
-        test_fraction: Share of the rows to hold out, the same ones whatever `train_fraction` is
-            under one seed; rows of neither share are not used. Alone, the rest is learned from.
-        seed: Seed of the split and of everything random.
-        depth: `basic`, or `full` with curves and ablations.
-        aspects: Human aspects; `None` for all that people rated.
-        scales: Scale by human aspect; if absent, the whole numbers around the ratings.
-        by_row: Whether to split row by row, which puts rows of one source on both sides. Folds and
-            intervals are by source all the same.
-        threads: Threads that training may use.
-        repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
-            default 3 for data and 1 for criteria.
-        new_systems: Whether texts of systems that nobody rated are to be judged: then folds leave
-            out systems as well as sources to decide whether the means of systems help.
-        raters: Whether the target is the mean of a row's ratings or comes from a rater model, which
-            takes off each rater's severity and noise.
-    """
+    choice: Choice  # the aggregators, and which one was taken
+    train: FeatureTable  # the rows they learned from
+    inside: Mask  # which of the measured rows they have not seen, shape (n,)
 
-    aggregators: tuple[str, ...] = ("auto",)
-    train_fraction: float | None = None
-    seed: int = 0
-    depth: Depth = "basic"
-    aspects: tuple[str, ...] | None = None
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    by_row: bool = False
-    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
-    test_fraction: float | None = None
-    repeats: int | None = None
-    new_systems: bool = False
-    raters: Raters = "mean"
 
-    def __post_init__(self) -> None:
-        if self.repeats is not None and not 1 <= self.repeats <= 100:
-            raise ConfigurationError(f"repeats must be between 1 and 100, not {self.repeats}")
-        if self.raters not in get_args(Raters):
-            raise UnknownName("target of several raters", self.raters, list(get_args(Raters)))
+@dataclass(frozen=True)
+class Unseen:
+    """Rows that are measured, with aggregators that have not seen their sources."""
+
+    rows: FeatureTable
+    # the folds of each repeat, which together have each row once; rows of a fold without which
+    # nothing could be learned are in none
+    repeats: tuple[tuple[Fold, ...], ...]
+
+    @classmethod
+    def held_out(cls, choice: Choice, parts: Parts) -> Unseen:
+        """Return the rows of a fixed held-out part."""
+        everything = np.ones(len(parts.test.ids), bool)
+        return cls(parts.test, ((Fold(choice, parts.train, everything),),))
 
     @property
-    def holds_out(self) -> bool:
-        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
-        return self.train_fraction is not None or self.test_fraction is not None
+    def is_fixed(self) -> bool:
+        """Whether the rows are a fixed part, which nothing was learned from."""
+        return len(self.repeats) == 1 and bool(self.repeats[0][0].inside.all())
 
-    @property
-    def share(self) -> float:
-        """Share of the rows to learn from where rows have to be held out: half by default."""
-        return 0.5 if self.train_fraction is None else self.train_fraction
+    def at_most(self, rows: int, seed: int) -> Unseen:
+        """Return the first repeat of whole groups that have about so many rows."""
+        kept = draw_groups(self.rows.groups, rows, seed=seed)
+        first = tuple(replace(fold, inside=fold.inside[kept]) for fold in self.repeats[0])
+        return Unseen(self.rows.rows(kept), (first,))
 
+    def predict(
+        self,
+        repeat: Sequence[Fold],
+        predict_fold: Callable[[Fold, FeatureTable], Floats],
+        aspect: str | None = None,
+    ) -> Floats:
+        """Return a prediction of every row, comparable over the folds, shape (n, targets).
 
-def split(table: FeatureTable, learning: Learning) -> Parts:
-    """Return training and held-out rows.
+        What a fold learned from has a lower mean the higher the ratings of the fold itself are.
+        Correlations over all rows would be too low by that, so predictions are taken around the
+        mean that was learned from.
+        """
+        names = self.rows.aspects
+        columns = [at for at, name in enumerate(names) if aspect in (None, name)]
+        center = np.nanmean(self.rows.human[:, columns], axis=0)
+        parts = []
+        for fold in repeat:
+            values = predict_fold(fold, self.rows.rows(fold.inside))
+            if not self.is_fixed:
+                values = values + (center - np.nanmean(fold.train.human[:, columns], axis=0))
+            parts.append(values)
+        return join_folds(repeat, parts)
 
-    Raises:
-        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
-        DataError: There are fewer than two groups.
-    """
-    train, test = sides(table, learning)
-    return Parts(table.rows(train), table.rows(test))
-
-
-def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
-    """Return which rows are learned from and which are held out.
-
-    Raises:
-        ConfigurationError: A fraction is not between 0 and 1, or both together are above 1.
-        DataError: There are fewer than two groups.
-    """
-    # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
-    # tests keep them together
-    units = np.arange(len(table.ids)) if learning.by_row else table.groups
-    train = split_rows(units, learning.share, seed=learning.seed)
-    if learning.test_fraction is None:
-        return train, ~train
-    if learning.train_fraction is None:
-        nothing = np.zeros(len(train), bool)
-        test = hold_out(units, learning.test_fraction, nothing, seed=learning.seed)
-        return ~test, test
-    return train, hold_out(units, learning.test_fraction, train, seed=learning.seed)
-
-
-def importance_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2, repeats: int = 10
-) -> Importance:
-    """Measure which features matter, from training rows alone.
-
-    Each fold's by an aggregator that has not seen it. If an aspect's ratings are all equal in a
-    fold or outside of it, as of texts that are nearly all faultless, aspect by aspect over the rows
-    of all folds together (`cross_fitted_importance`). Rows without any feature take no part.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        count: Number of folds; with fewer than two groups per fold, each group is a fold of its
-            own.
-        repeats: Permutations per feature.
-
-    Raises:
-        DataError: The folds are too small to learn from.
-    """
-    train = train.rows(train.filled)  # ratings of other rows teach nothing
-    masks = _fold_masks(train, fitter, count)
-    measured = [at_most(train.rows(inside), ROWS_TO_SHUFFLE, fitter.seed) for inside in masks]
-    if all(map(_can_learn, (train.rows(~inside) for inside in masks))) and all(
-        _vary_each(rows.human) for rows in measured
-    ):
-        return pooled(
-            [
-                importance_on(fitted, rows, seed=fitter.seed, repeats=repeats)
-                for fitted, rows in _fitted_over_folds(name, train, fitter, count)
-            ]
+    def by_evaluator(self, repeat: int = 0) -> Floats:
+        """Return predictions by each fold's chosen aggregator, shape (n, aspects)."""
+        return self.predict(
+            self.repeats[repeat], lambda fold, rows: predict(fold.choice.aggregator, rows)
         )
-    return _beside(
-        [
-            cross_fitted_importance(name, train, fitter, aspect, count=len(masks), repeats=repeats)
-            for aspect in train.aspects
-        ]
-    )
 
 
-def _beside(parts: Sequence[Importance]) -> Importance:
-    """Return the importances of the same features for one aspect each, as those of all aspects."""
-    mean, sd, importances, influences = (
-        np.concatenate([getattr(part, name) for part in parts], axis=1)
-        for name in ("mean", "sd", "importances", "influences")
-    )
-    return Importance(parts[0].names, mean, sd, importances, influences)
+def join_folds(repeat: Sequence[Fold], parts: Sequence[Floats]) -> Floats:
+    """Return what the folds have of their rows as one array, NaN for rows in none."""
+    values = np.full((len(repeat[0].inside), *parts[0].shape[1:]), np.nan)
+    for fold, part in zip(repeat, parts, strict=True):
+        values[fold.inside] = part
+    return values
 
 
-def _can_learn(rows: FeatureTable) -> bool:
-    """Return whether ratings of every aspect and some feature vary."""
-    return _vary_each(rows.human) and _vary(rows.features)
+def number_of_repeats(aggregators: Sequence[str], table: FeatureTable) -> int:
+    """Return how often folds are dealt: twice, unless that would take long."""
+    numbers = table.features.size * len(table.aspects)
+    return REPEATS if {*aggregators} <= {*QUICK} or numbers <= _NUMBERS_TO_REPEAT else 1
 
 
-def _vary_each(columns: Floats) -> bool:
-    return all(_vary(columns[:, [at]]) for at in range(columns.shape[1]))
+def cross_fit(
+    aggregators: Sequence[str], table: FeatureTable, fitter: Fitter, watch: Watch
+) -> tuple[Choice, Unseen]:
+    """Learn from all rows what is shipped, and without each fold what is measured.
 
-
-def _vary(columns: Floats) -> bool:
-    """Return whether any column has two values that differ."""
-    low = np.where(np.isnan(columns), np.inf, columns).min(axis=0, initial=np.inf)
-    high = np.where(np.isnan(columns), -np.inf, columns).max(axis=0, initial=-np.inf)
-    return bool((low < high).any())
-
-
-def cross_fitted_importance(
-    name: str, train: FeatureTable, fitter: Fitter, aspect: str, *, count: int, repeats: int
-) -> Importance:
-    """Measure which features matter for one aspect, from few training rows alone.
-
-    Each row is predicted by an aggregator that has not seen its fold, but errors are in variances
-    of all rows: folds of few rows, whose ratings hardly vary or not at all, do not distort it.
-    Rows without any feature take no part.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        aspect: What people rated.
-        count: Number of folds, by source.
-        repeats: Permutations per feature.
-
-    Raises:
-        DataError: The rows are too few to learn from, or the aspect's ratings do not vary.
+    Every choice is made anew without the fold. The fitter's threads learn several folds at once,
+    on which the result does not depend.
     """
-    train = train.rows(train.filled)
-    human = train.human[:, train.aspects.index(aspect)]
-    fold = folds(train.groups, count, seed=fitter.seed)
-    masks = [fold == number for number in range(int(fold.max()) + 1)]
-    # without the rows of a fold ratings or features may all be the same, and then nothing but the
-    # mean is learned
-    parts = [
-        (fitter.fit(name, train.rows(~inside), aspect)
-         if _vary(human[~inside, None]) and _vary(train.features[~inside]) else None,
-         inside)
-        for inside in masks
-    ]  # fmt: skip
+    names, alone = tuple(dict.fromkeys(aggregators)), replace(fitter, threads=1)
+    repeats = [
+        [_LeftOut(inside, table.rows(~inside), table.rows(inside)) for inside in masks]
+        for masks in (
+            fold_masks(table.groups, FOLDS, seed=fitter.seed + repeat)
+            for repeat in range(number_of_repeats(aggregators, table))
+        )
+    ]
+    shipped = _LeftOut(np.zeros(len(table.ids), bool), table, table)
+    parts = [shipped, *chain.from_iterable(repeats)]
+    with ThreadPoolExecutor(fitter.threads) as pool:
+        futures = [pool.submit(part.learn, names, alone) for part in parts]
+        try:
+            for done, _ in enumerate(as_completed(futures), 1):
+                watch(f"learned {done} of {len(parts)} times")
+        except BaseException:
+            # Ctrl-C should not wait for fits that have not begun
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        for future in futures:
+            future.result()
+    return _choose_by_left_out(names, table, shipped, repeats)
 
-    def predict(features: Floats) -> Floats:
-        predicted = np.empty((len(human), 1))
-        for aggregator, inside in parts:
-            predicted[inside] = (
-                _mean_of_rated(human[~inside])
-                if aggregator is None
-                else aggregator.predict(features[inside], systems=train.rows(inside).systems)
+
+@dataclass(frozen=True)
+class _LeftOut:
+    """Rows that were left out, and the aggregators (`auto` without weights) of all others."""
+
+    inside: Mask  # which rows were left out, shape (n,)
+    train: FeatureTable  # the others
+    rows: FeatureTable  # the rows that were left out
+    fitted: dict[str, Aggregator] = field(default_factory=dict)  # what was learned, by name
+    failed: dict[str, str] = field(default_factory=dict)  # why others could not be
+
+    def learn(self, names: Sequence[str], fitter: Fitter) -> None:
+        for name in names:
+            try:
+                self.fitted[name] = fitter.fit(name, self.train, with_sources=True, weigh=False)
+            except DataError as error:
+                self.failed[name] = str(error)
+
+
+class _Predictions:
+    """The predictions of all folds of all repeats, one after the other."""
+
+    def __init__(self, repeats: Sequence[Sequence[_LeftOut]]) -> None:
+        self.parts = [one for repeat in repeats for one in repeat]
+        self._human = np.concatenate([one.rows.human for one in self.parts])
+        self._groups = np.concatenate([one.rows.groups for one in self.parts])
+        sizes = [len(one.rows.ids) for one in self.parts]
+        repeat = np.repeat(np.arange(len(repeats)), [len(one) for one in repeats])
+        self._repeat, self._fold = np.repeat(repeat, sizes), np.repeat(np.arange(len(sizes)), sizes)
+
+    def others(self, number: int) -> Mask:
+        """Return which predictions are of the other folds of a fold's repeat."""
+        repeat = self._repeat[self._fold == number][0]
+        return np.asarray((self._repeat == repeat) & (self._fold != number), bool)
+
+    def weigh(self, shipped: Aggregator) -> Aggregator:
+        """Weigh the members of all blends, of the shipped one by all predictions."""
+        found = [
+            one.fitted[BLEND].by_member(one.rows.features, systems=one.rows.systems)
+            for one in self.parts
+        ]
+        held_out, known = [], []
+        for at, names in enumerate(shipped.members_):
+            common = [name for name in names if all(name in fold[at] for fold in found)]
+            predicted = {
+                name: np.concatenate([fold[at][name] for fold in found]) for name in common
+            }
+            there = ~np.isnan([self._human[:, at], *predicted.values()]).any(axis=0)
+            known.append(there)
+            held_out.append(
+                HeldOut(
+                    self._human[there, at],
+                    self._groups[there],
+                    {name: values[there] for name, values in predicted.items()},
+                    dict.fromkeys({*names} - {*common}, "cannot be learned without some fold"),
+                )
             )
-        return predicted
+        for number, one in enumerate(self.parts):
+            others = self.others(number)
+            # a fold that is the only one keeps equal weights
+            if others.any():
+                one.fitted[BLEND] = one.fitted[BLEND].weighed(
+                    [rows.rows(others[there]) for rows, there in zip(held_out, known, strict=True)]
+                )
+        return shipped.weighed(held_out)
 
-    return permutation_importance(
-        predict, train.features, human, columns=train.names, groups=train.groups.tolist(),
-        repeats=repeats, seed=fitter.seed,
-    )  # fmt: skip
-
-
-def _mean_of_rated(ratings: Floats) -> float:
-    """Return the mean of the ratings, NaN if there are none."""
-    rated = ratings[~np.isnan(ratings)]
-    return float(rated.mean()) if len(rated) else float("nan")
-
-
-def saliency_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, *, count: int = 2
-) -> dict[str, float]:
-    """Return the mean size of each feature's Shapley values, from training rows alone.
-
-    In standard deviations of an aspect's ratings, averaged over the aspects; each fold's by an
-    aggregator that has not seen it. Rows without any feature take no part.
-
-    Args:
-        name: Name of the aggregator.
-        train: The training rows.
-        fitter: How it is fitted.
-        count: Number of folds, as for `importance_over_folds`.
-
-    Raises:
-        DataError: The folds are too small to learn from.
-    """
-    train = train.rows(train.filled)
-    spreads = np.nanstd(train.human, axis=0)
-    masks = _fold_masks(train, fitter, count)
-    if all(_can_learn(train.rows(~inside)) for inside in masks):
-        sizes = [
-            _contributions(fitted, train, rows, fitter.seed) / spreads[:, None]
-            for fitted, rows in _fitted_over_folds(name, train, fitter, count)
-        ]
-    else:
-        # where nothing varies outside of a fold, nothing but the mean is learned
-        sizes = [
-            _contributions(fitter.fit(name, train.rows(~inside), aspect), train,
-                           train.rows(inside), fitter.seed) / spreads[at]
-            if _vary(train.human[~inside, at, None]) and _vary(train.features[~inside])
-            else np.zeros((1, len(train.names)))
-            for inside in masks
-            for at, aspect in enumerate(train.aspects)
-        ]  # fmt: skip
-    overall = np.mean(sizes, axis=(0, 1))
-    return dict(zip(train.names, overall.tolist(), strict=True))
+    def errors(self, names: Sequence[str], rows: Mask) -> dict[str, float]:
+        """Return the error of each aggregator on some of the predictions."""
+        errors = {}
+        for name in names:
+            predicted = np.concatenate([predict(one.fitted[name], one.rows) for one in self.parts])
+            errors[name] = relative_error(predicted[rows], self._human[rows])
+        return errors
 
 
-def _contributions(
-    fitted: Aggregator, train: FeatureTable, rows: FeatureTable, seed: int
-) -> Floats:
-    """Return the mean size of each feature's Shapley values on rows, shape (targets, features)."""
-    rows = at_most(rows, _ROWS_TO_EXPLAIN, seed)
-    # the background holds none of the explained rows, or a row would be compared with itself
-    others = train.rows(~np.isin(train.ids, rows.ids))
-    explanations = explain(fitted, rows.features, others.features, systems=rows.systems, seed=seed)
-    return global_importance(explanations.values)
+def _choose_by_left_out(
+    names: Sequence[str],
+    table: FeatureTable,
+    shipped: _LeftOut,
+    repeats: Sequence[Sequence[_LeftOut]],
+) -> tuple[Choice, Unseen]:
+    """Choose and weigh by errors on rows that were left out, each fold by those of the others."""
+    if not shipped.fitted:
+        raise DataError(_reasons(shipped.failed))
+    kept = [[one for one in repeat if one.fitted] for repeat in repeats]
+    for before, after in zip(repeats, kept, strict=True):
+        if not after:
+            why = _reasons(before[0].failed)
+            raise DataError(f"nothing can be learned without a part of the groups: {why}")
+    predictions, failed = _Predictions(kept), dict(shipped.failed)
+    # one that fits all rows but not those without a fold has no error to be compared by
+    for one in predictions.parts:
+        failed |= one.failed
+    fitted = {name: one for name, one in shipped.fitted.items() if name not in failed}
+    if not fitted:
+        raise DataError(_reasons(failed))
+    if BLEND in fitted:
+        fitted[BLEND] = predictions.weigh(fitted[BLEND])
 
+    def choice(aggregators: dict[str, Aggregator], rows: Mask) -> Choice:
+        if len(names) == 1:  # nothing to choose
+            return Choice(names[0], aggregators, {}, {})
+        return _least_error(aggregators, predictions.errors(list(fitted), rows), failed)
 
-def _fitted_over_folds(
-    name: str, train: FeatureTable, fitter: Fitter, count: int
-) -> Iterator[tuple[Aggregator, FeatureTable]]:
-    """Yield an aggregator for each fold with the fold's rows, which it has not seen."""
-    for inside in _fold_masks(train, fitter, count):
-        yield fitter.fit(name, train.rows(~inside)), train.rows(inside)
+    def fold(one: _LeftOut, number: int) -> Fold:
+        own = {name: one.fitted[name] for name in fitted}
+        return Fold(choice(own, predictions.others(number)), one.train, one.inside)
 
-
-def _fold_masks(train: FeatureTable, fitter: Fitter, count: int) -> list[Mask]:
-    """Return which rows each fold has."""
-    groups = len(np.unique(train.groups))
-    if groups < 2 * count:  # with one group to learn from, nothing that needs folds of its own fits
-        count = max(count, groups)
-    fold = folds(train.groups, count, seed=fitter.seed)
-    return [fold == number for number in range(int(fold.max()) + 1)]
-
-
-def importance_on(
-    aggregator: Aggregator, rows: FeatureTable, *, seed: int, repeats: int
-) -> Importance:
-    """Measure permutation importance on rows held out from the aggregator, at most 1,000 of them.
-
-    Raises:
-        DataError: An aspect's ratings do not vary there.
-    """
-    rows = at_most(rows, ROWS_TO_SHUFFLE, seed)
-    return permutation_importance(
-        lambda features: aggregator.predict(features, systems=rows.systems),
-        rows.features,
-        rows.human,
-        columns=rows.names,
-        groups=rows.groups.tolist(),
-        repeats=repeats,
-        seed=seed,
-    )
+    numbers = count()
+    unseen = tuple(tuple(fold(one, next(numbers)) for one in repeat) for repeat in kept)
+    everything = np.ones(sum(len(one.rows.ids) for one in predictions.parts), bool)
+    return choice(fitted, everything), Unseen(table, unseen)

@@ -1,48 +1,21 @@
-"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder.
-
-`build_report` computes how an evaluator was learned, how well it agrees and what it rests on; `Fit`
-is what `textassay.fit` returns.
-"""
+"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import compress
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
-
 from textassay.display import Displayed, more_rows, to_text
-from textassay.fitting.agreement import (
-    EVALUATOR,
-    SEEDS,
-    ablation_table,
-    experts,
-    held_out,
-    over_criteria,
-    over_data,
-    ranking,
-)
-from textassay.fitting.cross_fitting import Fold, Unseen, Watch, gathered
-from textassay.fitting.learn import ROWS_TO_SHUFFLE, Choice, Depth, Fitter, Learning
+from textassay.fitting.learn import Learning
 from textassay.fitting.table import FeatureTable, Parts
-from textassay.learning.attribution import (
-    Importance,
-    explain,
-    global_importance,
-    permutation_importance,
-)
-from textassay.learning.training import Floats
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (
     ConfigurationError,
-    DataError,
     RunFolderError,
     StorageError,
 )
@@ -52,183 +25,16 @@ from textassay.runtime.storage.files import write_json, write_text
 from textassay.table import Cell, Column, Interval, Note, Table
 from textassay.version import __version__
 
-FORMAT = 1
-
-_SHUFFLES, _SHUFFLES_OF_ALL = 5, 3
-"""Shuffles of a held-out part, usually half of the rows, and of all rows, which exchange more."""
-_EXPLAINED_ROWS = 300
-_PERMUTATIONS = 16
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
 _COEFFICIENTS = ("pearson", "spearman", "kendall")
 REPORT, TEXT = "report.json", "report.txt"
 
 
-def build_report(
-    choice: Choice,
-    unseen: Unseen,
-    parts: Parts,
-    fitter: Fitter,
-    *,
-    depth: Depth,
-    made: Json,
-    repeats: int | None = None,
-    watch: Watch = lambda _: None,
-) -> Json:
-    """Return the report as JSON values.
-
-    Args:
-        choice: What was fitted.
-        unseen: What it is measured on.
-        parts: Rows to learn from and held-out rows for the curves and ablations of a full report.
-        fitter: How it was fitted.
-        depth: `basic`, or `full` with curves, ablations, ranking and the expert ceiling.
-        made: How the evaluator was made, as its file records it.
-        repeats: Samples over which curves are averaged; by default 3 for data, 1 for criteria.
-        watch: Is told what is being measured.
-    """
-    learned = parts.train if unseen.is_fixed else unseen.rows
-    report: Json = {
-        "format": FORMAT,
-        "textassay": __version__,
-        **made,
-        "aggregators": choice.as_dict(),
-        "aspects": {
-            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
-            for name in learned.aspects
-        },
-        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
-    }
-    watch("measuring agreement")
-    report["held_out"] = held_out(choice, unseen, fitter)
-    watch("measuring what the evaluator rests on")
-    report["importance"] = importance(unseen, fitter)
-    if depth == "full":
-        watch("measuring curves and ablations")
-        train, test = parts.train, parts.test
-        report["data_efficiency"] = over_data(
-            choice.chosen, train, test, fitter, repeats=repeats or SEEDS
-        )
-        report["criteria_efficiency"] = over_criteria(
-            choice.chosen, train, test, fitter, repeats=repeats or 1
-        )
-        report["ablations"] = ablation_table(choice.chosen, train, test, fitter)
-        report["ranking"] = ranking(unseen)
-        report["experts"] = experts(unseen)
-    return report
-
-
-def importance(unseen: Unseen, fitter: Fitter) -> Json:
-    """Return what people value.
-
-    Permutation importance and mean size of Shapley values, on rows that were not learned from.
-    """
-    content: Json = {}
-    try:
-        measured = unseen.at_most(ROWS_TO_SHUFFLE, fitter.seed)
-        content["permutation"] = _permutation(_measured_importance(measured, fitter), unseen.rows)
-    except DataError as error:
-        content["permutation"] = {"failed": str(error)}
-    rng, rows = np.random.default_rng(fitter.seed), unseen.rows
-    # contributions of a few hundred rows give the means well enough, and sampled ones are slow
-    drawn = np.zeros(len(rows.ids), bool)
-    drawn[rng.permutation(len(rows.ids))[:_EXPLAINED_ROWS]] = True
-
-    def explained(fold: Fold) -> Floats:
-        return explain(
-            fold.choice.aggregator,
-            rows.features[fold.inside & drawn],
-            # training rows are the background: contributions are then relative to what the
-            # evaluator learned from
-            fold.train.features,
-            systems=list(compress(rows.systems, fold.inside & drawn)),
-            samples=_PERMUTATIONS,
-            seed=fitter.seed,
-        ).values
-
-    with ThreadPoolExecutor(fitter.threads) as pool:
-        sizes = global_importance(np.concatenate(list(pool.map(explained, unseen.repeats[0]))))
-    order = np.argsort(-sizes.mean(axis=0), kind="stable")
-    content["shap"] = [
-        {
-            "feature": rows.names[i],
-            "mean": float(sizes[:, i].mean()),
-            "by_aspect": {aspect: float(sizes[at, i]) for at, aspect in enumerate(rows.aspects)},
-        }
-        for i in order
-    ]
-    return content
-
-
-def _measured_importance(unseen: Unseen, fitter: Fitter) -> Importance:
-    """Measure permutation importance, each row by the aggregator that has not seen it."""
-    folds, rows = unseen.repeats[0], unseen.rows
-    systems = [list(compress(rows.systems, fold.inside)) for fold in folds]
-
-    with ThreadPoolExecutor(fitter.threads) as pool:
-
-        def predict(features: Floats) -> Floats:
-            parts = pool.map(
-                lambda fold, own: fold.choice.aggregator.predict(
-                    features[fold.inside], systems=own
-                ),
-                folds,
-                systems,
-            )
-            return gathered(folds, list(parts))
-
-        return permutation_importance(
-            predict,
-            rows.features,
-            rows.human,
-            columns=rows.names,
-            groups=rows.groups.tolist(),
-            repeats=_SHUFFLES if unseen.is_fixed else _SHUFFLES_OF_ALL,
-            seed=fitter.seed,
-        )
-
-
-def _permutation(importance: Importance, table: FeatureTable) -> list[Json]:
-    at_name = {name: at for at, name in enumerate(importance.names)}
-    interval, overall = importance.interval(), importance.overall_interval()
-    return [
-        {
-            "feature": name,
-            "mean": _known(mean),
-            "ci": _listed(overall[at_name[name]]),
-            "by_aspect": {
-                aspect: {
-                    "mean": _known(importance.mean[at_name[name], at]),
-                    "sd": _known(importance.sd[at_name[name], at]),
-                    "ci": _listed(interval[at_name[name], at]),
-                }
-                for at, aspect in enumerate(table.aspects)
-            },
-        }
-        for name, mean in importance.ranking()
-    ]
-
-
-def _known(figure: float) -> float | None:
-    return None if np.isnan(figure) else float(figure)
-
-
-def _listed(span: Floats) -> list[float] | None:
-    return None if np.isnan(span).any() else [float(end) for end in span]
-
-
 def provenance(
     table: FeatureTable, parts: Parts, info: DataInfo, learning: Learning, split: Json
 ) -> Json:
-    """Return how an evaluator came about, for its file and its report.
-
-    Args:
-        table: Rated rows.
-        parts: Rows that were learned from, and rows that were measured.
-        info: What is known of the data.
-        learning: How was learned.
-        split: How rows were held out: folds and repeats, or fractions.
-    """
+    """Return how an evaluator came about, for its file and its report."""
     return {
         "data": {
             "path": info.name,
@@ -627,11 +433,7 @@ class Fit(Displayed):
         self.folder = folder
 
     def __fspath__(self) -> str:
-        """Return the folder, so that whatever takes one takes this.
-
-        Raises:
-            ConfigurationError: There is none, or it is gone.
-        """
+        """Return the folder, so that whatever takes one takes this."""
         if self.folder is None:
             raise ConfigurationError(
                 "this evaluator has no folder: fit with out=FOLDER, or save it first with"
@@ -645,7 +447,7 @@ class Fit(Displayed):
         return str(self.folder)
 
     def __repr__(self) -> str:
-        mean = self.report["held_out"]["mean"].get(EVALUATOR, {}).get("pearson")
+        mean = self.report["held_out"]["mean"].get("evaluator", {}).get("pearson")
         found = "undefined" if mean is None else f"{mean:.3f}"
         where = "in memory" if self.folder is None else repr(str(self.folder))
         return f"<Fit {where}: {self._learned}, held-out Pearson {found}>"

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from textassay.methods.fitted.features import matching_names, read_row, source_l
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
-from textassay.runtime.messages import Example
 
 Scales = dict[str, tuple[float, float]]
 _MIN_RATED_ROWS = 3
@@ -32,50 +31,34 @@ _MIN_RATED_ROWS = 3
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Rated rows with features.
+    """Rated rows with features."""
 
-    Attributes:
-        ids: Id of each row.
-        features: Shape (n, features); NaN if a row has none.
-        names: Names of the features.
-        human: Ratings, shape (n, aspects); NaN if a row has none.
-        aspects: Names of the human aspects.
-        groups: Code of each row's source, shape (n,).
-        grouped_by: What makes rows those of one source: `group`, `source`, or `row` if nothing.
-        annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for
-            gaps.
-        left_out: Rated rows without any feature.
-        unrated: Rows without a rating.
-        systems: System that wrote each row's text, length n.
-        all_aspects: Names of all aspects that the data have ratings of.
-        raters: Name of the rater of each row's rating, length n; `None` if the row names nobody.
-        sources: Label of each row's source, length n; `None` for rows without one, or if means of
-            sources have no use, as for features that a model is asked for.
-        pool: Features, systems and sources of all rows, of which these are a part; `None` for all
-            of them.
-    """
-
-    ids: tuple[str, ...]
-    features: Floats
-    names: tuple[str, ...]
-    human: Floats
-    aspects: tuple[str, ...]
-    groups: Codes
-    grouped_by: str
+    ids: tuple[str, ...]  # id of each row
+    features: Floats  # shape (n, features); NaN if a row has none
+    names: tuple[str, ...]  # names of the features
+    human: Floats  # ratings, shape (n, aspects); NaN if a row has none
+    aspects: tuple[str, ...]  # names of the human aspects
+    groups: Codes  # code of each row's source, shape (n,)
+    grouped_by: str  # what makes rows those of one source: `group`, `source`, or `row` if nothing
+    # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
-    left_out: int
-    unrated: int
-    systems: tuple[str | None, ...]
-    all_aspects: tuple[str, ...]
+    left_out: int  # rated rows without any feature
+    unrated: int  # rows without a rating
+    systems: tuple[str | None, ...]  # system that wrote each row's text, length n
+    all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
+    # name of the rater of each row's rating, length n; `None` if the row names nobody
     raters: tuple[str | None, ...]
+    # label of each row's source, length n; `None` for rows without one, or if means of sources have
+    # no use, as for features that a model is asked for
     sources: tuple[str | None, ...]
+    # features, systems and sources of all rows, of which these are a part; `None` for all of them
     pool: Pool | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:
         """Return the chosen rows."""
         return replace(
             self,
-            ids=tuple(id_ for id_, kept in zip(self.ids, chosen, strict=True) if kept),
+            ids=tuple(compress(self.ids, chosen)),
             features=self.features[chosen],
             human=self.human[chosen],
             groups=self.groups[chosen],
@@ -145,28 +128,8 @@ class FeatureTable:
         return {name: float(share) for name, share in zip(self.names, shares, strict=True)}
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What to read.
-
-    Attributes:
-        patterns: Names or globs of recorded metrics.
-        scores: Value by feature and id, from files.
-        aspects: Human aspects; `None` for all that the data have.
-    """
-
-    patterns: tuple[str, ...] = ()
-    scores: Recorded | None = None
-    aspects: tuple[str, ...] | None = None
-
-
 def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the human aspects to learn.
-
-    Raises:
-        UnknownName: Nobody rated one of them.
-        DataError: The data hold no ratings.
-    """
+    """Return the human aspects to learn."""
     if not info.human:
         raise DataError(
             f"{info.name} contains no human ratings to learn from; give them in the field 'human'"
@@ -179,124 +142,105 @@ def human_aspects(info: DataInfo, names: Iterable[str] | None) -> tuple[str, ...
     return chosen
 
 
-def read_table(data: Examples, selection: Selection) -> FeatureTable:
+class _Row(NamedTuple):
+    id: str
+    features: Floats
+    human: list[float]
+    source: str | None
+    system: str | None
+    rater: str | None
+    annotators: dict[str, tuple[float | None, ...]]
+
+
+def read_table(
+    data: Examples,
+    *,
+    patterns: Sequence[str] = (),
+    scores: Recorded | None = None,
+    aspects: Sequence[str] | None = None,
+) -> FeatureTable:
     """Read rated rows with the wanted features; one pass over the data.
+
+    Args:
+        data: Examples with human ratings.
+        patterns: Names or globs of recorded metrics.
+        scores: Value by feature and id, from files.
+        aspects: Human aspects; `None` for all that the data have.
 
     Raises:
         UnknownName: A pattern matches no metric, or an aspect is not rated.
         DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature
             has no value in any.
     """
-    info = data.check()
-    aspects, scores = human_aspects(info, selection.aspects), selection.scores or {}
-    metrics = matching_names(selection.patterns, list(info.metrics))
+    info, scores = data.check(), scores or {}
+    rated = human_aspects(info, aspects)
+    metrics = matching_names(patterns, list(info.metrics))
     # two features of one name would be indistinguishable in the evaluator
     if both := [name for name in metrics if name in scores]:
         raise ConfigurationError(
             f"feature {both[0]!r} is both in the data's metrics and in the files of scores"
         )
     names = (*metrics, *scores)
-    rows = _Rows(names, aspects, scores)
+    rows, known, grouped_by = list[_Row](), set[str](), set[str]()
+    unrated = left_out = 0
     for example in data:
-        rows.add(example)
-    return rows.table(info)
-
-
-class _Rows:
-    """Columns that grow."""
-
-    def __init__(self, names: tuple[str, ...], aspects: tuple[str, ...], scores: Recorded) -> None:
-        self._names, self._aspects, self._scores = names, aspects, scores
-        self._ids: list[str] = []
-        self._features: list[Floats] = []
-        self._human: list[list[float]] = []
-        self._groups: list[str | None] = []
-        self._systems: list[str | None] = []
-        self._raters: list[str | None] = []
-        self._by: set[str] = set()
-        self._annotators: list[dict[str, tuple[float | None, ...]]] = []
-        self._unrated = self._left_out = 0
-        self._known: set[str] = set()
-
-    def add(self, example: Example) -> None:
-        if self._scores:
-            self._known.add(example.id)
-        ratings = [_number(example.human.get(name)) for name in self._aspects]
-        if all(rating != rating for rating in ratings):
-            self._unrated += 1
-            return
-        features = np.array(read_row(example, self._names, self._scores), float)
-        if self._names and np.isnan(features).all():
-            self._left_out += 1
-            return
-        self._ids.append(example.id)
-        self._features.append(features)
-        self._human.append(ratings)
-        self._groups.append(self._source(example))
-        self._systems.append(example.system)
-        self._raters.append(rater_of(example))
-        self._annotators.append(
-            {name: example.annotators[name] for name in self._aspects if name in example.annotators}
+        if scores:
+            known.add(example.id)
+        human = [_number(example.human.get(name)) for name in rated]
+        if all(rating != rating for rating in human):
+            unrated += 1
+            continue
+        features = np.array(read_row(example, names, scores), float)
+        if names and np.isnan(features).all():
+            left_out += 1
+            continue
+        source = source_label(example)
+        if source is not None:
+            grouped_by.add("group" if example.group is not None else "source")
+        own = {name: example.annotators[name] for name in rated if name in example.annotators}
+        rows.append(
+            _Row(example.id, features, human, source, example.system, rater_of(example), own)
         )
-
-    def _source(self, example: Example) -> str | None:
-        label = source_label(example)
-        if label is not None:
-            self._by.add("group" if example.group is not None else "source")
-        return label
-
-    def table(self, info: DataInfo) -> FeatureTable:
-        scored = {id_ for values in self._scores.values() for id_ in values}
-        if self._scores and not scored & self._known:
-            raise DataError(
-                f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
-                f"the data {sorted(self._known)[:3]}"
-            )
-        if not self._ids:
-            raise DataError(
-                f"{info.name}: none of {self._left_out} rated rows has any of the features"
-            )
-        features = np.array(self._features)
-        for name, empty in zip(self._names, _empty_columns(features), strict=True):
-            if empty:
-                raise DataError(
-                    f"{info.name}: feature {name!r} has no value in any rated row; leave it out"
-                )
-        return FeatureTable(
-            ids=tuple(self._ids),
-            features=features,
-            names=self._names,
-            human=np.array(self._human, float),
-            aspects=self._aspects,
-            groups=group_codes(self._groups),
-            grouped_by=" or ".join(sorted(self._by)) or "row",
-            annotators={
-                name: _padded([row.get(name, ()) for row in self._annotators])
-                for name in self._annotated
-            },
-            left_out=self._left_out,
-            unrated=self._unrated,
-            systems=tuple(self._systems),
-            all_aspects=tuple(info.human),
-            raters=tuple(self._raters),
-            sources=tuple(self._groups),
+    scored = {id_ for values in scores.values() for id_ in values}
+    if scores and not scored & known:
+        raise DataError(
+            f"no id of the scores occurs in {info.name}: the scores have {sorted(scored)[:3]}, "
+            f"the data {sorted(known)[:3]}"
         )
-
-    @property
-    def _annotated(self) -> list[str]:
-        return [
-            name
-            for name in self._aspects
-            if any(len(row.get(name, ())) > 1 for row in self._annotators)
-        ]
+    if not rows:
+        raise DataError(f"{info.name}: none of {left_out} rated rows has any of the features")
+    columns = np.array([row.features for row in rows])
+    for name, column in zip(names, columns.T, strict=True):
+        if np.isnan(column).all():
+            raise DataError(
+                f"{info.name}: feature {name!r} has no value in any rated row; leave it out"
+            )
+    annotators = {name: [row.annotators.get(name, ()) for row in rows] for name in rated}
+    sources = tuple(row.source for row in rows)
+    return FeatureTable(
+        ids=tuple(row.id for row in rows),
+        features=columns,
+        names=names,
+        human=np.array([row.human for row in rows], float),
+        aspects=rated,
+        groups=group_codes(sources),
+        grouped_by=" or ".join(sorted(grouped_by)) or "row",
+        annotators={
+            name: _padded(ratings)
+            for name, ratings in annotators.items()
+            if any(len(own) > 1 for own in ratings)
+        },
+        left_out=left_out,
+        unrated=unrated,
+        systems=tuple(row.system for row in rows),
+        all_aspects=tuple(info.human),
+        raters=tuple(row.rater for row in rows),
+        sources=sources,
+    )
 
 
 def refuse_leaks(table: FeatureTable) -> None:
-    """Refuse features that hold the answer.
-
-    Raises:
-        DataError: A feature correlates above .999 with a human aspect.
-    """
+    """Refuse features that hold the answer."""
     leaks = find_leaks(table.features, table.human, table.names, table.aspects)
     if leaks:
         listed = "; ".join(
@@ -310,10 +254,6 @@ def refuse_leaks(table: FeatureTable) -> None:
 
 def _number(value: float | None) -> float:
     return float("nan") if value is None else float(value)
-
-
-def _empty_columns(features: Floats) -> list[bool]:
-    return [bool(np.isnan(column).all()) for column in features.T]
 
 
 def _padded(rows: Sequence[tuple[Any, ...]]) -> Floats:
@@ -332,16 +272,7 @@ class Parts:
 
 
 def rating_scales(table: FeatureTable, given: Mapping[str, tuple[float, float]]) -> Scales:
-    """Return lowest and highest rating by aspect.
-
-    Args:
-        table: Rated rows.
-        given: Scales that the caller gave.
-
-    Raises:
-        UnknownName: A scale is given for an aspect that is not learned.
-        DataError: Ratings lie outside the given scale, do not vary, or come on two scales.
-    """
+    """Return lowest and highest rating by aspect."""
     for name in given:
         if name not in table.aspects:
             raise UnknownName("human aspect with a scale", name, list(table.aspects))

@@ -33,7 +33,6 @@ from textassay.learning.learners import (
     UNPOOLED,
     AspectLearner,
     LearnedAspect,
-    TrainingRows,
     blend_notes,
 )
 from textassay.learning.pooling import Pool, RowsWithMeans, SourceMeans, SystemMeans, Systems
@@ -187,12 +186,12 @@ class Aggregator:
         self.targets_ = column_names(target_names, y.shape[1], "aspect")
         codes = np.arange(len(x)) if groups is None else group_codes(groups)
         _require_length("groups", len(codes), len(x))
-        filled: Mask = ~rows_without_features(x)
-        if not filled.any():
+        empty = rows_without_features(x)
+        if empty.all():
             raise DataError("no row has any feature")
         # learned from all rows with features, rated or not: means and bounds need no ratings, and
         # more rows make them steadier
-        self._standardizer = Standardizer.learn(x[filled])
+        self._standardizer = Standardizer.learn(x[~empty])
         if not self._standardizer.inverse_sds.any():
             raise DataError("no feature varies over the training rows, so nothing can be learned")
         self.leaks_ = find_leaks(x, y, self.features_, self.targets_)
@@ -201,20 +200,21 @@ class Aggregator:
         of_rows, about = self._labels(systems, len(x)), self._labels(sources, len(x))
         pooled = Pool(x, of_rows, about) if pool is None else Pool(*pool)
         self._learn_means(pooled, systems=systems is not None, sources=sources is not None)
-        rows = TrainingRows(self._standardizer(x), filled, codes, of_rows, about)
+        z = self._standardizer(x)
+        rows = RowsWithMeans(z, self._systems, self._sources, of_rows, about)
+        # a row without any feature teaches nothing
+        y = np.where(empty[:, None], np.nan, y)
         learner = AspectLearner(
             self.name,
             self.features_,
             scales=self.scales,
             seed=self.seed,
             threads=self.threads,
-            systems=self._systems,
-            sources=self._sources,
             new_systems=new_systems,
             weigh=weigh,
         )
         with _one_blas_thread():
-            self._aspects = learner.learn(self.targets_, rows, y, named)
+            self._aspects = learner.learn(self.targets_, rows, codes, y, named)
         return self
 
     @property
@@ -509,19 +509,12 @@ class Aggregator:
 
 @dataclass(frozen=True, slots=True)
 class Standardizer:
-    """From features as they come, with gaps, to standardized ones without.
+    """From features as they come, with gaps, to standardized ones without."""
 
-    Attributes:
-        means: Mean of each feature, which stands for its gaps, shape (features,).
-        inverse_sds: 1 / standard deviation; 0 for features that do not vary.
-        low: Values below are clipped to this, shape (features,); -inf without a bound.
-        high: Values above are clipped to this; inf without a bound.
-    """
-
-    means: Floats
-    inverse_sds: Floats
-    low: Floats
-    high: Floats
+    means: Floats  # mean of each feature, which stands for its gaps, shape (features,)
+    inverse_sds: Floats  # 1 / standard deviation; 0 for features that do not vary
+    low: Floats  # values below are clipped to this, shape (features,); -inf without a bound
+    high: Floats  # values above are clipped to this; inf without a bound
 
     @classmethod
     def learn(cls, x: Floats) -> Standardizer:

@@ -326,13 +326,6 @@ def _influences(
 
     The growth is a mean over pairs of rows: one whose prediction changes and one whose feature it
     borrows. A row's influence is its part in both roles, less the mean's.
-
-    Args:
-        growths: Each row's part in the growth, in the first role, shape (n, targets).
-        borrowed: The same in the second role.
-        rated: Which rows have a rating, and so the first role, shape (n, targets).
-        strata: Within which rows borrow from each other, shape (n,).
-        codes: Code of each row's group, shape (n,).
     """
     by_stratum = np.stack([np.bincount(strata, weights=growth) for growth in growths.T], axis=1)
     lent = (by_stratum / np.bincount(strata)[:, None])[strata]

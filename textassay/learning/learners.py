@@ -15,7 +15,7 @@ themselves (Yao et al., "Using stacking to average Bayesian predictive distribut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -26,9 +26,6 @@ from textassay.learning.pooling import (
     MIN_SOURCES,
     MIN_SYSTEMS,
     RowsWithMeans,
-    SourceMeans,
-    SystemMeans,
-    Systems,
     compare_pooling,
 )
 from textassay.learning.regression import (
@@ -93,17 +90,11 @@ _MIN_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """The weighted mean of several predictors.
-
-    Attributes:
-        members: The predictors.
-        weights: Their weights, which sum to 1; equal ones if absent.
-        names: Names of the members, which are not saved.
-    """
+    """The weighted mean of several predictors."""
 
     members: tuple[Explaining, ...]
-    weights: tuple[float, ...] = ()
-    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()  # their weights, which sum to 1; equal ones if absent
+    names: tuple[str, ...] = ()  # names of the members, which are not saved
 
     def weighed(self, weights: Mapping[str, float]) -> Blend | None:
         """Return the blend of the members that have a weight; `None` if none has."""
@@ -150,37 +141,44 @@ def fit_blend(training: Training) -> Learned:
 
     The notes give every candidate's error (1 is that of predicting the mean), the weights, and why
     any was left out.
-
-    Raises:
-        DataError: There are fewer than two groups, or no candidate can be learned.
     """
     held_out = cross_validate(training, CANDIDATES)
-    members = _members(training, held_out)
+    members: dict[str, Explaining] = {}
+    while missing := [name for name in held_out.weights() if name not in members]:
+        found, failed = _fit_each(missing, training)
+        members |= found
+        # an average may rise in every fold and fall over all rows
+        for name, why in failed.items():
+            held_out.drop(name, why)
     notes = blend_notes(held_out)
     weights = notes["weights"]
     return Learned(Blend(tuple(members[name] for name in weights), tuple(weights.values())), notes)
 
 
 def fit_members(training: Training) -> Learned:
-    """Blend every candidate that can be learned, with equal weights until it is `weighed`.
+    """Blend every candidate that can be learned, with equal weights until it is `weighed`."""
+    members, failed = _fit_each(CANDIDATES, training)
+    if not members:
+        reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
+        raise DataError(f"no aggregator can be learned: {reasons}")
+    return Learned(Blend(tuple(members.values()), names=tuple(members)), {"failed": failed})
 
-    Raises:
-        DataError: No candidate can be learned.
-    """
+
+def _fit_each(
+    names: Iterable[str], training: Training
+) -> tuple[dict[str, Explaining], dict[str, str]]:
+    """Return candidates that learned from the rows, and why others could not."""
     members: dict[str, Explaining] = {}
     failed: dict[str, str] = {}
-    for name, learner in CANDIDATES.items():
+    for name in names:
         try:
-            predictor = learner(training).predictor
+            predictor = CANDIDATES[name](training).predictor
         except DataError as error:
             failed[name] = str(error)
             continue
         assert isinstance(predictor, Explaining)  # all candidates are
         members[name] = predictor
-    if not members:
-        reasons = "; ".join(f"{name}: {why}" for name, why in failed.items())
-        raise DataError(f"no aggregator can be learned: {reasons}")
-    return Learned(Blend(tuple(members.values()), names=tuple(members)), {"failed": failed})
+    return members, failed
 
 
 def blend_notes(held_out: HeldOut) -> dict[str, Any]:
@@ -197,33 +195,12 @@ def blend_notes(held_out: HeldOut) -> dict[str, Any]:
     }
 
 
-def _members(training: Training, held_out: HeldOut) -> dict[str, Explaining]:
-    """Train what has a weight on all rows; what cannot learn from them is left out."""
-    members: dict[str, Explaining] = {}
-    while missing := [name for name in held_out.weights() if name not in members]:
-        for name in missing:
-            try:
-                predictor = CANDIDATES[name](training).predictor
-            except DataError as error:  # an average may rise in every fold and fall over all rows
-                held_out.drop(name, str(error))
-                continue
-            assert isinstance(predictor, Explaining)  # all candidates are
-            members[name] = predictor
-    return members
-
-
 class Parts(NamedTuple):
-    """What predictions of one aspect add up from, in units of the ratings.
+    """What predictions of one aspect add up from, in units of the ratings."""
 
-    Attributes:
-        features: Shape (n, features).
-        baseline: Where they start.
-        means: What the means of the row's system and source contribute, shape (n,).
-    """
-
-    features: Floats
-    baseline: float
-    means: Floats
+    features: Floats  # shape (n, features)
+    baseline: float  # where they start
+    means: Floats  # what the means of the row's system and source contribute, shape (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +242,7 @@ class LearnedAspect:
         return np.asarray(self.mean + self.sd * values, float)
 
     def contributions(self, rows: RowsWithMeans) -> Parts:
-        """Return how far each feature moved each prediction.
-
-        Raises:
-            CapabilityError: The predictor has no exact contributions.
-        """
+        """Return how far each feature moved each prediction."""
         if not isinstance(self.predictor, Explaining):
             raise CapabilityError("no exact contributions; use sampled_shapley")
         width = rows.features.shape[1]
@@ -365,11 +338,7 @@ def _check_shape(predictor: Predictor, width: int) -> None:
 
 
 def predictor_from(data: Mapping[str, Any]) -> Predictor:
-    """Build a predictor from its JSON values.
-
-    Raises:
-        DataError: There is no such kind of predictor.
-    """
+    """Build a predictor from its JSON values."""
     if data["kind"] == "blend":
         # a blend explains itself through its members, so it holds only those that can
         members = [predictor_from(member) for member in data["members"]]
@@ -409,70 +378,40 @@ NAMES = (*AGGREGATORS, *JOINT)
 """Names of all aggregators."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRows:
-    """Rows to learn from, whether rated or not.
-
-    Attributes:
-        features: Standardized, shape (n, features).
-        filled: Which rows have any feature, length n.
-        groups: Code of each row's group.
-        systems: System that wrote each row's text, `None` if unknown.
-        sources: Source of each row, `None` if unknown.
-    """
-
-    features: Floats
-    filled: Mask
-    groups: Codes
-    systems: Systems
-    sources: Systems
-
-
 @dataclass(frozen=True)
 class AspectLearner:
-    """Learns aspects by one of the learners.
+    """Learns aspects by one of the learners."""
 
-    Attributes:
-        name: One of `AGGREGATORS` or `JOINT`.
-        features: Names of the features.
-        scales: Lowest and highest rating by aspect, where known.
-        seed: Seed of everything random.
-        threads: Threads that training may use.
-        systems: Means of systems that may take part; `None` for none.
-        sources: Means of sources that may take part; `None` for none.
-        new_systems: Whether rows of systems without ratings are to be judged.
-        weigh: Whether a blend is weighed by folds of the rows; without, see `fit_members`.
-    """
-
-    name: str
-    features: Sequence[str]
-    scales: Mapping[str, tuple[float, float]]
-    seed: int
-    threads: int
-    systems: SystemMeans | None
-    sources: SourceMeans | None
-    new_systems: bool
+    name: str  # one of `AGGREGATORS` or `JOINT`
+    features: Sequence[str]  # names of the features
+    scales: Mapping[str, tuple[float, float]]  # lowest and highest rating by aspect, where known
+    seed: int  # seed of everything random
+    threads: int  # threads that training may use
+    new_systems: bool  # whether rows of systems without ratings are to be judged
+    # whether a blend is weighed by folds of the rows; without, see `fit_members`
     weigh: bool = True
 
     def learn(
-        self, names: Sequence[str], rows: TrainingRows, ratings: Floats, named: Iterable[str]
+        self,
+        names: Sequence[str],
+        rows: RowsWithMeans,
+        groups: Codes,
+        ratings: Floats,
+        named: Set[str],
     ) -> list[LearnedAspect]:
         """Learn the aspects: one by one, or all at once if the learner does.
 
         Args:
             names: The aspects.
-            rows: All rows.
+            rows: All rows; a row without any feature has no ratings.
+            groups: Code of each row's group.
             ratings: People's, shape (n, aspects); NaN for gaps.
             named: All aspects that features may belong to.
-
-        Raises:
-            DataError: Too few rows, or ratings or predictions that do not vary.
         """
         if self.name in JOINT:
-            return self._learn_together(names, rows, ratings)
-        known = set(named)
+            return self._learn_together(names, rows, groups, ratings)
         return [
-            self._learn_one(name, rows, column, known)
+            self._learn_one(name, rows, groups, column, named)
             for name, column in zip(names, ratings.T, strict=True)
         ]
 
@@ -481,10 +420,10 @@ class AspectLearner:
         return AGGREGATORS[self.name] if self.weigh or self.name != "auto" else fit_members
 
     def _learn_one(
-        self, name: str, rows: TrainingRows, ratings: Floats, named: Iterable[str]
+        self, name: str, rows: RowsWithMeans, groups: Codes, ratings: Floats, named: Set[str]
     ) -> LearnedAspect:
         """Learn one aspect from the rows that are rated on it."""
-        used = rows.filled & ~np.isnan(ratings)
+        used = ~np.isnan(ratings)
         target = ratings[used]
         mean, sd, limits = self._spread(target, name)
         training = Training(
@@ -492,37 +431,31 @@ class AspectLearner:
             # standardized targets let penalties and shrinkage mean the same on any scale of
             # ratings
             target=(target - mean) / sd,
-            groups=rows.groups[used],
+            groups=groups[used],
             own=features_for(name, self.features, named),
             seed=self.seed,
             threads=self.threads,
         )
         try:
             learned = self._learner(training)
-            at = np.flatnonzero(used).tolist()
-            beside = RowsWithMeans(
-                training.features,
-                self.systems,
-                self.sources,
-                [rows.systems[row] for row in at],
-                [rows.sources[row] for row in at],
-            )
-            means = self._learn_pooled(training, beside)
+            own = rows.only(used)
+            pooled, of_systems = self._with_means(training, own, system=True, source=False)
+            system = pooled is not None
+            centered, of_sources = self._with_means(training, own, system=system, source=True)
         except DataError as error:
             raise DataError(f"aspect {name!r}: {error}") from error
         notes = {"rows": len(target), "groups": len(np.unique(training.groups)), **learned.notes}
-        notes |= means.notes
-        made = LearnedAspect(
-            learned.predictor, mean, sd, limits, notes, means.pooled, means.centered
-        )
+        tried = {"systems": of_systems, "sources": of_sources}
+        notes |= {name: one for name, one in tried.items() if one is not None}
+        made = LearnedAspect(learned.predictor, mean, sd, limits, notes, pooled, centered)
         self._refuse_constant(made, training.features, name)
         return made
 
     def _learn_together(
-        self, names: Sequence[str], rows: TrainingRows, ratings: Floats
+        self, names: Sequence[str], rows: RowsWithMeans, groups: Codes, ratings: Floats
     ) -> list[LearnedAspect]:
         """Learn all aspects at once, from the rows that are rated on each of them."""
-        used = rows.filled & ~np.isnan(ratings).any(axis=1)
+        used = ~np.isnan(ratings).any(axis=1)
         if used.sum() < _MIN_ROWS:
             raise DataError(
                 f"aggregator {self.name!r} learns all aspects at once and {int(used.sum())} rows "
@@ -533,13 +466,11 @@ class AspectLearner:
         spreads = [self._spread(t, name) for t, name in zip(ratings.T, names, strict=True)]
         means, sds = np.array([one[0] for one in spreads]), np.array([one[1] for one in spreads])
         features = rows.features[used]
-        predictors: list[Learned] = JOINT[self.name](
-            features, (ratings - means) / sds, seed=self.seed
-        )
-        groups = len(np.unique(rows.groups[used]))
+        predictors = JOINT[self.name](features, (ratings - means) / sds, self.seed)
+        count = len(np.unique(groups[used]))
         aspects = []
         for name, learned, spread in zip(names, predictors, spreads, strict=True):
-            notes = {"rows": len(ratings), "groups": groups, **learned.notes}
+            notes = {"rows": len(ratings), "groups": count, **learned.notes}
             aspects.append(LearnedAspect(learned.predictor, *spread, notes))
             self._refuse_constant(aspects[-1], features, name)
         return aspects
@@ -568,33 +499,17 @@ class AspectLearner:
                 f" {len(features)} rows; use 'avg' or 'ridge', or more rows"
             )
 
-    def _learn_pooled(self, training: Training, rows: RowsWithMeans) -> _Pooled:
-        """Learn with the means of systems, then with those of sources, each only if they help."""
-        pooled = self._compare(training, rows, system=True, source=False)
-        system = pooled is not None and pooled.improves
-        centered = self._compare(training, rows, system=system, source=True)
-        notes = {
-            name: one.notes
-            for name, one in (("systems", pooled), ("sources", centered))
-            if one is not None
-        }
-        learned = [
-            self._learner(one.beside).predictor if one is not None and one.improves else None
-            for one in (pooled, centered)
-        ]
-        return _Pooled(learned[0], learned[1], notes)
-
-    def _compare(
+    def _with_means(
         self, training: Training, rows: RowsWithMeans, *, system: bool, source: bool
-    ) -> _Tried | None:
-        """Compare learning without and with means; `None` if too few rows have them."""
+    ) -> tuple[Predictor | None, dict[str, Any] | None]:
+        """Learn with means if they help, and return notes; neither if too few rows have them."""
         known = rows.known(system=system, source=source)
-        systems = [rows.system_of[row] for row in np.flatnonzero(known).tolist()]
+        systems = rows.only(known).system_of
         groups = len(np.unique(training.groups[known]))
         # with two systems their means are a label of the system, and any difference between them
         # fits
         if groups < (MIN_SOURCES if source else 2) or (system and len(set(systems)) < MIN_SYSTEMS):
-            return None
+            return None, None
         chosen = training.rows(known)
         # the means of a feature belong to the aspect that the feature belongs to
         without, beside = (
@@ -609,24 +524,12 @@ class AspectLearner:
             without, beside, group_codes(systems), new=new, least_gain=MIN_GAIN if source else 0.0
         )
         if comparison is None:
-            return None
-        count = groups if source else len(set(systems))
-        return _Tried(comparison.improves, beside, comparison.as_dict(count, new=new))
-
-
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """Training rows with means beside their features, and whether these help."""
-
-    improves: bool
-    beside: Training
-    notes: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pooled:
-    """Predictors that know the means of systems and of sources, and what was decided."""
-
-    pooled: Predictor | None
-    centered: Predictor | None
-    notes: dict[str, Any]
+            return None, None
+        improves, errors = comparison
+        notes = {
+            "used": improves,
+            "known": groups if source else len(set(systems)),
+            "left_out": "sources and systems" if new else "sources",
+            "held_out_error": errors,
+        }
+        return self._learner(beside).predictor if improves else None, notes

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from textassay.learning.regression import fit_ridge
-from textassay.learning.splits import Codes, Mask, folds
-from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Learner, Training
+from textassay.learning.splits import Codes, Mask, fold_masks
+from textassay.learning.training import FOLDS, ROWS_TO_COMPARE, Floats, HeldOut, Training
 
 MIN_ROWS_OF_SYSTEM = 10
 """Rows of a system below which its means say too little to be used."""
@@ -44,35 +45,23 @@ WITHOUT, WITH = "without", "with"
 
 @dataclass(frozen=True, slots=True)
 class SystemMeans:
-    """Shrunken means of standardized features by system, on a scale on which systems differ by 1.
+    """Shrunken means of standardized features by system, scaled so that systems differ by 1."""
 
-    Attributes:
-        means: Shape (features,) by system.
-        rows: Rows behind each system's means.
-        ratios: Variance between systems over variance within, by feature: one row's worth. The
-            means of n rows are shrunk by n * ratio / (n * ratio + 1).
-        scales: What shrunken means are multiplied with to have standard deviation 1 over the
-            systems of training; 0 for features in which systems do not differ.
-        min_rows: Rows of a system below which it has no means.
-    """
-
-    means: Mapping[str, Floats]
-    rows: Mapping[str, int]
+    means: Mapping[str, Floats]  # shape (features,) by system
+    rows: Mapping[str, int]  # rows behind each system's means
+    # variance between systems over variance within, by feature: one row's worth. The means of n
+    # rows are shrunk by n * ratio / (n * ratio + 1)
     ratios: Floats
+    # what shrunken means are multiplied with to have standard deviation 1 over the systems of
+    # training; 0 for features in which systems do not differ
     scales: Floats
-    min_rows: int = MIN_ROWS_OF_SYSTEM
+    min_rows: int = MIN_ROWS_OF_SYSTEM  # rows of a system below which it has no means
 
     @classmethod
     def learn(
         cls, features: Floats, systems: Systems, *, min_rows: int = MIN_ROWS_OF_SYSTEM
     ) -> SystemMeans | None:
-        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows.
-
-        Args:
-            features: Standardized, shape (n, features); NaN for gaps.
-            systems: System of each row, `None` for rows without one.
-            min_rows: Rows that a system must have, if not 10.
-        """
+        """Learn from rows, or return `None` for fewer than 3 systems of at least 10 rows."""
         by_system = _by_system(features, systems, min_rows)
         if len(by_system) < MIN_SYSTEMS:
             return None
@@ -157,22 +146,13 @@ def _mean(rows: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class SourceMeans:
-    """Shrunken means of standardized features by source.
+    """Shrunken means of standardized features by source."""
 
-    Attributes:
-        means: The means, on the features' own scale.
-    """
-
-    means: SystemMeans
+    means: SystemMeans  # the means, on the features' own scale
 
     @classmethod
     def learn(cls, features: Floats, sources: Systems) -> SourceMeans | None:
-        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows.
-
-        Args:
-            features: Standardized, shape (n, features); NaN for gaps.
-            sources: Source of each row, `None` for rows without one.
-        """
+        """Learn from rows, or return `None` for fewer than 4 sources of at least 5 rows."""
         found = SystemMeans.learn(features, sources, min_rows=MIN_ROWS_OF_SOURCE)
         if found is None or len(found.means) < MIN_SOURCES or not found.ratios.any():
             return None
@@ -220,21 +200,13 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowsWithMeans:
-    """Rows with what is known of their systems and sources.
+    """Rows with what is known of their systems and sources."""
 
-    Attributes:
-        features: Standardized features, shape (n, features).
-        systems: Means of systems, `None` if none take part.
-        sources: Means of sources, `None` if none take part.
-        system_of: System of each row.
-        source_of: Source of each row.
-    """
-
-    features: Floats
-    systems: SystemMeans | None
-    sources: SourceMeans | None
-    system_of: Systems
-    source_of: Systems
+    features: Floats  # standardized features, shape (n, features)
+    systems: SystemMeans | None  # means of systems, `None` if none take part
+    sources: SourceMeans | None  # means of sources, `None` if none take part
+    system_of: Systems  # system of each row
+    source_of: Systems  # source of each row
 
     def known(self, *, system: bool, source: bool) -> Mask:
         """Return which rows have the means that are asked for, shape (n,)."""
@@ -245,46 +217,24 @@ class RowsWithMeans:
             known &= False if self.sources is None else self.sources.known(self.source_of)
         return known
 
+    def only(self, chosen: Mask) -> RowsWithMeans:
+        """Return the chosen rows."""
+        return replace(
+            self,
+            features=self.features[chosen],
+            system_of=list(compress(self.system_of, chosen)),
+            source_of=list(compress(self.source_of, chosen)),
+        )
+
     def rows(self, chosen: Mask, *, system: bool, source: bool) -> Floats:
-        """Return features of rows that have these means, with the means beside them.
-
-        Returns:
-            Shape (rows, features * k): features, then means of the system, then the distances from
-            the means of the source, as far as asked for.
-        """
-        at = np.flatnonzero(chosen).tolist()
-        features = self.features[chosen]
-        blocks = [features]
+        """Return features of rows that have these means, with the means beside them."""
+        own = self.only(chosen)
+        blocks = [own.features]
         if system and self.systems is not None:
-            blocks.append(self.systems.of([self.system_of[row] for row in at]))
+            blocks.append(self.systems.of(own.system_of))
         if source and self.sources is not None:
-            own = [self.source_of[row] for row in at]
-            blocks.append(self.sources.deviations(features, own))
+            blocks.append(self.sources.deviations(own.features, own.source_of))
         return np.hstack(blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class PoolingComparison:
-    """What leaving rows out shows.
-
-    Attributes:
-        improves: Whether the means lower the error, of new systems by more than one standard
-            error.
-        errors: Squared error `without` and `with` them, relative to that of predicting the mean.
-    """
-
-    improves: bool
-    errors: dict[str, float]
-
-    def as_dict(self, systems: int, *, new: bool) -> dict[str, Any]:
-        """Return JSON values for notes."""
-        left_out = "sources and systems" if new else "sources"
-        return {
-            "used": self.improves,
-            "known": systems,
-            "left_out": left_out,
-            "held_out_error": self.errors,
-        }
 
 
 def compare_pooling(
@@ -293,21 +243,14 @@ def compare_pooling(
     systems: Codes,
     *,
     new: bool,
-    least_gain: float = 0.0,
-    learner: Learner = fit_ridge,
-) -> PoolingComparison | None:
+    least_gain: float,
+) -> tuple[bool, dict[str, float]] | None:
     """Compare learning without and with the means of systems, by ridge regression on both.
 
-    Args:
-        without: Training rows.
-        beside: The same rows with means beside their features.
-        systems: Code of each row's system, shape (n,).
-        new: Whether rows of other systems are to be judged.
-        least_gain: Share by which the error must fall.
-        learner: What is compared.
-
     Returns:
-        `None` if any of the rows would have to be predicted from fewer than two groups.
+        Whether the means lower the error, of new systems by more than one standard error, and the
+        errors, relative to that of predicting the mean; `None` if any of the rows would have to be
+        predicted from fewer than two groups.
     """
     kept = np.isin(without.groups, without.at_most(ROWS_TO_COMPARE).groups)
     without, beside, systems = without.rows(kept), beside.rows(kept), systems[kept]
@@ -317,27 +260,26 @@ def compare_pooling(
         return None
     for inside, outside in cells:
         for name, rows in ((WITHOUT, without), (WITH, beside)):
-            one: Floats = learner(rows.rows(inside)).predictor.predict(rows.features[outside])
+            one: Floats = fit_ridge(rows.rows(inside)).predictor.predict(rows.features[outside])
             predicted[name][outside] = one
     # rows of one system are wrong together when it is new, so they count as one observation
     held_out = HeldOut(without.target, systems if new else without.groups, predicted, {})
     errors = held_out.errors()
     falls = errors[WITH] < (1 - least_gain) * errors[WITHOUT]
     clearly = held_out.best(unless_clearly_better=WITHOUT) == WITH
-    return PoolingComparison(clearly if new else falls, errors)
+    return clearly if new else falls, errors
 
 
 def _cells(rows: Training, systems: Codes, *, new: bool) -> list[tuple[Mask, Mask]]:
     """Return masks of rows to learn from and rows to predict; every row is predicted once."""
     if len(np.unique(rows.groups)) < _MIN_GROUPS or (new and len(np.unique(systems)) < 2):
         return [(np.zeros(len(systems), bool), np.ones(len(systems), bool))]
-    by_group = folds(rows.groups, FOLDS, seed=rows.seed)
+    by_group = fold_masks(rows.groups, FOLDS, seed=rows.seed)
     if not new:
-        return [(by_group != f, by_group == f) for f in range(int(by_group.max()) + 1)]
-    by_system = folds(systems, FOLDS, seed=rows.seed)
+        return [(~outside, outside) for outside in by_group]
     cells = [
-        ((by_group != f) & (by_system != s), (by_group == f) & (by_system == s))
-        for f in range(int(by_group.max()) + 1)
-        for s in range(int(by_system.max()) + 1)
+        (~of_group & ~of_system, of_group & of_system)
+        for of_group in by_group
+        for of_system in fold_masks(systems, FOLDS, seed=rows.seed)
     ]
     return [(inside, outside) for inside, outside in cells if outside.any()]

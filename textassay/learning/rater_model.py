@@ -38,29 +38,18 @@ _MIN_RELIABILITY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RaterModel:
-    """Raters and categories of one aspect.
+    """Raters and categories of one aspect."""
 
-    Attributes:
-        edges: Ratings from which a category starts, except the lowest, shape (categories - 1,).
-        values: Mean rating of each category, shape (categories,).
-        thresholds: Where categories meet on the scale of quality, shape (categories - 1,).
-        severity: Of each rater, in standard deviations of quality, shape (raters,).
-        noise: Standard deviation of each rater's perception, in the same unit.
-    """
-
+    # ratings from which a category starts, except the lowest, shape (categories - 1,)
     edges: Floats
-    values: Floats
-    thresholds: Floats
-    severity: Floats
-    noise: Floats
+    values: Floats  # mean rating of each category, shape (categories,)
+    thresholds: Floats  # where categories meet on the scale of quality, shape (categories - 1,)
+    severity: Floats  # of each rater, in standard deviations of quality, shape (raters,)
+    noise: Floats  # standard deviation of each rater's perception, in the same unit
 
     @classmethod
     def learn(cls, ratings: Floats) -> RaterModel:
-        """Learn from ratings, shape (rows, raters), NaN for gaps.
-
-        Raises:
-            DataError: There is one rater only, or all ratings are equal.
-        """
+        """Learn from ratings, shape (rows, raters), NaN for gaps."""
         from scipy.optimize import minimize  # heavy, so on first use
 
         there = ~np.isnan(ratings)
@@ -82,10 +71,6 @@ class RaterModel:
         NaN for rows without any. Such expectations are drawn toward the mean of all texts, the more
         the noisier the ratings: what learns from them predicts texts to be more alike than they
         are. With their `reliability`, they are spread again, as far as the scale allows.
-
-        Args:
-            ratings: Shape (n, raters), NaN for gaps.
-            reliability: Of the expectations, from `reliability`; they stay as they are by default.
         """
         expected = self._expected().mean(axis=0)
         mean = float(np.exp(_LOG_PRIOR) @ expected)

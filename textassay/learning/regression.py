@@ -22,14 +22,14 @@ References:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from textassay.learning.splits import Codes, folds
-from textassay.learning.training import Floats, Learned, Training, dot
+from textassay.learning.splits import Mask, fold_masks
+from textassay.learning.training import FOLDS, Floats, Learned, Training, dot
 from textassay.runtime.errors import DataError
 
 PENALTIES: tuple[float, ...] = tuple(10.0 ** (step / 2) for step in range(-8, 5))
@@ -53,20 +53,12 @@ _ROWS_AT_ONCE = 4096
 
 
 def fit_mean(training: Training) -> Learned:
-    """Average the standardized features with equal weights.
-
-    Raises:
-        DataError: The average does not rise with the ratings.
-    """
+    """Average the standardized features with equal weights."""
     return _on_scale(training.own / training.own.sum(), training, "avg")
 
 
 def fit_best_feature(training: Training) -> Learned:
-    """Take the feature that correlates best with the ratings, or its reverse.
-
-    Raises:
-        DataError: No feature varies with the ratings.
-    """
+    """Take the feature that correlates best with the ratings, or its reverse."""
     r = _correlations(training)
     best = int(np.abs(r).argmax())
     weights = np.zeros(len(r))
@@ -75,11 +67,7 @@ def fit_best_feature(training: Training) -> Learned:
 
 
 def fit_correlation_weights(training: Training) -> Learned:
-    """Average the features, each weighted by its signed correlation with the training ratings.
-
-    Raises:
-        DataError: No feature varies with the ratings.
-    """
+    """Average the features, each weighted by its signed correlation with the training ratings."""
     r = _correlations(training)
     total = np.abs(r).sum()
     return _on_scale(r / total if total > 0 else r, training, "corrw")
@@ -110,15 +98,10 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A weighted sum.
+    """A weighted sum."""
 
-    Attributes:
-        weights: Shape (features,).
-        intercept: Value where every feature is at its mean.
-    """
-
-    weights: Floats
-    intercept: float
+    weights: Floats  # shape (features,)
+    intercept: float  # value where every feature is at its mean
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -149,11 +132,7 @@ def fit_linear(training: Training) -> Learned:
 
 
 def fit_nnls(training: Training) -> Learned:
-    """Least squares with weights of at least 0: no feature may count against its own direction.
-
-    Raises:
-        DataError: Every weight is 0.
-    """
+    """Least squares with weights of at least 0: no feature may count against its own direction."""
     from scipy.optimize import nnls  # heavy, so on first use
 
     features, target, intercept = _centered(training)
@@ -172,10 +151,9 @@ def fit_ridge(training: Training) -> Learned:
 
 
 def _best_penalty(training: Training) -> float:
-    fold = folds(training.groups, 5, seed=training.seed)
     errors = np.zeros(len(PENALTIES))
-    for held_out in range(int(fold.max()) + 1):
-        inside, outside = training.rows(fold != held_out), training.rows(fold == held_out)
+    for held_out in fold_masks(training.groups, FOLDS, seed=training.seed):
+        inside, outside = training.rows(~held_out), training.rows(held_out)
         for index, model in enumerate(_ridge(inside, PENALTIES)):
             errors[index] += ((model.predict(outside.features) - outside.target) ** 2).sum()
     return PENALTIES[int(errors.argmin())]
@@ -209,19 +187,12 @@ def _around_means(weights: Floats, mean: float, training: Training) -> Linear:
 
 @dataclass(frozen=True, slots=True)
 class KernelSum:
-    """A weighted sum of Gaussians around training rows.
+    """A weighted sum of Gaussians around training rows."""
 
-    Attributes:
-        rows: Where they are, shape (m, features).
-        weights: Shape (m,).
-        scale: Twice the squared width.
-        start: What is added to the sum.
-    """
-
-    rows: Floats
-    weights: Floats
-    scale: float
-    start: float
+    rows: Floats  # where they are, shape (m, features)
+    weights: Floats  # shape (m,)
+    scale: float  # twice the squared width
+    start: float  # what is added to the sum
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -292,7 +263,7 @@ def fit_kernel(training: Training) -> Learned:
     rows = np.round(training.features, _KERNEL_DECIMALS)
     start = float(training.target.mean())
     target = training.target - start
-    fold = folds(training.groups, 5, seed=training.seed)
+    held_out = fold_masks(training.groups, FOLDS, seed=training.seed)
     squares = (rows**2).sum(axis=1)
     distances = np.maximum(squares[:, None] + squares - 2 * rows @ rows.T, 0.0)
     varying = max(1, int((rows.std(axis=0) > 0).sum()))
@@ -305,22 +276,24 @@ def fit_kernel(training: Training) -> Learned:
         for penalty in PENALTIES[::2]:
             inverse = 1 / (np.maximum(variances, 0) + penalty * len(target))
             weights = axes @ (along * inverse)
-            error = _held_out_error(axes, inverse, weights, fold)
+            error = _held_out_error(axes, inverse, weights, held_out)
             if error < least:
                 least, found = error, KernelSum(rows, weights, scale, start)
                 notes = {"penalty_per_row": penalty, "width": width}
     return Learned(found, notes)
 
 
-def _held_out_error(axes: Floats, inverse: Floats, weights: Floats, fold: Codes) -> float:
+def _held_out_error(
+    axes: Floats, inverse: Floats, weights: Floats, held_out: Sequence[Mask]
+) -> float:
     """Return the squared error of rows whose fold is left out.
 
     Their residuals are the inverse of their block of (K + penalty)^-1 times their weights.
     """
     error = 0.0
-    for number in range(int(fold.max()) + 1):
-        block = axes[fold == number]
-        residuals = np.linalg.solve((block * inverse) @ block.T, weights[fold == number])
+    for inside in held_out:
+        block = axes[inside]
+        residuals = np.linalg.solve((block * inverse) @ block.T, weights[inside])
         error += float(residuals @ residuals)
     return error
 
@@ -343,19 +316,12 @@ def _parts(rows: int, numbers: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True)
 class Mlp:
-    """The mean of networks with one hidden layer.
+    """The mean of networks with one hidden layer."""
 
-    Attributes:
-        inner: Weights into the hidden layers, shape (nets * hidden, features).
-        bias: Biases of the hidden layers, shape (nets * hidden,).
-        outer: Weights out of them, shape (nets * hidden,).
-        intercept: Added at the end.
-    """
-
-    inner: Floats
-    bias: Floats
-    outer: Floats
-    intercept: float
+    inner: Floats  # weights into the hidden layers, shape (nets * hidden, features)
+    bias: Floats  # biases of the hidden layers, shape (nets * hidden,)
+    outer: Floats  # weights out of them, shape (nets * hidden,)
+    intercept: float  # added at the end
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -392,14 +358,8 @@ def fit_mlp(training: Training) -> Learned:
     return fit_joint_mlp(training.features, training.target[:, None], seed=training.seed)[0]
 
 
-def fit_joint_mlp(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-    """Train networks whose hidden layers serve all targets, as HD-Eval's do; a predictor for each.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Of the networks' starts.
-    """
+def fit_joint_mlp(features: Floats, targets: Floats, seed: int) -> list[Learned]:
+    """Train networks whose hidden layers serve all targets, as HD-Eval's do."""
     rng = np.random.default_rng(seed)
     nets = [_train_network(features, targets, rng) for _ in range(_NETS)]
     inner = np.concatenate([inner for inner, *_ in nets])

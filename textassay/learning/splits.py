@@ -147,3 +147,20 @@ def folds(groups: Codes, count: int, *, seed: int) -> Codes:
         fold_of[group] = smallest
         rows[smallest] += sizes[group]
     return fold_of[codes]
+
+
+def fold_masks(groups: Codes, count: int, *, seed: int) -> list[Mask]:
+    """Return which rows each fold has, dealt as by `folds`."""
+    fold = folds(groups, count, seed=seed)
+    return [fold == number for number in range(int(fold.max()) + 1)]
+
+
+def draw_groups(groups: Codes, rows: int, *, seed: int) -> Mask:
+    """Draw whole groups, at least two, that have about so many rows; all if there are not more."""
+    if len(groups) <= rows:
+        return np.ones(len(groups), bool)
+    present, sizes = np.unique(groups, return_counts=True)
+    order = np.random.default_rng(seed).permutation(len(present))
+    # whole groups, as everywhere: a group cut in two would leak between folds
+    count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
+    return np.isin(groups, present[order[:count]])

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from textassay.learning.splits import Codes, Mask, folds, is_gap
+from textassay.learning.splits import Codes, Mask, draw_groups, fold_masks, is_gap
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 
@@ -33,23 +33,14 @@ _LEAK = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """Rows to learn one target from.
+    """Rows to learn one target from."""
 
-    Attributes:
-        features: Standardized, shape (n, features); a gap is 0, which is the feature's mean.
-        target: Standardized ratings, shape (n,).
-        groups: Code of each row's group, shape (n,).
-        own: Which features averages use, shape (features,): `features_for` the target.
-        seed: Seed of everything random.
-        threads: Threads a learner may use.
-    """
-
-    features: Floats
-    target: Floats
-    groups: Codes
-    own: Mask
-    seed: int
-    threads: int = 1
+    features: Floats  # standardized, shape (n, features); a gap is 0, which is the feature's mean
+    target: Floats  # standardized ratings, shape (n,)
+    groups: Codes  # code of each row's group, shape (n,)
+    own: Mask  # which features averages use, shape (features,): `features_for` the target
+    seed: int  # seed of everything random
+    threads: int = 1  # threads a learner may use
 
     def rows(self, chosen: Mask | Codes) -> Training:
         """Return the chosen rows."""
@@ -62,17 +53,7 @@ class Training:
 
     def at_most(self, rows: int) -> Training:
         """Return the rows, or whole groups of them, drawn at random, that have about so many."""
-        if len(self.target) <= rows:
-            return self
-        groups, sizes = np.unique(self.groups, return_counts=True)
-        order = np.random.default_rng(self.seed).permutation(len(groups))
-        # whole groups, as everywhere: a group cut in two would leak between folds
-        count = max(2, int(np.searchsorted(np.cumsum(sizes[order]), rows, side="right")))
-        return self.rows(np.isin(self.groups, groups[order[:count]]))
-
-    def with_target(self, target: Floats) -> Training:
-        """Return the same rows with another target."""
-        return replace(self, target=target)
+        return self.rows(draw_groups(self.groups, rows, seed=self.seed))
 
 
 class Predictor(Protocol):
@@ -107,15 +88,10 @@ class Explaining(Predictor, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A predictor and what was decided while learning it.
+    """A predictor and what was decided while learning it."""
 
-    Attributes:
-        predictor: The learned function.
-        notes: Choices, as JSON values, for reports.
-    """
-
-    predictor: Predictor
-    notes: Mapping[str, Any]
+    predictor: Predictor  # the learned function
+    notes: Mapping[str, Any]  # choices, as JSON values, for reports
 
 
 Learner = Callable[[Training], Learned]
@@ -126,16 +102,8 @@ Raises:
 """
 
 
-class JointLearner(Protocol):
-    """Learns several targets at once.
-
-    Raises:
-        DataError: The rows do not allow it.
-    """
-
-    def __call__(self, features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
-        """Return a predictor per target, given arrays of shape (n, features) and (n, targets)."""
-        ...
+JointLearner = Callable[[Floats, Floats, int], list[Learned]]
+"""Returns a predictor per target, given arrays of shape (n, features), (n, targets) and a seed."""
 
 
 def dot(features: Floats, weights: Floats) -> Floats:
@@ -178,11 +146,7 @@ class HeldOut:
         self.failed[name] = why
 
     def weights(self) -> dict[str, float]:
-        """Return the weight of each learner that is worth one; they sum to 1.
-
-        Raises:
-            DataError: No learner is left.
-        """
+        """Return the weight of each learner that is worth one; they sum to 1."""
         if not self.squared:
             failed = "; ".join(f"{name}: {why}" for name, why in self.failed.items())
             raise DataError(f"no aggregator can be learned: {failed}")
@@ -220,21 +184,12 @@ class HeldOut:
 
 
 def cross_validate(training: Training, candidates: Mapping[str, Learner]) -> HeldOut:
-    """Predict every row by learners trained on other groups.
-
-    Args:
-        training: The rows; beyond 5,000, whole groups of them are left out at random.
-        candidates: Learners by name.
-
-    Raises:
-        DataError: There are fewer than two groups.
-    """
+    """Predict every row by learners trained on other groups."""
     training = training.at_most(ROWS_TO_COMPARE)
-    fold = folds(training.groups, FOLDS, seed=training.seed)
-    predicted = {name: np.empty(len(fold)) for name in candidates}
+    predicted = {name: np.empty(len(training.target)) for name in candidates}
     failed: dict[str, str] = {}
-    for number in range(int(fold.max()) + 1):
-        inside, outside = training.rows(fold != number), fold == number
+    for outside in fold_masks(training.groups, FOLDS, seed=training.seed):
+        inside = training.rows(~outside)
         for name in [name for name in candidates if name not in failed]:
             try:
                 predicted[name][outside] = candidates[name](inside).predictor.predict(
@@ -296,11 +251,7 @@ def find_leaks(
 
 
 def to_matrix(values: ArrayLike | Sequence[Sequence[float | None]], name: str) -> Floats:
-    """Return a table of numbers, shape (rows, columns), NaN for gaps.
-
-    Raises:
-        DataError: It holds something else, numbers that are not finite, or nothing.
-    """
+    """Return a table of numbers, shape (rows, columns), NaN for gaps."""
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
@@ -332,11 +283,7 @@ def rows_without_features(x: Floats) -> Mask:
 
 
 def column_names(names: Sequence[str] | None, count: int, kind: str) -> tuple[str, ...]:
-    """Return names of columns, made up if none are given.
-
-    Raises:
-        DataError: There are too many or too few, or a name repeats.
-    """
+    """Return names of columns, made up if none are given."""
     if names is None:
         return tuple(f"{kind}_{i}" for i in range(count))
     if len(names) != count:
@@ -352,11 +299,7 @@ def column_names(names: Sequence[str] | None, count: int, kind: str) -> tuple[st
 def rating_limits(
     target: Floats, scale: tuple[float, float] | None, name: str
 ) -> tuple[float, float]:
-    """Return the scale, or the range of the ratings if none is given.
-
-    Raises:
-        DataError: A rating is off the scale.
-    """
+    """Return the scale, or the range of the ratings if none is given."""
     low, high = float(target.min()), float(target.max())
     if scale is None:
         return low, high

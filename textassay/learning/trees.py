@@ -75,11 +75,7 @@ class Trees:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trees:
-        """Build from `to_dict`.
-
-        Raises:
-            DataError: The text is not one of trees that this module writes.
-        """
+        """Build from `to_dict`."""
         # an evaluator may come from somebody else, and LightGBM trusts the text: it reads outside
         # of arrays, follows cycles and ends the process
         try:
@@ -183,14 +179,14 @@ def fit_forest(training: Training) -> Learned:
     """A random forest: each tree sees 63 % of the rows, each split a third of the features."""
     return _train(
         training,
-        100,
+        _TREES_OF_FOREST,
         boosting="rf",
         learning_rate=1.0,
         num_leaves=int(np.clip(len(training.target) // 20, 15, 255)),
-        min_data_in_leaf=3,
+        min_data_in_leaf=_ROWS_PER_LEAF_OF_FOREST,
         bagging_fraction=0.632,
         bagging_freq=1,
-        feature_fraction_bynode=1 / 3,
+        feature_fraction_bynode=_FEATURES_PER_SPLIT,
     )
 
 
@@ -199,11 +195,8 @@ def fit_boosting(training: Training) -> Learned:
     return boosted(training, clear_directions(training))
 
 
-def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Learned:
-    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1.
-
-    0 leaves one free.
-    """
+def boosted(training: Training, directions: Ints) -> Learned:
+    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1."""
     return _train(
         training,
         200,
@@ -216,21 +209,17 @@ def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.i
     )
 
 
-def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def clear_directions(training: Training) -> Ints:
     """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
     Standard errors are those of the rows' products, which scatter widely for a feature that helps
     at one end of its range and harms at the other (White, 1980).
     """
-    features, target = (
-        training.features - training.features.mean(axis=0),
-        training.target - training.target.mean(),
-    )
-    products = features * target[:, None]
+    features = training.features - training.features.mean(axis=0)
+    products = features * (training.target - training.target.mean())[:, None]
     sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
-    return np.where(np.abs(sums) > _CLEAR_CORRELATION * standard_errors, np.sign(sums), 0).astype(
-        np.intp
-    )
+    clear = np.abs(sums) > _CLEAR_CORRELATION * standard_errors
+    return np.where(clear, np.sign(sums), 0).astype(np.intp)
 
 
 def _leaf(training: Training) -> int:
@@ -269,14 +258,10 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """Features as numbers of bins, which is all that a split looks at.
+    """Features as numbers of bins, which is all that a split looks at."""
 
-    Attributes:
-        codes: Bin of each value, shape (n, features).
-        thresholds: By feature, the values between its bins; a bin's rows lie at or below its own.
-    """
-
-    codes: Ints
+    codes: Ints  # bin of each value, shape (n, features)
+    # by feature, the values between its bins; a bin's rows lie at or below its own
     thresholds: list[Floats]
 
     @classmethod
@@ -300,48 +285,28 @@ class Binned:
 
 @dataclass(slots=True)
 class JointTree:
-    """One tree; nodes are numbered in the order in which they were split.
+    """One tree; nodes are numbered in the order in which they were split."""
 
-    Attributes:
-        feature: Of each split, -1 for leaves, shape (nodes,).
-        bin: Rows of up to this bin go left, shape (nodes,).
-        left: Number of the left child; the right one's is the next, shape (nodes,).
-        count: Rows in each node, shape (nodes,).
-        value: Mean of each target over the node's rows, shape (nodes, targets).
-    """
-
-    feature: Ints
-    bin: Ints
-    left: Ints
-    count: Ints
-    value: Floats
+    feature: Ints  # of each split, -1 for leaves, shape (nodes,)
+    bin: Ints  # rows of up to this bin go left, shape (nodes,)
+    left: Ints  # number of the left child; the right one's is the next, shape (nodes,)
+    count: Ints  # rows in each node, shape (nodes,)
+    value: Floats  # mean of each target over the node's rows, shape (nodes, targets)
 
 
 def fit_joint_tree(
-    features: Floats, targets: Floats, *, seed: int, leaf: int | None = None
+    features: Floats, targets: Floats, seed: int, *, leaf: int | None = None
 ) -> list[Learned]:
-    """Grow one regression tree over all targets; return a predictor for each.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Not used: nothing is random.
-        leaf: Fewest rows of a leaf, by default a twentieth of them.
-    """
+    """Grow one regression tree over all targets; return a predictor for each."""
     least = int(np.clip(len(targets) // 20, 2, 50)) if leaf is None else leaf
     binned = Binned.of(features)
     return _as_trees([_grow(binned, targets, np.arange(len(targets)), least)], binned, forest=False)
 
 
-def fit_joint_forest(features: Floats, targets: Floats, *, seed: int) -> list[Learned]:
+def fit_joint_forest(features: Floats, targets: Floats, seed: int) -> list[Learned]:
     """Grow a random forest over all targets; return a predictor for each.
 
     Each tree sees a bootstrap of the rows, each split a third of the features.
-
-    Args:
-        features: Standardized, shape (n, features).
-        targets: Standardized, shape (n, targets).
-        seed: Of rows and features.
     """
     rng, binned = np.random.default_rng(seed), Binned.of(features)
     grown = [

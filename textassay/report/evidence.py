@@ -261,6 +261,11 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(_written, text.replace("\r\n", "\n"))
 
 
+def figure(value: float | None, digits: int = 3) -> str:
+    """Return a number with `digits` decimals, a minus sign that is one, and a dash for nothing."""
+    return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
+
+
 def clipped(text: str, limit: int) -> str:
     """Return a visible text of at most `limit` characters, and how many were left out."""
     if len(text) <= limit:

@@ -19,21 +19,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from textassay.display import to_html
-from textassay.report.evidence import visible
-from textassay.report.joined import Joined, join
-from textassay.report.rows import MAX_ROWS, Packed, pack_rows
-from textassay.report.sections.agreement import (
-    RESAMPLES,
-    AspectAgreement,
-    agreements,
-    pairs_of,
-)
-from textassay.report.sections.decisions import Decisions, decisions
-from textassay.report.sections.examples import ExamplesSection, examples
-from textassay.report.sections.headline import Headline, headline
-from textassay.report.sections.recipe import RecipeSection, recipe
-from textassay.report.sections.scores import AspectScores, Overview, overview, scores
-from textassay.report.source import DataSource, RunSource, open_data, open_runs
+from textassay.report.agreement import RESAMPLES, AspectAgreement, agreements, pairs_of
+from textassay.report.decisions import Decisions, decisions
+from textassay.report.evidence import figure, visible
+from textassay.report.examples import MAX_ROWS, ExamplesSection, Packed, examples, pack_rows
+from textassay.report.headline import Headline, headline
+from textassay.report.recipe import RecipeSection, recipe
+from textassay.report.scores import AspectScores, Overview, overview, scores
+from textassay.report.source import DataSource, Joined, RunSource, join, open_data, open_runs
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.storage.files import write_text
@@ -94,34 +87,19 @@ def write_report(
     for run in opened:
         run.table.read_all()
     data = open_data(opened[0], human)
-    page = render_page(
-        opened, data, mapped(aspect_map), calibration, title=title, note=note, max_rows=max_rows
+    mapping = mapped(aspect_map)
+    joined = join_runs(opened, data, mapping)
+    packed = pack_rows(
+        opened[0], data, joined, opened[1] if len(opened) > 1 else None, max_rows=max_rows
     )
-    try:
-        write_text(Path(out), page)
-    except OSError as error:
-        raise StorageError(f"{out} cannot be written: {error}") from error
-
-
-def render_page(
-    runs: Sequence[RunSource],
-    data: DataSource,
-    aspect_map: Mapping[str, str],
-    calibration: str | Path | None = None,
-    *,
-    title: str | None = None,
-    note: str = "",
-    max_rows: int = MAX_ROWS,
-) -> str:
-    """Return the page of one run or two, read; see `build_content`."""
-    joined = join_runs(runs, data, aspect_map)
-    second = runs[1] if len(runs) > 1 else None
-    packed = pack_rows(runs[0], data, joined, second, max_rows=max_rows)
     content = build_content(
-        runs, data, joined, aspect_map, packed=packed.shown, calibration=calibration, title=title,
+        opened, data, joined, mapping, packed=packed.shown, calibration=calibration, title=title,
         note=note,
     )  # fmt: skip
-    return fill_page(content, packed=packed)
+    try:
+        write_text(Path(out), fill_page(content, packed=packed))
+    except OSError as error:
+        raise StorageError(f"{out} cannot be written: {error}") from error
 
 
 def join_runs(runs: Sequence[RunSource], data: DataSource, aspect_map: Mapping[str, str]) -> Joined:
@@ -142,19 +120,7 @@ def build_content(
     title: str | None = None,
     note: str = "",
 ) -> Content:
-    """Return all sections.
-
-    Args:
-        runs: One run or two, read.
-        data: The examples.
-        joined: The first run beside ratings and the second run.
-        aspect_map: Human aspect by score.
-        packed: Number of scores that the page holds.
-        resamples: Resamples of the intervals of agreement.
-        calibration: Calibration folder whose curves are shown.
-        title: Heading of the page; by default the names of the runs.
-        note: What readers should know.
-    """
+    """Return all sections."""
     pairs = [pairs_of(run, data, aspect_map) for run in runs]
     beside = [joined, *(join(run, data, own) for run, own in zip(runs[1:], pairs[1:], strict=True))]
     about, of_scores = overview(runs, data), scores(runs, data, beside)
@@ -175,13 +141,7 @@ def build_content(
 
 
 def fill_page(content: Content, *, packed: Packed | None = None, live: str | None = None) -> str:
-    """Return the page.
-
-    Args:
-        content: The sections.
-        packed: The scores that travel with it.
-        live: Where a served page asks for scores instead; `None` in a file.
-    """
+    """Return the page."""
     # script and style are inlined and allowed by hash: the file works without a server, and a
     # script that came in with a judged text has another hash and is refused by the browser
     script, style = asset("page.js"), asset("page.css")
@@ -233,17 +193,8 @@ def asset(name: str) -> Markup:
     return Markup("".join(file.read_text(encoding="utf-8") for file in (shared, own)))
 
 
-def figure(value: float | None, digits: int = 3) -> str:
-    """Return a number with `digits` decimals, a minus sign that is one, and a dash for nothing."""
-    return "–" if value is None else f"{value:z,.{digits}f}".replace("-", "−")
-
-
 def mapped(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return human aspect by score.
-
-    Raises:
-        ConfigurationError: An entry is not `SCORE=HUMAN`.
-    """
+    """Return human aspect by score."""
     if isinstance(aspect_map, Mapping):
         return dict(aspect_map)
     mapping = {}

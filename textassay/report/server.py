@@ -18,7 +18,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from textassay.listening import answers_to, link
-from textassay.report.joined import join
+from textassay.report.agreement import RESAMPLES, pairs_of
+from textassay.report.examples import MAX_TEXT, detail, example_columns, head, score_columns
 from textassay.report.page import (
     asset,
     build_content,
@@ -28,19 +29,11 @@ from textassay.report.page import (
     policy,
     render_sections,
 )
-from textassay.report.rows import MAX_TEXT, detail, example_columns, head, score_columns
-from textassay.report.sections.agreement import RESAMPLES, pairs_of
-from textassay.report.source import DataSource, RunSource, open_data, open_run
+from textassay.report.source import DataSource, RunSource, join, open_data, open_run
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError
 from textassay.runtime.storage.files import encode
-from textassay.runtime.storage.run_files import (
-    MANIFEST,
-    SCORES,
-    SUMMARY,
-    read_manifest,
-    read_summary,
-)
+from textassay.runtime.storage.run_files import MANIFEST, SCORES, SUMMARY, read_summary
 
 MAX_ROWS = 10_000
 """Scores in one answer."""
@@ -60,12 +53,7 @@ class LiveRun:
     def __init__(
         self, folder: Path, *, name: str | None = None, data: Path | Examples | None = None
     ) -> None:
-        """Open a run; scores are read when they are asked for.
-
-        Raises:
-            RunFolderError: The folder holds no run.
-            DataError: `data` is given and cannot be read.
-        """
+        """Open a run; scores are read when they are asked for."""
         self.run: RunSource = open_run(folder, name=name)
         self.data: DataSource = open_data(self.run, data)
         self._lines = array("l")
@@ -186,17 +174,7 @@ class Viewer:
     def __init__(
         self, path: Path, *, host: str = "127.0.0.1", data: Path | Examples | None = None
     ) -> None:
-        """Look at a run folder, or at a folder that holds some.
-
-        Args:
-            path: The folder.
-            host: Address that the server listens on.
-            data: Texts and ratings; by default the data that each run judged.
-
-        Raises:
-            RunFolderError: There is no run at or below `path`.
-            DataError: `data` cannot be read.
-        """
+        """Look at a run folder, or at a folder that holds some."""
         self.path, self.host, self._data = path, host, data
         self._runs: dict[str, LiveRun] = {}
         self._opening = asyncio.Lock()
@@ -312,16 +290,7 @@ class Viewer:
 
 
 async def serve(viewer: Viewer, *, port: int = 0, started: Callable[[str], None]) -> None:
-    """Serve until cancelled.
-
-    Args:
-        viewer: What is served.
-        port: Port to listen on; 0 for a free one.
-        started: Called with the address once the server listens.
-
-    Raises:
-        ConfigurationError: The address cannot be listened on.
-    """
+    """Serve until cancelled."""
     runner = web.AppRunner(
         # the command line handles Ctrl-C itself; pages that poll must not hold up the end
         viewer.app(),
@@ -348,22 +317,19 @@ def _listed(folder: Path, name: str) -> dict[str, Any]:
     """Return what the index says of a run."""
     path = folder / name
     try:
-        manifest = read_manifest(path)
+        run = open_run(path)
     except RunFolderError as error:
         return {"name": name, "problem": str(error)}
-    summary = read_summary(path) if (path / "summary.json").is_file() else None
-    models = manifest.get("models") or {}
+    outcomes = read_summary(path)["outcomes"] if (path / SUMMARY).is_file() else None
     return {
         "name": name,
         "address": quote(name, safe=""),
         "problem": None,
-        "method": (manifest.get("method") or {}).get("name"),
-        "models": ", ".join(sorted({str(model.get("name")) for model in models.values()})),
-        "began": str(manifest.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
-        "scored": None if summary is None else summary["outcomes"]["scored"],
-        "unscored": None
-        if summary is None
-        else sum(summary["outcomes"].values()) - summary["outcomes"]["scored"],
+        "method": run.method,
+        "models": ", ".join(sorted(set(run.models.values()))),
+        "began": run.began,
+        "scored": outcomes and outcomes["scored"],
+        "unscored": outcomes and sum(outcomes.values()) - outcomes["scored"],
     }
 
 

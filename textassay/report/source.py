@@ -1,26 +1,29 @@
-"""What a report is made from: run folders, scores as columns, and the data that was judged.
+"""What a report is made from: run folders, the data that was judged, and both beside each other.
 
-Knows files; nothing of statistics or HTML.
+Scores are columns; beside them stand people's ratings and a second run, and how far they are apart.
+A judge's scale need not be the raters' scale, and a difference of points on two scales means
+nothing. Knows nothing of HTML.
 """
 
 from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from scipy import stats
 
 from textassay.calibration.columns import People
 from textassay.meta.correlation import Floats
 from textassay.meta.score_files import refuse_other_labels
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
-from textassay.runtime.labels import labels_of
+from textassay.runtime.labels import labels_of, without_order
 from textassay.runtime.messages import Example, Outcome, Scale, Score
 from textassay.runtime.storage.run_files import SCORES, RunSummary, parse_score, read_manifest
 
@@ -71,10 +74,6 @@ class ScoreTable:
         """Read at most one block of complete lines that were appended.
 
         Return the rows that are new or changed.
-
-        Raises:
-            DataError: A line holds no score; names file and line.
-            StorageError: The file cannot be read.
         """
         block = self._unread(_BLOCK)
         changed = []
@@ -187,21 +186,15 @@ class ScoreTable:
 
 @dataclass
 class RunSource:
-    """One run.
-
-    Attributes:
-        name: What the page calls it: the folder's name, made unique between the runs.
-        folder: The run folder.
-        manifest: How it was made.
-        table: Its scores.
-        stress: Its `stress.json`, empty if it has none.
-    """
+    """One run."""
 
     name: str
+    """The folder's name, made unique between the runs."""
     folder: Path
     manifest: dict[str, Any]
     table: ScoreTable
     stress: dict[str, Any] = field(default_factory=dict)
+    """Its `stress.json`, empty if it has none."""
 
     @property
     def method(self) -> str:
@@ -214,6 +207,12 @@ class RunSource:
         models = self.manifest.get("models")
         items = models.items() if isinstance(models, Mapping) else ()
         return {str(role): str(_at(model, "name") or model) for role, model in items}
+
+    @property
+    def began(self) -> str:
+        """When it began, in words; empty if an older version did not record it."""
+        created = str(self.manifest.get("created") or "")
+        return created.replace("T", " ").replace("+00:00", " UTC")
 
     @cached_property
     def jurors(self) -> tuple[str, ...]:
@@ -230,17 +229,13 @@ class RunSource:
 
 @dataclass
 class DataSource:
-    """The examples that were judged.
-
-    Attributes:
-        name: Name of the file, without its folder.
-        examples: By id; empty if the data could not be found.
-        missing: Why there are none, for readers of the page; `None` if there are.
-    """
+    """The examples that were judged."""
 
     name: str
     examples: dict[str, Example]
+    """By id; empty if the data could not be found."""
     missing: str | None = None
+    """Why there are none, for readers of the page; `None` if there are."""
 
     surface: dict[str, dict[str, float | None]] = field(default_factory=dict)
     """Trivial measures of the texts by name and id, once somebody has asked for them."""
@@ -262,11 +257,7 @@ class DataSource:
 
 
 def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
-    """Open a run folder, without its scores.
-
-    Raises:
-        RunFolderError: It holds no run, or one of a newer format.
-    """
+    """Open a run folder, without its scores."""
     folder = Path(folder)
     manifest = read_manifest(folder)
     return RunSource(
@@ -275,11 +266,7 @@ def open_run(folder: str | Path, *, name: str | None = None) -> RunSource:
 
 
 def open_runs(folders: list[str | Path]) -> list[RunSource]:
-    """Open runs under names that differ: the last parts of their paths that tell them apart.
-
-    Raises:
-        RunFolderError: A folder holds no run, or one of a newer format.
-    """
+    """Open runs under names that differ: the last parts of their paths that tell them apart."""
     paths = [Path(folder).resolve() for folder in folders]
     if len(set(paths)) < len(paths):
         raise RunFolderError("the same run is given twice; give two different run folders")
@@ -298,16 +285,7 @@ def open_runs(folders: list[str | Path]) -> list[RunSource]:
 
 
 def open_data(run: RunSource, data: str | Path | Examples | None) -> DataSource:
-    """Read the examples that a run judged.
-
-    Args:
-        run: The run, whose manifest names its data.
-        data: The data, opened or by its path, with ratings if there are any; `None` for the file
-            that the manifest names, which is read only if it still is what the run judged.
-
-    Raises:
-        DataError: `data` is given and cannot be read.
-    """
+    """Read the examples that a run judged."""
     labels = labels_of(run.manifest)
     if data is not None:
         given = data if isinstance(data, Examples) else Examples(data, labels=labels)
@@ -361,3 +339,149 @@ def _at(value: Any, *keys: str) -> Any:
             return None
         value = value.get(key)
     return value
+
+
+_SHARE_OF_SCALE = 0.5
+"""Share of the judge's scale that ratings must span to count as ratings on that scale."""
+
+
+Unit = Literal["points", "ranks"]
+"""What a difference is counted in: points of the scale that judge and people share, or shares of
+the rated texts, from -1 to 1."""
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def choose_unit(human: Floats, scale: Scale | None) -> Unit:
+    """Return `points` if the ratings lie on the judge's scale and span most of it, else `ranks`."""
+    return "points" if len(human) and scale is not None and _on_scale(human, scale) else "ranks"
+
+
+def gaps(scores: Floats, human: Floats, unit: Unit) -> Floats:
+    """Return judge minus people for each row, shape (n,); NaN if either number is missing.
+
+    For `ranks`, both sides are ranked among the rows that have both numbers (average ranks), and
+    the difference of the ranks is divided by their number.
+    """
+    both = ~np.isnan(scores) & ~np.isnan(human)
+    distances = np.full(len(scores), np.nan)
+    if unit == "points":
+        distances[both] = scores[both] - human[both]
+    elif both.any():
+        ranks = stats.rankdata(scores[both]) - stats.rankdata(human[both])
+        distances[both] = ranks / int(both.sum())
+    return distances
+
+
+def _on_scale(human: Floats, scale: Scale) -> bool:
+    low, high = scale
+    lowest, highest = float(human.min()), float(human.max())
+    wide = highest - lowest > _SHARE_OF_SCALE * (high - low)
+    # ratings from 0 to 1 fit into a scale of 1 to 5 only by accident; touching an end or spanning
+    # half of it shows that they are meant on it
+    return low <= lowest and highest <= high and (wide or lowest == low or highest == high)
+
+
+@dataclass
+class Joined:
+    """One row per score, shape (n,) each.
+
+    Attributes:
+        values: The judge's value; NaN if unscored.
+        human: The mean rating of the human aspect that the score is compared with; NaN if unrated.
+        gaps: Judge minus people; NaN if either is missing, and of labels without an order.
+        sizes: Size of each gap as a share of the scale or of the ranks, so that aspects compare.
+        units: What a gap is counted in, by aspect.
+        other: Value in the second run; NaN without one.
+        changes: Second run minus first; NaN if either is missing or their scales differ, and of
+            labels without an order.
+        flips: Whether a change crosses the middle of the scale.
+    """
+
+    values: Floats
+    human: Floats
+    gaps: Floats
+    sizes: Floats
+    units: dict[str, str]
+    other: Floats
+    changes: Floats
+    flips: np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+    @property
+    def has_people(self) -> bool:
+        """Whether any score has a rating beside it."""
+        return bool((~np.isnan(self.values) & ~np.isnan(self.human)).any())
+
+
+def join(
+    run: RunSource,
+    data: DataSource,
+    human_of: Mapping[str, str],
+    second: RunSource | None = None,
+    *,
+    rows: Sequence[int] | None = None,
+) -> Joined:
+    """Put scores, ratings and a second run next to each other."""
+    table = run.table
+    chosen = np.arange(len(table)) if rows is None else np.array(rows, int)
+    values = table.values[chosen]
+    aspect, example = np.array(table.aspect, int)[chosen], np.array(table.example, int)[chosen]
+    human, rated, sizes = (np.full(len(chosen), np.nan) for _ in range(3))
+    units: dict[str, str] = {}
+    unordered = without_order(run.manifest)
+    for at, name in enumerate(table.aspects):
+        if name not in human_of:
+            continue
+        scale, own = table.scales[at], np.flatnonzero(aspect == at)
+        if name in unordered:  # numbers of labels are no distance
+            human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+            continue
+        units[name] = unit = choose_unit(data.ratings(human_of[name]), scale)
+        human[own] = [_rating(data, table.ids[example[row]], human_of[name]) for row in own]
+        # a rank among the rows of one request would be another number than among all rows
+        if unit == "points" or rows is None:
+            rated[own] = gaps(values[own], human[own], unit)
+        # as shares, gaps of aspects on different scales can be sorted together
+        width = scale[1] - scale[0] if scale is not None and unit == "points" else 1.0
+        sizes[own] = np.abs(rated[own]) / width
+    other = np.full(len(chosen), np.nan)
+    if second is not None:
+        other = _values_in(second.table, table, example, aspect)
+    changes, flips = _changes(run, second, aspect, values, other)
+    return Joined(values, human, rated, sizes, units, other, changes, flips)
+
+
+def _rating(data: DataSource, example_id: str, aspect: str) -> float:
+    example = data.examples.get(example_id)
+    rating = None if example is None else example.human.get(aspect)
+    return float("nan") if rating is None else rating
+
+
+def _values_in(second: ScoreTable, first: ScoreTable, example: Rows, aspect: Rows) -> Floats:
+    """Return the second run's value for every score of the first."""
+    rows = [
+        second.row(first.ids[one], first.aspects[what])
+        for one, what in zip(example.tolist(), aspect.tolist(), strict=True)
+    ]
+    values = second.values
+    return np.array([float("nan") if row is None else values[row] for row in rows], float)
+
+
+def _changes(
+    first: RunSource, second: RunSource | None, aspect: Rows, values: Floats, other: Floats
+) -> tuple[Floats, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    changes, flips = np.full(len(values), np.nan), np.zeros(len(values), bool)
+    if second is None:
+        return changes, flips
+    scales: dict[str, Scale | None] = dict(
+        zip(second.table.aspects, second.table.scales, strict=True)
+    )
+    for at, name in enumerate(first.table.aspects):
+        rows = np.flatnonzero(aspect == at)
+        scale = first.table.scales[at]
+        if scales.get(name, scale) != scale or name in without_order(first.manifest):
+            continue  # a difference of points on two scales means nothing
+        changes[rows] = other[rows] - values[rows]
+        if scale is not None:
+            middle = (scale[0] + scale[1]) / 2
+            flips[rows] = (values[rows] - middle) * (other[rows] - middle) < 0
+    return changes, flips

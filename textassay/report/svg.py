@@ -58,16 +58,7 @@ def interval_plot(
     kind: str = "judge",
     width: float = 130,
 ) -> Markup:
-    """Draw a value with its interval on an axis.
-
-    Args:
-        ends: Value, lower and upper end; `None` if missing.
-        span: Ends of the axis.
-        mark: A value to compare with, drawn as a tick.
-        beside: Another value to compare with, drawn as a square.
-        kind: Whose value it is, a class of the style sheet.
-        width: Width of the picture.
-    """
+    """Draw a value with its interval on an axis."""
     value, low, high = ends
     height, middle = 18.0, 9.0
 
@@ -143,18 +134,7 @@ def curve(
     y_name: str = "",
     label: str = "",
 ) -> Markup:
-    """Draw a line in a frame with its axes named at their ends.
-
-    Args:
-        points: The line, from left to right; none draws the dots alone.
-        x_span: Ends of the horizontal axis.
-        y_span: Ends of the vertical axis.
-        band: `(x, low, high)`, from left to right, shaded behind the line.
-        dots: Points that were observed.
-        x_name: What the horizontal axis is.
-        y_name: What the vertical axis is.
-        label: What a screen reader says.
-    """  # fmt: skip
+    """Draw a line in a frame with its axes named at their ends."""
     size, left, top, bottom = 200.0, 34.0, 8.0, 32.0
     width, height = left + size + 10, top + size + bottom
 
@@ -203,14 +183,7 @@ def flow(
     names: dict[str, str],
     label: str,
 ) -> Markup:
-    """Draw a graph from left to right.
-
-    Args:
-        columns: Names of the nodes by column.
-        edges: Source, target, and whether the target runs once per item.
-        names: What is written on a node, by its name.
-        label: What a screen reader says.
-    """  # fmt: skip
+    """Draw a graph from left to right."""
     row, gap, tall, letter = 46.0, 64.0, 30.0, 7.3
     widths = [
         max(len(names.get(name, name)) for name in column) * letter + 22 for column in columns

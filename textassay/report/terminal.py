@@ -9,12 +9,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from textassay.display import indented, plain_table, printable, to_terminal
-from textassay.report.evidence import Line, clipped, visible
-from textassay.report.joined import Joined
-from textassay.report.page import figure
-from textassay.report.sections.examples import ShownScore, first_rows, show
-from textassay.report.sections.scores import overview, scores
-from textassay.report.source import DataSource, RunSource
+from textassay.report.evidence import Line, clipped, figure, visible
+from textassay.report.examples import ShownScore, first_rows, show
+from textassay.report.scores import overview, scores
+from textassay.report.source import DataSource, Joined, RunSource
 from textassay.table import Cell, Column, Flag, Table
 
 MAX_ROWS = 10
@@ -31,14 +29,7 @@ _OUTPUT = 4000
 def run_parts(
     run: RunSource, data: DataSource, joined: Joined, width: int
 ) -> Iterator[RenderableType]:
-    """Yield what was judged, the scores by system, and the scores to look at first.
-
-    Args:
-        run: The run.
-        data: Its texts and ratings.
-        joined: Its scores beside the ratings.
-        width: Columns of the terminal.
-    """
+    """Yield what was judged, the scores by system, and the scores to look at first."""
     yield _facts(run, data)
     tables = [aspect.table() for aspect in scores([run], data, [joined]) or ()]
     tables += [_first(run, data, joined)] if len(run.table) else []
@@ -50,7 +41,7 @@ def example_parts(shown: Sequence[ShownScore]) -> RenderableType:
     """Return one text with the evidence of all its scores."""
     parts: list[RenderableType] = [_text(shown[0])]
     for one in shown:
-        parts += [Text(), _evidence(one)]
+        parts += [Text(), score_evidence(one)]
     return Group(*parts)
 
 
@@ -104,7 +95,8 @@ def _text(one: ShownScore) -> RenderableType:
     return Group(*parts, Text("output", style="dim"), indented(output))
 
 
-def _evidence(one: ShownScore) -> RenderableType:
+def score_evidence(one: ShownScore) -> RenderableType:
+    """Return a score, how it was obtained, and what it rests on."""
     score = one.score
     scale = "" if score.scale is None else f" of {score.scale[0]:g} to {score.scale[1]:g}"
     if one.labels:

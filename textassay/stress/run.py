@@ -1,69 +1,75 @@
-"""Runs the stress tests.
-
-An ordinary run over originals and edited copies, and the originals once more.
+"""Runs the stress tests: a run over originals and edited copies, and the originals once more.
 
 Sessions of the ordinary engine share the models, their limits and the budget: `RUN` itself
 holds the originals and the edited copies; `RUN/repeat`, `RUN/letters`, `RUN/label-order` and
 `RUN/scale-order` hold the originals, asked once more or in another way. If there is a model for it,
 `RUN/paraphrase` holds verified paraphrases and `RUN/paraphrased` their scores. Each can be resumed.
+
+Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
+verification is dropped and counted: a change of meaning would be held against the judge. The work
+is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
+scores are 1 for what is kept, with the paraphrase as explanation.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from textassay.agents.answer_form import MAX_LETTERS, is_whole
+from textassay.agents.ask import Ask
+from textassay.agents.paraphraser import Paraphraser
+from textassay.agents.task import Task
+from textassay.evaluation.api import GraphMethod
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
 from textassay.methods import METHODS, Pairwise, tasks
+from textassay.methods.judging import PER_ASPECT
 from textassay.methods.method import Method
-from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.messages import NO_USAGE, Aspect, Score, Usage
+from textassay.runtime.graph.graph import Graph, Node
+from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress.edit import Edit, Variants
-from textassay.stress.families import (
+from textassay.stress.edits import Variants, variant_id
+from textassay.stress.suite import (
+    EDITS,
     LABEL_ORDER,
     LETTERS,
+    PARAPHRASE,
+    REPEAT,
     SCALE_ORDER,
     SWAP,
     ReorderedPrompts,
+    check_must_see,
+    chosen_tests,
+    read_must_see,
     reversed_labels,
     reversed_scale,
 )
-from textassay.stress.suite import (
-    EDITS,
-    PARAPHRASE,
-    PARAPHRASE_ROLES,
-    PARAPHRASED,
-    REPEAT,
-    SAME_MEANING,
-    VERIFIER,
-    WRITER,
-    Paraphrased,
-    ParaphraseMethod,
-    check_must_see,
-    chosen_tests,
-    expected,
-    read_must_see,
-    verified_texts,
-)
-from textassay.stress.table import JoinedSessions, SessionScores
-from textassay.stress.verdicts import StressResult, verdicts
+from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
 REPEAT_DRAW = 500_000
 """Added to the draw of each request of the repeat, so that no cache answers it."""
 STRESS_FILE = "stress.json"
 FORMAT = 1
+PARAPHRASED = "paraphrased"
+"""Part of a stress run that holds the scores of the paraphrases."""
+WRITER, VERIFIER = "paraphraser", "verifier"
+"""Roles of the models that write and verify; without the second the first does both."""
+PARAPHRASE_ROLES = (WRITER, VERIFIER)
+PARAPHRASE_TOKENS = 1024
+SAME_MEANING = Aspect(
+    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
+)
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 
@@ -94,9 +100,9 @@ class StressPlan:
         named = PARAPHRASE in (self.tests or ())
         if named and WRITER not in self.request.models:
             raise ConfigurationError(
-                f"the test {PARAPHRASE!r} needs a model that writes paraphrases: "
-                f"{_role(WRITER)}, and {_role(VERIFIER)} if another one is "
-                "to verify them"
+                f"the test {PARAPHRASE!r} needs a model that writes paraphrases:"
+                f" model={{{WRITER!r}: NAME}}, and model={{{VERIFIER!r}: NAME}} if another one is"
+                " to verify them"
             )
         if self.margin is not None and self.margin < 0:
             raise ConfigurationError(f"margin= must be 0 or more, not {self.margin:g}")
@@ -145,10 +151,6 @@ class StressPlan:
         )
 
 
-def _role(role: str) -> str:
-    return f"model={{{role!r}: NAME}}"
-
-
 @dataclass
 class Stage:
     """One session of the stress run."""
@@ -159,6 +161,33 @@ class Stage:
     making: Callable[[Mapping[str, Model]], Method] | None = None
     examples: Callable[[], Any] | None = None
     """What is judged, if not the originals."""
+
+
+class ParaphraseMethod(GraphMethod):
+    """Paraphrases as a method of one aspect."""
+
+    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
+        writer = models[WRITER]
+        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
+        # a separate request without the writer's context: who wrote a paraphrase tends to find it
+        # faithful
+        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
+        agent = Paraphraser(self._write, self._check, self.signature)
+        super().__init__(
+            Graph(
+                PARAPHRASE,
+                input=Assignment,
+                nodes=[Node("scores", agent, **PER_ASPECT)],
+                output="scores",
+            ),
+            task,
+        )
+
+    @cached_property
+    def signature(self) -> str:
+        """Models, words and version."""
+        own = self._write.signature(PARAPHRASE, self._write.digest())
+        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
 
 
 class FreshSamples(Wrapper):
@@ -222,7 +251,9 @@ class StressRun:
         self._edits = [EDITS[test] for test in self._tests if test in EDITS]
         self._must_see = read_must_see(plan.must_see)
         data = plan.request.data if examples is None else examples
-        self._examples = opened(data, plan.request)
+        if data is None:
+            raise DataError("stress needs DATA, a file of examples")
+        self._examples = open_examples(data, plan.request)
         self._aspects: tuple[Aspect, ...] = ()
         self._turned: dict[str, list[ReorderedPrompts]] = {}
         self._texts: dict[str, str] = {}
@@ -278,7 +309,8 @@ class StressRun:
             if not dry:
                 scores = await finish(session)
                 if stage.name == PARAPHRASE:
-                    self._texts = verified_texts(scores)
+                    found = (one for one in scores if one.value is not None)
+                    self._texts = {one.id: one.explanation or "" for one in found}
                 return SessionScores.of(scores)
             async with aclosing(session.engine.scores()) as counted:
                 async for _ in counted:
@@ -403,8 +435,12 @@ class StressRun:
             return []
         return [Stage(PARAPHRASED, examples=self._paraphrased)]
 
-    def _paraphrased(self) -> Paraphrased:
-        return Paraphrased(self._originals(), self._texts)
+    def _paraphrased(self) -> Iterator[Example]:
+        """Yield the copies whose paraphrase was verified."""
+        for example in self._originals():
+            if text := self._texts.get(example.id):
+                id_ = variant_id(example.id, PARAPHRASE)
+                yield example.model_copy(update={"id": id_, "output": text})
 
     def _judged(self, answered: dict[str, SessionScores]) -> StressResult:
         before = self._tested_before()
@@ -422,10 +458,7 @@ class StressRun:
             {t: answered[t] for t in (LETTERS, LABEL_ORDER, SCALE_ORDER) if t in answered},
         )
 
-        def expects(edit: Edit, aspect: Aspect) -> Any:
-            return expected(edit, aspect, self._must_see)
-
-        measured = joined.measured(self._edits, self._aspects, expects)
+        measured = joined.measured(self._edits, self._aspects, self._must_see)
         rows = verdicts(measured, margin=self._plan.margin, confidence=self._plan.confidence)
         tested = {row.test for row in rows}
         # these need a method or a model that was not asked for
@@ -439,21 +472,11 @@ class StressRun:
         )
 
     def _tested_before(self) -> set[str]:
-        """Return the tests of the result that a finished run is resumed with.
-
-        It asks nothing more.
-        """
+        """Return the tests of the result that a finished run is resumed with."""
         request = self._plan.request
         if not request.resume or request.out is None or not (request.out / STRESS_FILE).is_file():
             return set()
         return {row["test"] for row in read_result(request.out)["tests"]}
-
-
-def opened(data: Any, request: RunRequest) -> Examples:
-    """Open the originals."""
-    if data is None:
-        raise DataError("stress needs DATA, a file of examples")
-    return open_examples(data, request)
 
 
 def read_result(folder: Path) -> dict[str, Any]:

@@ -1,47 +1,45 @@
 """All stress tests by name and family, those that a request means, and what each expects.
 
-Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
-verification is dropped and counted: a change of meaning would be held against the judge. The work
-is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
-scores are 1 for what is kept, with the paraphrase as explanation.
+Position: neither the order of two texts nor that of the scale's ends may change a rating. These
+tests leave the texts alone and ask in another way. `swap` is for methods that compare two texts,
+the others for methods that rate one: `letters` asks for letters, `label-order` lists these from the
+best to the worst, and `scale-order` shows the scale from high to low.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from textassay.agents.ask import Ask
-from textassay.agents.paraphraser import Paraphraser
-from textassay.agents.task import Task
-from textassay.evaluation.graph_method import GraphMethod
-from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.messages import Aspect, Assignment, Example, Score
-from textassay.runtime.model import Model
-from textassay.stress.edit import Edit, EditContext, Expects, read_role, variant_id
-from textassay.stress.families import (
+from textassay.runtime.messages import Aspect, Example
+from textassay.runtime.model import ChatMessage, Model, Wrapper
+from textassay.stress.edits import (
     AUTHORITY,
     FORMATTING,
     INJECTION,
     LENGTH,
     MASTER_KEYS,
     MUST_SEE,
-    POSITION,
-    POSITION_TESTS,
+    Edit,
+    EditContext,
+    Expects,
+    read_role,
 )
 
+POSITION = "position"
+SWAP, LETTERS, LABEL_ORDER = "swap", "letters", "label-order"
+SCALE_ORDER = "scale-order"
+POSITION_TESTS = (SWAP, LETTERS, LABEL_ORDER, SCALE_ORDER)
+_FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
+_FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")
+_SPAN = re.compile(r"\((\d+)-(\d+)\)")
+# lines that give the meaning of letters: "A. 1, the lowest rating"
+_OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
+Q = TypeVar("Q")
+A = TypeVar("A")
 PARAPHRASE = "paraphrase"
-PARAPHRASED = "paraphrased"
-"""Part of a stress run that holds the scores of the paraphrases."""
-WRITER, VERIFIER = "paraphraser", "verifier"
-"""Roles of the models that write and verify; without the second the first does both."""
-PARAPHRASE_ROLES = (WRITER, VERIFIER)
-PARAPHRASE_TOKENS = 1024
-SAME_MEANING = Aspect(
-    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
-)
 
 
 def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
@@ -58,51 +56,6 @@ PARAPHRASES = (
         ignored_by=frozenset({"facts", "content", "order"}),
     ),
 )
-
-
-class ParaphraseMethod(GraphMethod):
-    """Paraphrases as a method of one aspect."""
-
-    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
-        writer = models[WRITER]
-        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
-        # a separate request without the writer's context: who wrote a paraphrase tends to find it
-        # faithful
-        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
-        agent = Paraphraser(self._write, self._check, self.signature)
-        super().__init__(
-            Graph(
-                PARAPHRASE,
-                input=Assignment,
-                nodes=[Node("scores", agent, **PER_ASPECT)],
-                output="scores",
-            ),
-            task,
-        )
-
-    @cached_property
-    def signature(self) -> str:
-        """Models, words and version."""
-        own = self._write.signature(PARAPHRASE, self._write.digest())
-        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
-
-
-class Paraphrased:
-    """The copies whose paraphrase was verified, built again whenever they are iterated."""
-
-    def __init__(self, originals: Iterable[Example], texts: Mapping[str, str]) -> None:
-        self._originals, self._texts = originals, texts
-
-    def __iter__(self) -> Iterator[Example]:
-        for example in self._originals:
-            if text := self._texts.get(example.id):
-                id_ = variant_id(example.id, PARAPHRASE)
-                yield example.model_copy(update={"id": id_, "output": text})
-
-
-def verified_texts(scores: Iterable[Score]) -> dict[str, str]:
-    """Return the verified paraphrases by id of the original."""
-    return {score.id: score.explanation or "" for score in scores if score.value is not None}
 
 
 EDITS: Mapping[str, Edit] = {
@@ -188,3 +141,71 @@ def expected(edit: Edit, aspect: Aspect, must_see: MustSee) -> Expects | None:
     if role in edit.seen_by or aspect.label in must_see.get(edit.test, ()):
         return "lower" if aspect.higher_is_better else "higher"
     return "unchanged" if role in edit.ignored_by else None
+
+
+def reversed_scale(prompt: str) -> str:
+    """Return a prompt that shows its scale from high to low.
+
+    What stands between delimiters is left alone.
+    """
+    return _outside_of_texts(
+        prompt,
+        lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
+    )
+
+
+def reversed_labels(prompt: str) -> str:
+    """Return a prompt that lists its letters, or names their span, from the best to the worst.
+
+    Letters keep their meaning. What stands between delimiters is left alone.
+    """
+
+    def turned(words: str) -> str:
+        words = _OPTIONS.sub(_reversed_lines, words)
+        return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
+
+    return _outside_of_texts(prompt, turned)
+
+
+def _reversed_lines(match: re.Match[str]) -> str:
+    lines = match[0].splitlines()
+    return "\n".join(reversed(lines)) + ("\n" if match[0].endswith("\n") else "")
+
+
+def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
+    pieces = _FENCED.split(prompt)
+    # split gives: words, fenced text, its kind, words, ...
+    pieces[::3] = map(change, pieces[::3])
+    return "".join(piece for at, piece in enumerate(pieces) if at % 3 != 2)
+
+
+class ReorderedPrompts(Wrapper):
+    """Shows every prompt in another order.
+
+    Attributes:
+        changed: Number of requests whose prompt held something to turn around.
+    """
+
+    def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
+        super().__init__(wrapped)
+        self._change, self.changed = change, 0
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Ask with the prompt turned around."""
+        turned = _turned(request, self._change)
+        self.changed += turned is not request
+        return await call(turned)
+
+
+def _turned(request: Any, change: Callable[[str], str]) -> Any:
+    if request.prompt is not None:
+        prompt = change(request.prompt)
+        return (
+            request if prompt == request.prompt else request.model_copy(update={"prompt": prompt})
+        )
+    messages = tuple(
+        ChatMessage(role=one.role, content=change(one.content)) for one in request.messages
+    )
+    if messages == tuple(request.messages):
+        return request
+    return request.model_copy(update={"messages": messages})

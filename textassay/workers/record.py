@@ -15,10 +15,9 @@ from typing import Any
 
 from textassay.evaluation.data import FedExample
 from textassay.evaluation.engine import CompletedScores
+from textassay.evaluation.manifest import changed, resume_folder
 from textassay.evaluation.opening import open_store
-from textassay.evaluation.resuming import resume_folder
 from textassay.evaluation.session import bind
-from textassay.evaluation.spec import changed
 from textassay.runtime.calls.budget import ROUNDING
 from textassay.runtime.errors import BudgetReached, ConfigurationError
 from textassay.runtime.graph.concurrency import gather
@@ -277,7 +276,7 @@ class RunRecord:
             self._examples,
             self.total,
             [aspect.label for aspect in self._first.aspects],
-            self.folder.completed() if self._resumed else None,
+            self.folder.tally if self._resumed else None,
         )
 
     async def keep(self, report: Report, scores: Sequence[ScoreLine]) -> Sequence[ScoreLine]:

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import checked_examples
-from textassay.evaluation.default_tools import with_default_tools
+from textassay.evaluation.data import checked_examples, part_of
+from textassay.evaluation.manifest import with_absolute_paths
+from textassay.evaluation.opening import with_default_tools
 from textassay.evaluation.progress import Progress
-from textassay.evaluation.request import RunRequest
-from textassay.evaluation.roles import in_every_role
+from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
-from textassay.evaluation.shards import part_of
-from textassay.evaluation.spec import with_absolute_paths
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.errors import ConfigurationError
 from textassay.workers.driver import START_SECONDS, UNIT, Driver
@@ -65,11 +63,7 @@ class Cluster:
 
     @classmethod
     def parse(cls, text: str, count: int | None = None) -> Cluster:
-        """Read `ray` or `ray://HOST:PORT`.
-
-        Raises:
-            ConfigurationError: It is something else, or there would be no worker.
-        """
+        """Read `ray` or `ray://HOST:PORT`."""
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise ConfigurationError(
@@ -118,18 +112,21 @@ async def run_with_workers(
     adjusting: Adjusting | None = None,
     followed: Followed | None = None,
     notify: Callable[[str], None] = lambda line: None,
-    begun: Callable[[Opened], None] = lambda opened: None,
+    notice: Callable[[str], None] = lambda line: None,
     pool: WorkerPool | None = None,
     unit: int = UNIT,
     start_seconds: float = START_SECONDS,
     most_sent: int = MAX_SENT,
 ) -> Run:
-    """Judge every example with workers and return the run."""
+    """Judge every example with workers and return the run.
+
+    `notify` is told what happens on the way, `notice` what to know of the method beforehand.
+    """
     out = _checked_folder(request, workers)
     # workers on a cluster start in a folder of their own
     request = with_absolute_paths(request)
     # here, so that no worker takes others because of what is installed on its machine
-    request, _ = with_default_tools(request, None, out if request.resume else None)
+    request, by_default = with_default_tools(request, None, out if request.resume else None)
     data, info = await checked_examples(examples, request)
     judged, total = part_of(data, info.count, limit=request.limit, shard=None)
     most = most_workers(workers, request, total)
@@ -154,6 +151,11 @@ async def run_with_workers(
         # last, since a cluster may take minutes to start: bad requests fail before that
         if pool is None:
             pool = await stack.enter_async_context(workers.start(request))
+
+        def begun(opened: Opened) -> None:
+            for line in (*([by_default.notice] if by_default else ()), *opened.notices):
+                notice(line)
+
         driver = Driver(
             pool,
             Job(request, info, record.answers_folder, *recorded),

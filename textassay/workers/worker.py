@@ -26,7 +26,7 @@ from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import Session, count_workers, notices, open_session
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.storage.answers import AnswerStore, StoreInfo
+from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__
 from textassay.workers.protocol import (
@@ -53,9 +53,14 @@ class Recording:
         self._wrapped = wrapped
         self._rows: Rows = []
 
-    def get(self, key: str) -> bytes | None:
+    @property
+    def place(self) -> str | Path:
+        """Where the wrapped store keeps them."""
+        return self._wrapped.place
+
+    async def fetch(self, key: str) -> bytes | None:
         """Return the value of `key`, or `None`."""
-        return self._wrapped.get(key)
+        return await self._wrapped.fetch(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; the next `drain` returns it."""
@@ -70,10 +75,6 @@ class Recording:
 
     async def aclose(self) -> None:
         """Do nothing: the wrapped store is the caller's."""
-
-    def info(self) -> StoreInfo:
-        """Return what the store holds."""
-        return self._wrapped.info()
 
 
 class _Warnings(logging.Handler):

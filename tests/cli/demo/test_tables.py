@@ -14,7 +14,7 @@ from textassay.cli.demo_report import (
     treatments_table,
     verdict,
 )
-from textassay.demo.folder import FITTED, RECIPES
+from textassay.demo.pipeline import FITTED, RECIPES
 from textassay.demo.results import ComparisonLine, TaskComparison, Treatments
 from textassay.display import indented
 from textassay.meta import spearman

@@ -10,6 +10,7 @@ from tests.runtime.counting import PAID, CountingModel
 from textassay.runtime.calls.cache import (
     CachedModel,
     Keys,
+    StoringModel,
     _places,
     decode_answer,
     encode_answer,
@@ -32,6 +33,7 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 from textassay.runtime.storage.answers import DiskStore
+from textassay.runtime.storage.cache_folder import info
 from textassay.runtime.storage.files import decode, encode
 
 FREE = Usage(calls=0, cached_calls=1, prompt_tokens=0, completion_tokens=0, cost=0.0)
@@ -91,6 +93,11 @@ NOT_SENT: dict[str, object] = {
 }
 
 
+def keeping(model, store):
+    """Return a model that looks its answers up and keeps them."""
+    return CachedModel(StoringModel(model, store), store)
+
+
 def test_every_field_that_changes_the_answer_changes_the_key():
     """Each change alone gives a key of its own; together with the unchanged request all differ."""
     requests = [ASKED, *(Request(**{**ASKED.model_dump(), **change}) for change in CHANGES)]
@@ -144,8 +151,7 @@ def test_keys_are_the_same_in_every_process_and_version():
 
 
 def test_any_text_has_a_key():
-    """Half a surrogate pair, which UTF-8 cannot hold, and huge integers are told apart like
-    everything else."""
+    """Half a surrogate pair, which UTF-8 cannot hold."""
     texts = ["\ud83d", "\ude00", "\ud83d\ude00", "😀", "\\ud83d"]
     keys = {request_key(IDENTITY, Request(prompt=text)) for text in texts}
     assert len(keys) == len(texts)
@@ -200,8 +206,7 @@ ANSWERS = st.one_of(
 
 @given(answer=ANSWERS)
 def test_a_kept_answer_is_the_answer(answer):
-    """Every kind of answer comes back as it was, to the last bit, but for what it costs; what is
-    kept is what pydantic itself would write, without what says that there is no thought."""
+    """Every kind of answer comes back as it was, to the last bit, but for what it costs."""
     kept = encode_answer(answer)
     assert decode_answer(kept) == answer.model_copy(update={"usage": FREE})
     dumped = answer.model_dump(exclude={"usage"})
@@ -225,11 +230,10 @@ def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
 
 @pytest.mark.asyncio
 async def test_equal_requests_are_asked_once(tmp_path):
-    """The second answer is the first at no cost, in the same run and after reopening; another draw
-    is asked."""
+    """The second answer is the first at no cost, in the same run and after reopening."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(model, store)
+        cached = keeping(model, store)
         first, second = await cached.generate(ASKED), await cached.generate(ASKED)
         assert (first.usage, second.usage) == (PAID, FREE)
         assert first.samples == second.samples
@@ -237,10 +241,10 @@ async def test_equal_requests_are_asked_once(tmp_path):
             0
         ].text == "answer 2"
     async with DiskStore(tmp_path) as store:
-        again = await CachedModel(model, store).generate(ASKED)
+        again = await keeping(model, store).generate(ASKED)
         assert again == second
         assert (
-            await CachedModel(CountingModel(api_base="elsewhere"), store).generate(ASKED)
+            await keeping(CountingModel(api_base="elsewhere"), store).generate(ASKED)
         ).usage == PAID
     assert len(model.asked) == 2
 
@@ -250,7 +254,7 @@ async def test_choices_and_continuations_are_kept_too(tmp_path):
     """All three kinds of request go through the cache."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(model, store)
+        cached = keeping(model, store)
         choices = ChoicesRequest(prompt="p", choices={"yes": ("yes",), "no": ("no",)})
         continuation = ContinuationRequest(prompt="p", continuation=" c")
         for ask, request in ((cached.choices, choices), (cached.continuation, continuation)):
@@ -266,7 +270,7 @@ async def test_errors_are_not_kept(tmp_path):
     model = CountingModel()
     model.error = ServerFailed("503")
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(model, store)
+        cached = keeping(model, store)
         with pytest.raises(ServerFailed):
             await cached.generate(ASKED)
         model.error = None
@@ -275,8 +279,7 @@ async def test_errors_are_not_kept(tmp_path):
 
 @pytest.mark.asyncio
 async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
-    """Sound bytes that are no answer name key, folder and command; nothing is asked in their
-    place."""
+    """Sound bytes that are no answer name key, folder and command."""
     model = CountingModel()
     key = request_key(model.identity, ASKED)
     for value in (
@@ -288,7 +291,7 @@ async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
         async with DiskStore(tmp_path) as store:
             await store.put(key, value)
             with pytest.raises(StorageError, match=rf"{key} in .*textassay cache verify"):
-                await CachedModel(model, store).generate(ASKED)
+                await keeping(model, store).generate(ASKED)
         (problem,) = verify(tmp_path).problems
         assert key in problem
     assert not model.asked
@@ -299,7 +302,7 @@ async def test_cancelling_does_not_lose_an_answer_that_is_there(tmp_path):
     """A cancellation between answer and commit waits for the commit."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(model, store)
+        cached = keeping(model, store)
         task = asyncio.create_task(cached.generate(ASKED))
         await asyncio.sleep(0)
         model.gate.set()
@@ -316,20 +319,19 @@ async def test_cancelling_does_not_lose_an_answer_that_is_there(tmp_path):
 async def test_an_answer_is_kept_before_it_is_reported(tmp_path):
     """When `generate` returns, another process would find the answer."""
     async with DiskStore(tmp_path / "cache") as store:
-        await CachedModel(CountingModel(), store).generate(ASKED)
+        await keeping(CountingModel(), store).generate(ASKED)
         async with DiskStore(tmp_path / "cache") as other:
             assert other.get(request_key(CountingModel().identity, ASKED)) is not None
 
 
 @pytest.mark.asyncio
 async def test_a_stand_in_keeps_nothing(tmp_path):
-    """With `keep=False` answers are looked up but new ones are not kept, so that a dry run leaves
-    no made-up answer."""
+    """Without a `StoringModel` new answers are not kept, as in a dry run."""
     async with DiskStore(tmp_path) as store:
-        await CachedModel(CountingModel(), store, keep=False).generate(ASKED)
-        assert store.info().entries == 0
         await CachedModel(CountingModel(), store).generate(ASKED)
-        assert (await CachedModel(CountingModel(), store, keep=False).generate(ASKED)).usage == FREE
+        assert info(tmp_path).entries == 0
+        await keeping(CountingModel(), store).generate(ASKED)
+        assert (await CachedModel(CountingModel(), store).generate(ASKED)).usage == FREE
 
 
 @pytest.mark.asyncio
@@ -344,7 +346,7 @@ async def test_hits_let_other_tasks_run(tmp_path):
             await asyncio.sleep(0)
 
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(CountingModel(), store)
+        cached = keeping(CountingModel(), store)
         await cached.generate(ASKED)
         other = asyncio.create_task(count_turns())
         await asyncio.sleep(0)
@@ -360,15 +362,13 @@ async def test_closing_the_model_leaves_the_store_open(tmp_path):
     """Models share a store, so that only whoever opened it closes it."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
-        await CachedModel(model, store).aclose()
+        await keeping(model, store).aclose()
         assert model.closed == 1
         assert store.get("a") is None
 
 
 @pytest.mark.asyncio
 async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
-    """Equal requests, other identities and later changes of a request's dicts get keys of their
-    own."""
     keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
     request, twin = (
         ASKED.model_copy(update={"extra": {"top_k": 1}}),

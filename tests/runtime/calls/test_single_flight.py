@@ -57,12 +57,10 @@ async def test_other_kinds_are_shared_too():
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_a_cancelled_leader_hands_over(in_task):
-    """Exactly one of the others pays: for a request that it makes anew, or, if requests run in
-    tasks, for the one that goes on."""
+async def test_a_cancelled_leader_hands_over():
+    """Exactly one of the others pays, for a request that it makes anew."""
     model = CountingModel(waits=True)
-    shared = SharedModel(model, in_task=in_task)
+    shared = SharedModel(model)
     leader, *others = [asyncio.create_task(shared.generate(ASKED)) for _ in range(4)]
     await turns()
     leader.cancel()
@@ -73,7 +71,7 @@ async def test_a_cancelled_leader_hands_over(in_task):
     await turns()
     model.gate.set()
     assert [(await task).usage for task in others] == [PAID] + [FREE] * 3
-    assert (len(model.asked), model.cancelled) == ((1, 0) if in_task else (2, 1))
+    assert (len(model.asked), model.cancelled) == (2, 1)
 
 
 @pytest.mark.asyncio
@@ -81,8 +79,7 @@ async def test_a_leader_that_is_cancelled_while_its_answer_is_kept_has_asked_for
     """The answer is paid for: the others find it where it is kept."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
-        keeping = StoringModel(model, store, model.identity)
-        cached = CachedModel(SharedModel(keeping, store), store, keep=False)
+        cached = CachedModel(SharedModel(StoringModel(model, store), store), store)
         leader, *others = [asyncio.create_task(cached.generate(ASKED)) for _ in range(3)]
         await turns()
         model.gate.set()
@@ -97,11 +94,10 @@ async def test_a_leader_that_is_cancelled_while_its_answer_is_kept_has_asked_for
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_cancelling_one_that_joined_leaves_the_others(in_task):
+async def test_cancelling_one_that_joined_leaves_the_others():
     """The request goes on for those that are left."""
     model = CountingModel(waits=True)
-    shared = SharedModel(model, in_task=in_task)
+    shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
     await turns()
     tasks[1].cancel()
@@ -113,33 +109,27 @@ async def test_cancelling_one_that_joined_leaves_the_others(in_task):
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_the_last_one_to_be_cancelled_cancels_the_request(in_task):
-    """Nobody waits any more: the request ends before the cancellation is over, and the next one is
-    asked anew."""
+async def test_the_last_one_to_be_cancelled_cancels_the_request():
+    """Nobody waits any more: the request ends before the cancellation is over."""
     model = CountingModel(waits=True)
-    shared = SharedModel(model, in_task=in_task)
+    shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
     await turns()
-    before = asyncio.all_tasks()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     assert model.cancelled == len(model.asked) == 1
     assert len(asyncio.all_tasks()) == 1
-    assert len(before) == 4 + in_task
     model.gate.set()
     assert (await shared.generate(ASKED)).usage == PAID
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_a_failure_reaches_everyone_and_is_forgotten(in_task):
-    """All that wait get the same exception, whose traceback does not grow with their number; the
-    next request is asked."""
+async def test_a_failure_reaches_everyone_and_is_forgotten():
+    """All that wait get the same exception, whose traceback does not grow with their number."""
     model = CountingModel(waits=True)
     model.error = ServerFailed("503", retry_after=2.0)
-    shared = SharedModel(model, in_task=in_task)
+    shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(50)]
     await turns()
     model.gate.set()
@@ -151,13 +141,12 @@ async def test_a_failure_reaches_everyone_and_is_forgotten(in_task):
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_a_failure_is_paid_for_once(in_task):
+async def test_a_failure_is_paid_for_once():
     """An answer that cannot be used is billed once, however many callers its error reaches."""
     model = CountingModel(waits=True)
     model.error = RateLimited("429", retry_after=2.0)
     model.error.usage = PAID
-    metered = MeteredModel(SharedModel(model, in_task=in_task))
+    metered = MeteredModel(SharedModel(model))
     tasks = [asyncio.create_task(metered.generate(ASKED)) for _ in range(3)]
     await turns()
     model.gate.set()
@@ -190,11 +179,9 @@ async def test_an_error_that_a_cancellation_became_does_not_reach_the_others():
 
 @pytest.mark.asyncio
 async def test_cache_around_sharing_never_asks_twice(tmp_path):
-    """Requests that arrive at every moment around the end of a flight find the flight or the kept
-    answer."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
-        cached = CachedModel(SharedModel(model), store)
+        cached = CachedModel(SharedModel(StoringModel(model, store)), store)
         tasks = [asyncio.create_task(cached.generate(ASKED))]
         await turns()
         model.gate.set()
@@ -244,9 +231,10 @@ async def test_an_agent_that_failed_is_called_again():
     """Those that wait together fail together; the failure is not remembered."""
     agent = Steps()
     agent.fails = True
-    agent.gate.set()
     memo = once(agent)
     tasks = [asyncio.create_task(memo("coherence")) for _ in range(2)]
+    await turns()
+    agent.gate.set()
     await asyncio.wait(tasks)
     assert [type(task.exception()) for task in tasks] == [ServerFailed] * 2
     agent.fails = False
@@ -256,7 +244,7 @@ async def test_an_agent_that_failed_is_called_again():
 
 @pytest.mark.asyncio
 async def test_cancelling_one_caller_of_an_agent_leaves_the_others():
-    """The call goes on for the second caller."""
+    """The second caller makes the call anew."""
     agent = Steps()
     memo = once(agent)
     first, second = (asyncio.create_task(memo("coherence")) for _ in range(2))
@@ -266,7 +254,7 @@ async def test_cancelling_one_caller_of_an_agent_leaves_the_others():
     assert first.cancelled()
     agent.gate.set()
     assert await second == "steps for coherence in en"
-    assert len(agent.calls) == 1
+    assert len(agent.calls) == 2
 
 
 @pytest.mark.asyncio

@@ -19,11 +19,11 @@ from textassay.runtime.messages import CACHED, Score, ScoreError, Usage
 from textassay.runtime.storage.run_files import (
     RunSummary,
     ScoreLine,
-    completed,
     latest_scores,
     read_manifest,
     read_summary,
     score_row,
+    summarize_journal,
 )
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -198,8 +198,6 @@ FEW = scores(ids=st.sampled_from("ab"), aspects=st.sampled_from(["x", "y"]))
 
 @given(rows=st.lists(FEW, max_size=12))
 def test_a_tally_is_what_the_last_scores_say(rows):
-    """Adding scores one by one, with replacements, gives what counting the last ones at the end
-    gives."""
     tally = RunSummary()
     for row in rows:
         tally.add(row)
@@ -219,7 +217,7 @@ def test_a_tally_is_what_the_last_scores_say(rows):
     for example_id in "ab":
         for aspect in ("x", "y"):
             row = last.get((example_id, aspect))
-            assert tally.is_done(example_id, aspect) == (row is not None and row.outcome != "error")
+            assert tally.has(example_id, aspect) == (row is not None and row.outcome != "error")
     costs = [row.usage.cost for row in rows]
     assert tally.usage.cost == (None if None in costs else math.fsum(costs))
     assert tally.usage.calls == sum(row.usage.calls for row in rows)
@@ -272,7 +270,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
         ("a", 2.0),
         ("d", None),
     ]
-    done = completed(tmp_path)
+    done = summarize_journal(tmp_path)
     assert [done.has(example_id, "coherence") for example_id in "abcde"] == [
         True,
         True,
@@ -287,8 +285,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 @pytest.mark.asyncio
 async def test_settled_grows_with_a_resumed_run(tmp_path):
-    """What is appended now is completed now, and a cancelled append is counted since it is
-    written."""
+    """What is appended now is completed now."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
     async with RunFolder.resume(tmp_path / "run") as run:
@@ -297,7 +294,7 @@ async def test_settled_grows_with_a_resumed_run(tmp_path):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert run.completed().has("b", "coherence")
+        assert run.tally.has("b", "coherence")
         assert run.summary()["aspects"] == {"coherence": {"n": 2, "mean": 1.5}}
     assert len(list(latest_scores(tmp_path / "run"))) == 2
 
@@ -313,8 +310,7 @@ def test_a_run_that_is_there_is_not_overwritten(tmp_path):
 
 
 def test_a_run_without_scores_gives_way_to_another(tmp_path):
-    """The command that was stopped at its start can be typed again; a foreign manifest.json is not
-    touched."""
+    """The command that was stopped at its start can be typed again; a foreign manifest."""
     write(tmp_path / "run")
     run = RunFolder.create(tmp_path / "run")
     run.write_manifest({**MANIFEST, "second": True})
@@ -353,8 +349,7 @@ async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_hol
 
 
 def test_a_discarded_run_leaves_nothing(tmp_path):
-    """Neither in a folder that was made for it nor in one that was given; what holds scores is
-    kept."""
+    """Neither in a folder that was made for it nor in one that was given."""
     (tmp_path / "given").mkdir()
     for name, left in (("new", None), ("given", [])):
         run = RunFolder.create(tmp_path / name)
@@ -402,8 +397,7 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
 
 
 def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
-    """Closed without a manifest, a made folder is gone, and a given empty one is empty; then it can
-    be used."""
+    """Closed without a manifest, a made folder is gone, and a given empty one is empty."""
     RunFolder.create(tmp_path / "new").close()
     assert not (tmp_path / "new").exists()
     (tmp_path / "given").mkdir()
@@ -499,8 +493,7 @@ sys.stdin.readline()
 
 
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
-    """A run in use cannot be resumed but can be read; when its process dies it is free, with
-    nothing to clean up."""
+    """A run in use cannot be resumed but can be read."""
     write(tmp_path, scored("a", 1.0))
     with start(HOLDS, tmp_path) as process:
         assert process.stdout.readline() == "held\n"
@@ -565,10 +558,10 @@ def test_kill_9_loses_no_finished_score(tmp_path):
     """After SIGKILL every score that was reported is completed, and the run can be resumed."""
     folder = tmp_path / "run"
     reported = killed_after(200, APPENDS_UNTIL_KILLED, folder)
-    done = completed(folder)
+    done = summarize_journal(folder)
     assert all(done.has(example_id, aspect) for example_id in reported for aspect in ("x", "y"))
     write(folder, scored("later", 1.0))
-    assert completed(folder).has("later", "coherence")
+    assert summarize_journal(folder).has("later", "coherence")
     assert read_summary(folder)["outcomes"]["scored"] == len(list(latest_scores(folder)))
 
 
@@ -579,14 +572,14 @@ def test_a_damaged_score_names_file_line_and_field(tmp_path):
     file.write_text(file.read_text().replace('"value":2.0', '"value":"2.0"'))
     for read in (
         lambda: list(latest_scores(tmp_path)),
-        lambda: completed(tmp_path),
+        lambda: summarize_journal(tmp_path),
         lambda: RunFolder.resume(tmp_path),
     ):
         with pytest.raises(DataError, match=r"scores\.jsonl:2: value: "):
             read()
     file.write_text(file.read_text().replace('"value":1.0', '"value":9.0'))
     with pytest.raises(DataError, match=r"scores\.jsonl:1: the row: .*off its scale"):
-        completed(tmp_path)
+        summarize_journal(tmp_path)
 
 
 def test_the_manifest_is_kept(tmp_path):

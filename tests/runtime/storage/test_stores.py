@@ -1,4 +1,4 @@
-"""What every store of answers does, in a folder and in Redis."""
+"""What every store of answers does, in a folder and in Redis, and what Redis must keep."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.redis_server import redis_served
-from textassay.runtime.errors import StorageError
-from textassay.runtime.storage.answers import AnswerStore, DiskStore, RemoteStore, open_answers
+from tests.cli.harness import rows_of, served, textassay, write_examples
+from tests.redis_server import RedisServer, redis_served
+from textassay.runtime.errors import ConfigurationError, StorageError
+from textassay.runtime.storage.answers import AnswerStore, DiskStore, LocalStore, open_answers
+from textassay.runtime.storage.redis import PREFIX, RedisStore, open_blocking
 
 Open = Callable[[], Awaitable[AnswerStore]]
 
@@ -25,14 +27,6 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         yield lambda: open_answers(redis.url)
 
 
-async def found(store: AnswerStore, key: str) -> bytes | None:
-    """Look a key up as a run does, and check that the other way gives the same."""
-    value = store.get(key)
-    if isinstance(store, RemoteStore):
-        assert await store.fetch(key) == value
-    return value
-
-
 @pytest.mark.asyncio
 async def test_what_is_put_is_found_then_and_later(open_store: Open) -> None:
     """Any text and any bytes; of several values of a key the last."""
@@ -43,9 +37,8 @@ async def test_what_is_put_is_found_then_and_later(open_store: Open) -> None:
     await store.aclose()
     store = await open_store()
     answers["null"] = b"second"
-    assert [await found(store, key) for key in answers] == [*answers.values()]
-    assert await found(store, "unknown") is None
-    assert store.info().entries == len(answers)
+    assert [await store.fetch(key) for key in answers] == [*answers.values()]
+    assert await store.fetch("unknown") is None
     await store.aclose()
 
 
@@ -56,9 +49,9 @@ async def test_values_are_seen_before_their_commit(open_store: Open) -> None:
     for value in (b"1", b"2"):
         waiting = asyncio.create_task(store.put("a", value))
         await asyncio.sleep(0)
-        assert await found(store, "a") == value
+        assert await store.fetch("a") == value
         await waiting
-        assert await found(store, "a") == value
+        assert await store.fetch("a") == value
     await store.aclose()
 
 
@@ -66,15 +59,15 @@ async def test_values_are_seen_before_their_commit(open_store: Open) -> None:
 async def test_stores_at_one_place_see_each_other(open_store: Open) -> None:
     """Also after a look in vain, and while both write."""
     one, other = await open_store(), await open_store()
-    assert (await found(one, "a"), await found(other, "a")) == (None, None)
+    assert (await one.fetch("a"), await other.fetch("a")) == (None, None)
     for number in range(20):
         await asyncio.gather(
             one.put(f"one {number}", b"1"), other.put(f"other {number}", b"2"), one.put("a", b"0")
         )
-        assert await found(other, f"one {number}") == b"1"
-        assert await found(one, f"other {number}") == b"2"
+        assert await other.fetch(f"one {number}") == b"1"
+        assert await one.fetch(f"other {number}") == b"2"
     await one.aclose()
-    assert await found(other, "a") == b"0"
+    assert await other.fetch("a") == b"0"
     await other.aclose()
 
 
@@ -87,7 +80,7 @@ async def test_a_cancelled_put_is_kept_all_the_same(open_store: Open) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert await found(other, "a") == b"1"
+    assert await other.fetch("a") == b"1"
     await store.aclose()
     await other.aclose()
 
@@ -102,11 +95,11 @@ async def test_closing_commits_what_is_waiting(open_store: Open) -> None:
     await store.aclose()
     await asyncio.gather(*puts)
     with pytest.raises(StorageError, match="closed"):
-        await (store.fetch("k0") if isinstance(store, RemoteStore) else found(store, "k0"))
+        await store.fetch("k0")
     with pytest.raises(StorageError, match="closed"):
         await store.put("k0", b"w")
     again = await open_store()
-    assert again.info().entries == 700
+    assert [await again.fetch(f"k{i}") for i in range(700)] == [b"v"] * 700
     await again.aclose()
 
 
@@ -114,5 +107,83 @@ async def test_closing_commits_what_is_waiting(open_store: Open) -> None:
 async def test_a_folder_is_a_store_and_redis_one_that_is_far_away(open_store: Open) -> None:
     """Only the latter must not be read while the event loop waits."""
     store = await open_store()
-    assert isinstance(store, RemoteStore) != isinstance(store, DiskStore)
+    assert isinstance(store, LocalStore) == isinstance(store, DiskStore)
     await store.aclose()
+
+
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    with redis_served(tmp_path, *DURABLE) as started:
+        yield started
+
+
+@pytest.mark.asyncio
+async def test_answers_outlast_a_restart_and_are_seen_by_others(redis: RedisServer) -> None:
+    one, other = await open_answers(redis.url), await RedisStore.open(redis.url)
+    values = {f"key{i}": bytes([i]) * i for i in range(200)}
+    await asyncio.gather(*(one.put(key, value) for key, value in values.items()))
+    redis.stop()  # as `kill -9` does
+    reading = [asyncio.create_task(other.fetch(key)) for key in values]
+    writing = asyncio.create_task(one.put("late", b"kept once Redis is back"))
+    await asyncio.to_thread(redis.start)
+    assert await asyncio.gather(*reading) == list(values.values())
+    await writing
+    assert await other.fetch("late") == b"kept once Redis is back"
+    assert await other.fetch("unknown") is None
+    await one.aclose()
+    await other.aclose()
+
+
+@pytest.mark.asyncio
+async def test_a_damaged_answer_is_an_error(redis: RedisServer) -> None:
+    store = await RedisStore.open(redis.url)
+    await store.put("key", b"answer")
+    client = open_blocking(redis.url)
+    client.append(PREFIX + "key", b"!")
+    client.close()
+    with pytest.raises(StorageError, match="damaged"):
+        await store.fetch("key")
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ((), "appendonly yes"),
+        ((*DURABLE, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"), "noeviction"),
+        ((*DURABLE, "--replicaof", "127.0.0.1", "1"), "is a replica"),
+    ],
+)
+@pytest.mark.asyncio
+async def test_a_redis_that_forgets_is_refused(
+    tmp_path: Path, options: tuple[str, ...], named: str
+) -> None:
+    """So is one that takes nothing."""
+    with (
+        redis_served(tmp_path, *options) as redis,
+        pytest.raises(ConfigurationError, match=named),
+    ):
+        await RedisStore.open(redis.url)
+
+
+@pytest.mark.asyncio
+async def test_a_redis_that_is_not_there_is_named() -> None:
+    pytest.importorskip("redis")
+    with pytest.raises(ConfigurationError, match="cannot be kept"):
+        await RedisStore.open("redis://127.0.0.1:1/0")
+
+
+def test_runs_share_answers_and_limits_through_redis(redis: RedisServer, tmp_path: Path) -> None:
+    data = write_examples(tmp_path / "data.jsonl", 6)
+    with served() as server:
+        common = ("--method", "llm-score", "--aspects", "fluency", "--model", "direct/mock")
+        common += ("--api-base", server.url, "--cache", redis.url, "--limits", redis.url)
+        for name in ("one", "two"):
+            done = textassay("score", data, *common, "--rpm", "6000", "--out", tmp_path / name)
+            assert done.code == 0, done.err
+        assert server.counters.requests == 6
+    assert all(row["usage"]["cached_calls"] == 1 for row in rows_of(tmp_path / "two"))
+    assert not (tmp_path / "two" / "answers").exists()

@@ -112,10 +112,9 @@ def _learn(
 ) -> None:
     """Learn a calibration, write its folder and print the report."""
     from textassay.calibration.calibration import calibrate as calibrated
-    from textassay.calibration.calibration import report_table
+    from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
-    from textassay.calibration.probabilities import curve_table
     from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 

@@ -1,11 +1,11 @@
-"""`textassay compare`: two runs, or two systems of one run."""
+"""`textassay compare|rank`: two runs, two systems of one run, or all systems by comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,7 +13,17 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
-from textassay.cli.flags import RATED, AsJson, Confidence, Given, Seed, Weight
+from textassay.cli.flags import (
+    MAPPED,
+    RATED,
+    AsJson,
+    Confidence,
+    Given,
+    RatedData,
+    Scores,
+    Seed,
+    Weight,
+)
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from textassay.calibration.columns import Judged, People
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
+
 
 _STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
 """Statuses are part of the interface: CI tells a regression from too few texts."""
@@ -183,3 +194,46 @@ def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Give
     rated = Rated(run, data, given)
     first, second = (of_system(rated.judged, rated.people, name) for name in systems)
     return _Sides(first, second, rated.people, None, known=True)
+
+
+@command(
+    "rank",
+    panel=DECIDING,
+    examples=(
+        "textassay score data.jsonl --method pairwise --pair system -m MODEL -o runs/pairs",
+        "textassay rank runs/pairs",
+        "textassay rank comparisons.jsonl data.jsonl --pair system --json",
+    ),
+)
+def rank(
+    scores: Scores,
+    data: RatedData = None,
+    *,
+    pair: Annotated[
+        Literal["system"] | None,
+        typer.Option(
+            help="The scores are of pairs of the systems of each group (default: as in the run)."
+        ),
+    ] = None,
+    aspects: Annotated[
+        list[str] | None,
+        typer.Option("--aspects", "-a", metavar="A,B", help="Aspects to rank on; may repeat."),
+    ] = None,
+    confidence: Confidence = 0.95,
+    as_json: AsJson = False,
+    given: Annotated[Given, MAPPED],
+) -> None:
+    """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
+    from textassay.calibration.ranking import rank_systems
+    from textassay.cli.console import print_tables
+    from textassay.cli.rated import Rated
+
+    arguments.check_confidence(confidence)
+    pairs = Rated(scores, data, given).comparisons(pair)
+    names = arguments.typed_names(aspects)
+    rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
+    document = {
+        "rows": [row.as_dict() for one in rankings for row in one.rows],
+        "differences": [delta.as_dict() for one in rankings for delta in one.differences],
+    }
+    print_tables((table for one in rankings for table in one.tables()), document, as_json=as_json)

@@ -24,7 +24,7 @@ from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model
 
 if TYPE_CHECKING:
-    from textassay.demo.folder import DemoFolder
+    from textassay.demo.pipeline import DemoFolder
 
 MODEL = "embedded"
 
@@ -62,27 +62,14 @@ def demo(
 async def _execute(
     out: Path | None, style: Style, *, quick: bool = False, as_json: bool = False
 ) -> int:
-    """Run the demo, print what came out and return the exit status.
-
-    Args:
-        out: Folder to make, or that of an earlier demo, which is resumed; by default a
-            temporary one.
-        style: How progress is shown.
-        quick: Whether to run the first task only.
-        as_json: Whether to print one JSON document in place of the report.
-
-    Raises:
-        ConfigurationError: The model cannot be had or the folder not be used; nothing was asked.
-        Stopped: It began and was stopped; its cause is the reason.
-    """
-    from textassay.cli.demo_report import closing, commands, opening, report
-    from textassay.demo.folder import TASKS, DemoFolder
+    """Run the demo, print what came out and return the exit status."""
+    from textassay.cli.demo_report import closing, commands, opening, report, shown_example
+    from textassay.demo.pipeline import TASKS, DemoFolder
     from textassay.demo.results import (
         agreement_as_dict,
         decided,
         outcomes,
         read_result,
-        shown_example,
         usage,
     )
     from textassay.runtime.connected import connect

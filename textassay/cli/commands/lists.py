@@ -1,4 +1,4 @@
-"""`textassay methods|tasks|settings`: what there is to choose from."""
+"""`textassay methods|tasks|settings|graph`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from pydantic import BaseModel
 
 from textassay.cli.app import MAKING, command
 from textassay.cli.console import results
-from textassay.cli.flags import AsJson
+from textassay.cli.flags import JUDGING, AsJson, Given
 from textassay.display import indented, plain_table, printable
+from textassay.runtime.model import Capabilities, Model
 from textassay.runtime.settings import FLAGGED, SETTABLE, LocalSettings, Settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
 
 Rows = Sequence[Mapping[str, Any]]
 PAGE_WIDTH = 120
@@ -101,11 +103,7 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _methods(name: str | None) -> Rows:
-    """Return all methods, or the options of one.
-
-    Raises:
-        UnknownName: There is no such method.
-    """
+    """Return all methods, or the options of one."""
     from textassay.methods.by_name import find, known
 
     if name is None:
@@ -114,12 +112,7 @@ def _methods(name: str | None) -> Rows:
 
 
 def _tasks(name: str | None) -> Rows:
-    """Return all built-in tasks, or the aspects of one.
-
-    Raises:
-        UnknownName: There is no such task.
-        ConfigurationError: The file of a task cannot be read.
-    """
+    """Return all built-in tasks, or the aspects of one."""
     from textassay.methods.library import tasks as library
     from textassay.prompts import TASKS
 
@@ -182,3 +175,35 @@ def _shown(value: Any) -> str:
         numbers = all(isinstance(item, float) for item in value)
         return " to ".join(f"{item:g}" for item in value) if numbers else ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@command(
+    "graph",
+    panel=MAKING,
+    examples=("textassay graph g-eval", "textassay graph evaluators/mine > mine.mmd"),
+)
+def graph(
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD", help="Method, such as g-eval, or the folder of a fitted evaluator."
+        ),
+    ],
+    *,
+    given: Annotated[Given, JUDGING.only("task")],
+) -> None:
+    """Print a method's graph in the mermaid format."""
+    from textassay.methods.by_name import build
+    from textassay.methods.fitted.evaluator import is_evaluator, load
+    from textassay.runtime.backends.scripted import ScriptedModel
+
+    # a model that answers nothing: building a graph asks for a model's name and abilities only
+    models: dict[str, Model] = {"": ScriptedModel([], capabilities=Capabilities())}
+    options: dict[str, Any] = {}
+    if is_evaluator(method):
+        if load(method).model is None:
+            models = {}  # learned from recorded scores, it asks no model and refuses one
+        else:
+            options = {"allow_change": True}  # nothing is rated, so it does not matter by whom
+    built = build(method, models, task=given.get("task"), options=options)
+    typer.echo(built.graph.to_mermaid())

@@ -1,10 +1,12 @@
-"""`textassay show`: a run, or one of its texts, in the terminal."""
+"""`textassay report|view|show`: a run on a page, on a page that grows with it, in the terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import indent
@@ -14,17 +16,18 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.app import LOOKING, command
-from textassay.cli.console import results
+from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
 from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
 from textassay.display import printable
+from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
 
 if TYPE_CHECKING:
     from textassay.evaluation.exchanges import Exchange
     from textassay.evaluation.request import RunRequest
-    from textassay.report.joined import Joined
-    from textassay.report.source import DataSource, RunSource
+    from textassay.report.source import DataSource, Joined, RunSource
+
 
 MAX_THOUGHT = 1000
 """Characters of a thought that are printed; JSON has all that was kept."""
@@ -91,7 +94,7 @@ def _show_run(
 def _show_example(
     id_: str, run: RunSource, data: DataSource, joined: Joined, *, as_json: bool
 ) -> None:
-    from textassay.report.sections.examples import show as shown_score
+    from textassay.report.examples import show as shown_score
 
     rows = run.table.rows_of(id_)
     if not rows:
@@ -111,7 +114,7 @@ def _show_example(
 
 def _rows(run: RunSource, data: DataSource, joined: Joined) -> list[dict[str, Any]]:
     """Return the means of the printed table: one row per aspect and system."""
-    from textassay.report.sections.scores import scores
+    from textassay.report.scores import scores
 
     rows = []
     for aspect in scores([run], data, [joined]) or ():
@@ -140,11 +143,7 @@ async def _show_exchanges(
     *,
     as_json: bool,
 ) -> None:
-    """Print prompts and answers of some examples of a run.
-
-    Raises:
-        ConfigurationError: The run, its data or an id cannot be found.
-    """
+    """Print prompts and answers of some examples of a run."""
     from textassay.evaluation.exchanges import exchanges_of_run
 
     exchanges = exchanges_of_run(folder, ids, data=data, reading=reading)
@@ -156,11 +155,7 @@ async def _show_exchanges(
 
 
 async def show_prompts(request: RunRequest, count: int) -> None:
-    """Print what `score` would ask for the first `count` examples.
-
-    Raises:
-        ConfigurationError: Something does not fit.
-    """
+    """Print what `score` would ask for the first `count` examples."""
     from textassay.evaluation.exchanges import exchanges_ahead
 
     await _print(exchanges_ahead(request, count))
@@ -190,3 +185,93 @@ async def _print(exchanges: AsyncGenerator[Exchange, None]) -> None:
             if exchange.answers is None:
                 typer.echo("--- no answer in the cache ---")
             typer.echo()
+
+
+_POLITE = 10
+"""Steps by which the viewer's priority is lower than that of other processes."""
+
+
+@command(
+    "view",
+    panel=LOOKING,
+    examples=("textassay view runs/first", "textassay view runs --port 8080"),
+)
+def view(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder, or a folder that contains several.")
+    ],
+    *,
+    human: Human = None,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port; a free one by default.")
+    ] = 0,
+    given: Annotated[Given, MAPPED],
+) -> None:
+    """Serve the page of a run on this machine and follow the run while it grows."""
+    from textassay.cli.rated import shown_examples
+    from textassay.report.server import Viewer, serve
+
+    def started(address: str) -> None:
+        typer.echo(address)
+        if not is_loopback(host):
+            say(
+                "warning: whoever reaches this address reads the texts and scores; there is no "
+                "password and no encryption"
+            )
+        say("serving this page until Ctrl-C")
+
+    async def serving() -> None:
+        viewer = Viewer(run, host=host, data=shown_examples(run, human, given))
+        # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
+        with suppress(asyncio.CancelledError):
+            await serve(viewer, port=port, started=started)
+
+    if hasattr(os, "nice"):
+        os.nice(_POLITE)  # on a busy machine the run that is watched goes first
+    with suppress(KeyboardInterrupt):
+        run_async(serving())
+
+
+@command(
+    "report",
+    panel=LOOKING,
+    examples=(
+        "textassay report runs/first --out report.html",
+        "textassay report runs/first runs/second --human ratings.jsonl --out report.html",
+    ),
+)
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folder. A second one is compared with it."),
+    ],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
+    human: Human = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Calibration whose curves and intervals are shown."),
+    ] = None,
+    aspect_map: AspectMap = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Heading; by default the runs' names.")
+    ] = None,
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="What readers should know, below the heading.")
+    ] = "",
+    given: Annotated[Given, MAPPED],
+) -> None:
+    """Write one HTML page that shows a run: scores, agreement with people, and evidence."""
+    from textassay.cli.console import say
+    from textassay.cli.rated import shown_examples
+    from textassay.report import write_report
+
+    shown = shown_examples(runs[0], human, given)
+    write_report(
+        runs, out, human=shown, calibration=calibration, aspect_map=aspect_map or (), title=title,
+        note=note,
+    )  # fmt: skip
+    say(f"wrote {out}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +23,7 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
 )
-from textassay.cli.progress import Style, exported, show_progress
+from textassay.cli.progress import exported, show_progress
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -101,77 +99,42 @@ def stress(
     given: Annotated[Given, SCORE],
 ) -> int:
     """Test the robustness of a judge: edit the texts in known ways and compare the scores."""
-    flags = {"data": data, "method": method, "model": model, "out": out, **given}
-    # the same keys as `score`, so that one config file serves both commands
-    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
-    request = build_stress(
-        read,
-        chosen,
-        tests=arguments.typed_names(tests),
-        must_see=tuple(must_see or ()),
-        margin=fail_above,
-        confidence=confidence,
-        seed=stress_seed,
-    )
-    return run_async(execute(request, as_json=as_json))
-
-
-@dataclass(frozen=True)
-class StressCommand:
-    """One `stress`, read from the command line."""
-
-    plan: StressPlan
-    dry: bool = False
-    progress: Style = "auto"
-    prometheus: Path | None = None
-
-
-def build_stress(
-    flags: dict[str, Any],
-    chosen: dict[str, Any],
-    *,
-    tests: tuple[str, ...] | None,
-    must_see: tuple[str, ...],
-    margin: float | None,
-    confidence: float,
-    seed: int,
-) -> StressCommand:
-    """Make a request of the flags of `score` and those of `stress`."""
     from textassay.cli.scoring import build_command
     from textassay.stress.run import StressPlan
 
+    flags = {"data": data, "method": method, "model": model, "out": out, **given}
+    # the same keys as `score`, so that one config file serves both commands
+    read, chosen = arguments.with_config(flags, CONFIG_KEYS)
     arguments.check_confidence(confidence)
-    read = build_command(flags, chosen, command="stress")
-    if read.request.calibration is not None:
+    parsed = build_command(read, chosen, command="stress")
+    if parsed.request.calibration is not None:
         raise ConfigurationError("stress tests the judge itself; leave out the calibration")
     plan = StressPlan(
-        request=read.request,
-        tests=tests,
-        must_see=must_see,
-        seed=seed,
-        margin=margin,
+        request=parsed.request,
+        tests=arguments.typed_names(tests),
+        must_see=tuple(must_see or ()),
+        seed=stress_seed,
+        margin=fail_above,
         confidence=confidence,
     )
-    return StressCommand(plan, read.dry, read.progress, read.prometheus)
+    return run_async(_execute(plan, parsed, as_json=as_json))
 
 
-def command_to_resume_stress(parsed: ScoreCommand) -> StressCommand:
-    """Make a request that continues a stress run."""
+async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
+    """Continue a stress run."""
     from textassay.stress.run import StressPlan
 
-    request = parsed.request
+    request = command.request
     stage = (request.stress or {}).get("stage")
     # parts share the models and the budget of the whole, so they are resumed together
     if stage:
         raise ConfigurationError(
             f"{request.out} is the part {stage!r} of a stress run; resume the folder above it"
         )
-    return StressCommand(
-        StressPlan.recall(request), progress=parsed.progress, prometheus=parsed.prometheus
-    )
+    return await _execute(StressPlan.recall(request), command, as_json=as_json)
 
 
-async def execute(request: StressCommand, *, as_json: bool = False) -> int:
+async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
     from textassay.cli.run_result import print_estimate
     from textassay.methods.method import max_calls
@@ -183,23 +146,23 @@ async def execute(request: StressCommand, *, as_json: bool = False) -> int:
     async def watching(stage: str, session: Session) -> AsyncIterator[None]:
         nonlocal most_calls
         most_calls = max_calls(session.method)
-        if stage and request.progress != "none":
+        if stage and command.progress != "none":
             say(f"{stage}: {_STAGES.get(stage, 'the originals once more')}")
-        out, path = request.plan.request.out, None if request.dry else request.prometheus
+        out, path = plan.request.out, None if command.dry else command.prometheus
         async with (
             exported(lambda: session.engine.progress, path, None if out is None else out / stage),
-            show_progress(lambda: session.engine.progress, request.progress, dry=request.dry),
+            show_progress(lambda: session.engine.progress, command.progress, dry=command.dry),
         ):
             yield
 
-    run = StressRun(request.plan, watching=watching)
-    with stops_of_a_run(request.plan.request.out, lambda: run.began):
-        if request.dry:
+    run = StressRun(plan, watching=watching)
+    with stops_of_a_run(plan.request.out, lambda: run.began):
+        if command.dry:
             usage = await run.estimate()
             print_estimate(usage, run.judged, most_calls=most_calls, as_json=as_json)
             return 0
         result = await run.run()
-    return _show(result, request.plan, as_json=as_json)
+    return _show(result, plan, as_json=as_json)
 
 
 def _show(result: StressResult, plan: StressPlan, *, as_json: bool) -> int:

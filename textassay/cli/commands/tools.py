@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -62,4 +61,4 @@ def tools_score(
     known = ("data", "tools", "model", "out", *FLAGS.flags, "fields")
     read, chosen = arguments.with_config(flags, known)
     parsed = build_command({**read, "method": "tools"}, chosen)
-    return run_async(execute(replace(parsed, as_json=as_json)))
+    return run_async(execute(parsed, as_json=as_json))

@@ -115,7 +115,7 @@ class RecordedModel:
             return cast(A, self._decoded(key, value))
         start = request.text[:80].encode("unicode_escape").decode("ascii")
         raise RequestRefused(
-            f"{self._answers.folder} contains no answer of {self.name} to this request (it begins "
+            f"{self._answers.place} contains no answer of {self.name} to this request (it begins "
             f"{start!r}); a replay answers only what was asked with the same prompt, sampling and "
             "model"
         )
@@ -125,7 +125,7 @@ class RecordedModel:
             return decode_answer(value)
         except ValueError as error:
             raise StorageError(
-                f"the kept answer {key} in {self._answers.folder} cannot be used: {error}"
+                f"the kept answer {key} in {self._answers.place} cannot be used: {error}"
             ) from error
 
     async def generate(self, request: Request) -> Response:

@@ -33,7 +33,7 @@ from textassay.runtime.model import (
     Wrapper,
 )
 from textassay.runtime.storage import cache_folder
-from textassay.runtime.storage.answers import AnswerStore, RemoteStore
+from textassay.runtime.storage.answers import AnswerStore, LocalStore
 from textassay.runtime.storage.cache_folder import Verification
 from textassay.runtime.storage.files import decode, encode
 
@@ -86,11 +86,7 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
 
 
 def identity_bytes(identity: Mapping[str, Any]) -> bytes:
-    """Return a model's identity as `request_key` takes it, for callers that need many keys.
-
-    Raises:
-        ConfigurationError: The identity is not JSON.
-    """
+    """Return a model's identity as `request_key` takes it, for callers that need many keys."""
     return _canonical(identity, "the identity of the model")
 
 
@@ -98,13 +94,6 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """Return the name of the answer to `request`.
 
     64 hex digits of SHA-256 over everything that changes the answer.
-
-    Args:
-        identity: The model's identity, or `identity_bytes` of it.
-        request: Any of the three kinds; `dry_run_answer` is never sent and not part of the key.
-
-    Raises:
-        ConfigurationError: The request holds something that is not JSON.
     """
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
@@ -185,19 +174,10 @@ class Keys:
     """
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
-        """Take the model's identity.
-
-        Raises:
-            ConfigurationError: The identity is not JSON.
-        """
         self._identity = identity_bytes(identity)
 
     def compute(self, request: AnyRequest) -> str:
-        """Return `request_key` of the request as it is now.
-
-        Raises:
-            ConfigurationError: The request holds something that is not JSON.
-        """
+        """Return `request_key` of the request as it is now."""
         return request_key(self._identity, request)
 
     def keep(self, request: AnyRequest, key: str) -> None:
@@ -205,11 +185,7 @@ class Keys:
         _last.set((request, self._identity, key))
 
     def get(self, request: AnyRequest) -> str:
-        """Return the key that was made for this very request on its way in, or else make it.
-
-        Raises:
-            ConfigurationError: The request holds something that is not JSON.
-        """
+        """Return the key that was made for this very request on its way in, or else make it."""
         last = _last.get()
         # `is` rather than `==`: wrappers in between replace a request (one per sample, say), and a
         # task may ask several models in turn.
@@ -256,11 +232,7 @@ def _is_bare(response: Response) -> bool:
 
 
 def decode_answer(value: bytes) -> AnyResponse:
-    """Return a kept response, with the usage of one that cost nothing.
-
-    Raises:
-        ValueError: The bytes are no kept response.
-    """
+    """Return a kept response, with the usage of one that cost nothing."""
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
@@ -274,12 +246,8 @@ def decode_answer(value: bytes) -> AnyResponse:
 
 
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
-    """Return the response that a store keeps under a key, if any.
-
-    Raises:
-        StorageError: The store cannot be read, or the kept answer is damaged.
-    """
-    value = await store.fetch(key) if isinstance(store, RemoteStore) else store.get(key)
+    """Return the response that a store keeps under a key, if any."""
+    value = await store.fetch(key)
     if value is None:
         return None
     try:
@@ -289,19 +257,14 @@ async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
 
 
 def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
-    folder = store.info().folder
     return StorageError(
-        f"the kept answer {key} in {folder} cannot be used: {error}; `textassay cache"
-        f" verify {folder}` shows what else is damaged"
+        f"the kept answer {key} in {store.place} cannot be used: {error}; `textassay cache"
+        f" verify {store.place}` shows what else is damaged"
     )
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every entry, and report what is damaged.
-
-    Raises:
-        ConfigurationError: It is no cache folder, or of a newer format.
-    """
+    """Read everything in a cache folder, decode every entry, and report what is damaged."""
     return cache_folder.verify(folder, _check_entry)
 
 
@@ -321,35 +284,30 @@ def _is_asked_again(request: AnyRequest, response: AnyResponse) -> bool:
 
 
 class StoringModel(Wrapper):
-    """Keeps every answer before it returns.
+    """Keeps every answer before it returns; `CachedModel` looks them up, with the same key.
 
-    Right at the backend, so that a slot is held until its answer is safe.
-
-    What a killed process has asked in vain is then never more than what was in flight. Looks
-    nothing up; `CachedModel` does that, further out and with the same key.
+    Right at the backend, so that a slot is held until its answer is safe: what a killed process has
+    asked in vain is then never more than what was in flight.
     """
 
-    def __init__(self, wrapped: Model, store: AnswerStore, identity: Mapping[str, Any]) -> None:
-        """Wrap a model; `identity` is what its answers are filed under."""
+    def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
         self.store = store
-        self._keys = Keys(identity)
+        self._keys: Keys | None = None
         # The error of a store that failed once: asking on would pay for answers that are lost.
         self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Ask and store; a cancellation that arrives with the answer waits until it is stored.
-
-        Raises:
-            StorageError: The store cannot be written; later requests are not sent, since their
-                answers would be lost.
-            ModelError: The wrapped model could not be asked; that is not kept.
-        """
+        """Ask and store; a cancellation that arrives with the answer waits until it is stored."""
         if self._full is not None:
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
         if _is_asked_again(request, response):
             return response
+        # Made on first use: the identity of a local model is its file's digest, known once it is
+        # open.
+        if self._keys is None:
+            self._keys = Keys(self.wrapped.identity)
         try:
             await self.store.put(self._keys.get(request), encode_answer(response))
         except StorageError as error:
@@ -359,43 +317,24 @@ class StoringModel(Wrapper):
 
 
 class CachedModel(Wrapper):
-    """Answers from the store what it holds.
-
-    Asks the wrapped model for the rest and keeps that before it returns.
+    """Answers from the store what it holds; a `StoringModel` inside keeps new answers.
 
     The store is not closed with the wrapper: models share it, and whoever opened it closes it.
     """
 
-    def __init__(self, wrapped: Model, store: AnswerStore, *, keep: bool = True) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model; its identity stays the same as long as the wrapper lives.
-            store: Where answers are kept.
-            keep: Whether new answers are kept here; `False` if a `StoringModel` inside does it,
-                and if the wrapped model only stands in for the real one.
-        """
+    def __init__(self, wrapped: Model, store: AnswerStore) -> None:
         super().__init__(wrapped)
-        self.store, self._keep = store, keep
-        self._fetch = store.fetch if isinstance(store, RemoteStore) else None
+        self.store = store
+        self._get = store.get if isinstance(store, LocalStore) else None
         self._keys: Keys | None = None
         self._hits_in_a_row = 0
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer from the store, or ask and keep.
-
-        A cancellation that arrives when the answer is there waits until it is kept.
-
-        Raises:
-            StorageError: The store cannot be read or written, or the kept answer is damaged.
-            ModelError: The wrapped model could not be asked; that is not kept.
-        """
-        # Made on first use: the identity of a local model is its file's digest, known once it is
-        # open.
-        if self._keys is None:
+        """Answer from the store, or ask."""
+        if self._keys is None:  # see `StoringModel`
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.compute(request)
-        value = self.store.get(key) if self._fetch is None else await self._fetch(key)
+        value = await self.store.fetch(key) if self._get is None else self._get(key)
         if value is not None:
             self._hits_in_a_row += 1
             # A hit never suspends: a run that is all hits would otherwise block every other task.
@@ -408,10 +347,7 @@ class CachedModel(Wrapper):
                 raise _unusable(self.store, key, error) from error
         self._hits_in_a_row = 0
         self._keys.keep(request, key)
-        response = await call(request)
-        if self._keep and not _is_asked_again(request, response):
-            await self.store.put(key, encode_answer(response))
-        return response
+        return await call(request)
 
 
 class WithIdentity(Wrapper):

@@ -1,11 +1,8 @@
 """What several tasks want at once is done once.
 
-Equal requests in flight, and agents whose result never changes.
-
-Nothing is kept on disk here; `cache.py` does that. What is long or already paid for (`SharedCalls`)
-runs in a task of its own, so that it outlives the caller that began it as long as anyone else
-waits, and is canceled with the last one. A single request (`LeaderCalls`) is made by its first
-caller: a task would add a tenth to its CPU time.
+Equal requests in flight, and agents whose result never changes. The first caller makes the call,
+without a task of its own, which would add a tenth to its CPU time. Nothing is kept on disk here;
+`cache.py` does that.
 """
 
 from __future__ import annotations
@@ -22,79 +19,6 @@ from textassay.runtime.storage.answers import AnswerStore
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class _Call(Generic[R]):
-    """One call under way, in a task of its own, and the futures that wake those who wait for it."""
-
-    __slots__ = ("claimed", "task", "waiting")
-
-    def __init__(self, call: Callable[[], Awaitable[R]]) -> None:
-        # A future for each waiter: awaiting the task itself would cancel it with the first of them.
-        self.waiting: list[asyncio.Future[None]] = []
-        self.claimed = False
-        self.task = asyncio.create_task(self._run(call))
-        # asyncio logs an exception that is never retrieved, and everybody may have left
-        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-    async def _run(self, call: Callable[[], Awaitable[R]]) -> R:
-        try:
-            return await call()
-        finally:
-            for future in self.waiting:
-                if not future.done():
-                    future.set_result(None)
-
-    async def end(self) -> None:
-        """Cancel the call unless it has ended, and wait for its end."""
-        if not self.task.done():
-            self.task.cancel()
-            await asyncio.wait([self.task])
-
-
-class SharedCalls(Generic[R]):
-    """Calls in progress by key; a caller with a known key joins the call."""
-
-    def __init__(self) -> None:
-        self._calls: dict[Hashable, _Call[R]] = {}
-
-    async def join(self, key: Hashable, call: Callable[[], Awaitable[R]]) -> tuple[R, bool]:
-        """Return the result of the call under `key`, and whether this caller started it.
-
-        Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
-
-        Args:
-            key: What equal calls have in common.
-            call: Starts the call.
-
-        Raises:
-            Exception: Whatever the call raised.
-        """
-        shared = self._calls.get(key)
-        if shared is None:
-            shared = self._calls[key] = _Call(call)
-        completed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        shared.waiting.append(completed)
-        try:
-            if not shared.task.done():
-                await completed
-            # Without an await in between, exactly one caller takes the cost on itself.
-            first, shared.claimed = not shared.claimed, True
-            try:
-                result = shared.task.result()
-            except Exception as error:
-                if first or (own := _without_cost(error)) is error:
-                    raise
-                raise own from error
-        finally:
-            shared.waiting.remove(completed)
-            if not shared.waiting:
-                # not sooner, so that an equal request finds either this call or what its callers
-                # made of it
-                if self._calls.get(key) is shared:
-                    del self._calls[key]
-                await shared.end()
-        return result, first
 
 
 class _Outcome(NamedTuple, Generic[R]):
@@ -121,7 +45,7 @@ def _without_cost(error: E) -> E:
     return copied
 
 
-class LeaderCalls(Generic[R]):
+class SharedCalls(Generic[R]):
     """Calls in progress by key, each made by its first caller; callers with a known key join it.
 
     If that caller is canceled, so is the call, and one of those that have joined makes it anew.
@@ -136,19 +60,12 @@ class LeaderCalls(Generic[R]):
         self,
         key: Hashable,
         call: Callable[[], Awaitable[R]],
-        anew: Callable[[], Awaitable[R]],
+        anew: Callable[[], Awaitable[R]] | None = None,
     ) -> tuple[R, bool]:
         """Return the result of the call under `key`, and whether this caller made the call.
 
         Exactly one of the callers that get a result gets `True`. A failure reaches all callers.
-
-        Args:
-            key: What equal calls have in common.
-            call: Makes the call.
-            anew: Makes the call after one that was canceled, whose result may have been kept.
-
-        Raises:
-            Exception: Whatever the call raised.
+        `anew` makes the call after one that was canceled, whose result may have been kept.
         """
         make = call
         while (joined := self._calls.get(key)) is not None:
@@ -160,7 +77,7 @@ class LeaderCalls(Generic[R]):
                 joined.remove(waiter)
                 raise
             if outcome is None:
-                make = anew  # unless another one of those that waited is quicker
+                make = anew or call  # unless another one of those that waited is quicker
             elif outcome.error is not None:
                 raise _without_cost(outcome.error).with_traceback(outcome.traceback)
             else:
@@ -195,22 +112,14 @@ class SharedModel(Wrapper):
     for all of them, and one of them gets the error with what it cost.
     """
 
-    def __init__(
-        self, wrapped: Model, store: AnswerStore | None = None, *, in_task: bool = False
-    ) -> None:
+    def __init__(self, wrapped: Model, store: AnswerStore | None = None) -> None:
         """Wrap a model, whose identity stays the same as long as the wrapper lives.
 
-        Args:
-            wrapped: The model.
-            store: Where answers are kept; looked at if the caller that asked is canceled, as its
-                answer may have come by then.
-            in_task: Whether a request outlives the caller that asked as long as another one waits;
-                otherwise one of the others asks anew.
+        If the caller that asked is canceled, its answer may have come to the `store` by then.
         """
         super().__init__(wrapped)
         self._store = store
-        self._lasting: SharedCalls[AnyResponse] | None = SharedCalls() if in_task else None
-        self._led: LeaderCalls[AnyResponse] = LeaderCalls()
+        self._shared: SharedCalls[AnyResponse] = SharedCalls()
         self._keys: Keys | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
@@ -218,12 +127,9 @@ class SharedModel(Wrapper):
         if self._keys is None:
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.get(request)
-        if self._lasting is not None:
-            response, first = await self._lasting.join(key, lambda: call(request))
-        else:
-            response, first = await self._led.join(
-                key, lambda: call(request), lambda: self._anew(key, request, call)
-            )
+        response, first = await self._shared.join(
+            key, lambda: call(request), lambda: self._anew(key, request, call)
+        )
         return cast(A, response if first else response.model_copy(update={"usage": CACHED}))
 
     async def _anew(self, key: str, request: Q, call: Callable[[Q], Awaitable[A]]) -> AnyResponse:
@@ -232,24 +138,15 @@ class SharedModel(Wrapper):
 
 
 class CalledOnce(Generic[P, R]):
-    """Calls an agent once for equal arguments and remembers the result.
-
-    Failures are not remembered.
-    """
+    """Calls an agent once for equal arguments and remembers the result, but no failure."""
 
     def __init__(self, agent: Callable[P, Awaitable[R]]) -> None:
-        """Wrap an async callable whose arguments are hashable."""
         self._agent = agent
         self._results: dict[Hashable, R] = {}
         self._shared: SharedCalls[R] = SharedCalls()
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the result for these arguments.
-
-        Raises:
-            TypeError: An argument is not hashable.
-            Exception: Whatever the agent raised.
-        """
+        """Return the result for these arguments."""
         key = (args, tuple(sorted(kwargs.items())))
         if key in self._results:
             return self._results[key]

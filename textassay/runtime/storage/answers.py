@@ -25,13 +25,11 @@ from textassay.runtime.storage.cache_folder import (
     DATABASE,
     RAW,
     Reader,
-    StoreInfo,
     acquire,
     cache_lock,
     checksum,
     databases,
     held,
-    info,
     prepare,
     read_answers,
     refuse_links,
@@ -40,16 +38,6 @@ from textassay.runtime.storage.cache_folder import (
 )
 from textassay.runtime.storage.group_commit import AnswerCommits
 from textassay.runtime.storage.redis import RedisStore
-
-__all__ = [
-    "AnswerStore",
-    "DiskStore",
-    "RecordedAnswers",
-    "RemoteStore",
-    "StoreInfo",
-    "merge_answers",
-    "open_answers",
-]
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
@@ -78,10 +66,13 @@ _ROWS_PER_TRANSACTION = 2000
 class AnswerStore(Protocol):
     """Keeps bytes under keys and never loses or evicts what it has taken."""
 
-    def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`.
+    @property
+    def place(self) -> str | Path:
+        """The folder, or the address of a Redis."""
+        ...
 
-        Sees values whose `put` is not done yet.
+    async def fetch(self, key: str) -> bytes | None:
+        """Return the value of `key`, or `None`; sees values whose `put` is not done yet.
 
         Raises:
             StorageError: The store cannot be read.
@@ -103,21 +94,13 @@ class AnswerStore(Protocol):
         """Release files and threads; safe to call twice."""
         ...
 
-    def info(self) -> StoreInfo:
-        """Return what the store holds."""
-        ...
-
 
 @runtime_checkable
-class RemoteStore(AnswerStore, Protocol):
-    """A store that is too far away to be read while the event loop waits."""
+class LocalStore(AnswerStore, Protocol):
+    """A store so near that it is read right away, without a turn of the event loop."""
 
-    async def fetch(self, key: str) -> bytes | None:
-        """Do what `get` does, without holding up the event loop.
-
-        Raises:
-            StorageError: The store cannot be read.
-        """
+    def get(self, key: str) -> bytes | None:
+        """Do what `fetch` does."""
         ...
 
 
@@ -175,11 +158,7 @@ class _Writer:
         self._locked_since = 0.0
 
     def open(self) -> None:
-        """Create the database or open it, which writes diskcache's settings.
-
-        Raises:
-            StorageError: It is damaged or cannot be written to.
-        """
+        """Create the database or open it, which writes diskcache's settings."""
         with held(self._lock), self._as_unusable():
             refuse_links(self._file)
             if self._file.exists():
@@ -190,11 +169,7 @@ class _Writer:
             self._made = self._file.stat()
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs in one transaction, or none.
-
-        Raises:
-            StorageError: The disk is full, or the file is damaged or gone.
-        """
+        """Write all pairs in one transaction, or none."""
         with self._as_unusable():
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(self._file.stat(), self._made):
@@ -213,11 +188,7 @@ class _Writer:
                 self._release_lock()
 
     def get(self, key: str) -> bytes | None:
-        """Return the committed value of `key`; diskcache connects each thread by itself.
-
-        Raises:
-            StorageError: The file is damaged, or holds something else than bytes under this key.
-        """
+        """Return the committed value of `key`; diskcache connects each thread by itself."""
         try:  # a context manager takes a tenth of the time of a read
             value, tag = self._cache.get(key, tag=True)
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
@@ -278,19 +249,19 @@ class DiskStore(AsyncResource):
             ConfigurationError: The folder holds something else, or a newer format.
             StorageError: It cannot be written to, or a file in it is damaged.
         """
-        self.folder = Path(folder)
+        self.place = Path(folder)
         self._closed = False
-        prepare(self.folder)
-        self._writer = _Writer(self.folder)
+        prepare(self.place)
+        self._writer = _Writer(self.place)
         with ExitStack() as stack:
             self._earlier = [
                 stack.enter_context(closing(Reader(file)))
-                for file in databases(self.folder)
-                if file.parent != self.folder
+                for file in databases(self.place)
+                if file.parent != self.place
             ]
             self._commits = AnswerCommits(
                 self._writer,
-                name=f"the cache folder {self.folder}",
+                name=f"the cache folder {self.place}",
                 idle_seconds=LOCK_IDLE_SECONDS,
             )
             self._readers = stack.pop_all()
@@ -305,11 +276,15 @@ class DiskStore(AsyncResource):
         if value is not None:
             return value
         if self._closed:
-            raise StorageError(f"the cache folder {self.folder} is closed")
+            raise StorageError(f"the cache folder {self.place} is closed")
         value = self._writer.get(key)
         if value is None and self._earlier:
             value = _first(self._earlier, key)
         return value
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Do what `get` does."""
+        return self.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Keep `value`; return after the commit, which a canceled `put` waits for as well.
@@ -331,51 +306,34 @@ class DiskStore(AsyncResource):
             self._readers.close()
             self._writer.close()  # the connection of this thread
 
-    def info(self) -> StoreInfo:
-        """Return what the folder holds, also of other processes.
-
-        Raises:
-            StorageError: A file is damaged.
-        """
-        return info(self.folder)
-
 
 class RecordedAnswers:
     """An answer store that nothing is added to: its folder may be read-only, or in use."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep where the answers are, which are opened when one is first looked up.
-
-        Raises:
-            ConfigurationError: The folder is no cache folder, or of a newer format.
-        """
         require(folder)
-        self.folder = folder
+        self.place = folder
         self._readers: list[Reader] | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`.
-
-        Raises:
-            StorageError: The answers cannot be read.
-        """
+        """Return the value of `key`, or `None`."""
         if self._readers is None:
-            self._readers = [Reader(file) for file in databases(self.folder)]
+            self._readers = [Reader(file) for file in databases(self.place)]
         return _first(self._readers, key)
+
+    async def fetch(self, key: str) -> bytes | None:
+        """Do what `get` does."""
+        return self.get(key)
 
     async def put(self, key: str, value: bytes) -> None:
         """Raise `StorageError`: nothing is added."""
-        raise StorageError(f"the answers in {self.folder} were opened to be read only")
+        raise StorageError(f"the answers in {self.place} were opened to be read only")
 
     async def aclose(self) -> None:
         """Close the files; safe to call twice."""
         readers, self._readers = self._readers or (), None
         for reader in readers:
             reader.close()
-
-    def info(self) -> StoreInfo:
-        """Return what the folder holds."""
-        return info(self.folder)
 
 
 async def open_answers(place: str | Path) -> AnswerStore:
@@ -394,17 +352,6 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     """Copy all answers; if two folders have the same key, the answer of the later is kept.
 
     Doing it again does no harm: keys name answers, and a key that is there is written over.
-
-    Args:
-        target: Cache folder, which is made if it is missing.
-        sources: Cache folders, which are only read.
-
-    Returns:
-        The number of answers copied.
-
-    Raises:
-        ConfigurationError: A folder is no cache folder.
-        StorageError: A folder is damaged, or the target cannot be written to.
     """
     copied = 0
     prepare(target)

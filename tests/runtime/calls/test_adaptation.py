@@ -1,0 +1,556 @@
+"""Requests are adapted to what a model takes, its number of samples included."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.waiting import HANGS_AFTER
+from textassay.runtime import errors
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.adaptation import (
+    ALLOWANCES,
+    KNOWN,
+    Adaptation,
+    AdaptingModel,
+    OneSamplePerRequest,
+    Sampling,
+)
+from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.errors import (
+    AnswerUnfinished,
+    CapabilityError,
+    ContextTooLong,
+    Refusal,
+    RequestRefused,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import (
+    Capabilities,
+    ChatMessage,
+    ChoicesRequest,
+    Effort,
+    Request,
+    Response,
+    Sample,
+)
+from textassay.runtime.storage.answers import open_answers
+
+_ports = count(1)
+CHAT = (
+    ChatMessage(role="system", content="You judge."),
+    ChatMessage(role="user", content="Rate it."),
+)
+ANSWER = Response(samples=(Sample(text="4"),), usage=Usage(calls=1, completion_tokens=1, cost=None))
+CUT = Response(
+    samples=(Sample(text="", finish_reason="length"),),
+    usage=Usage(calls=1, completion_tokens=16, reasoning_tokens=16, cost=None),
+)
+
+
+def asked(**fields: Any) -> Request:
+    return Request(messages=CHAT, max_tokens=16, **fields)
+
+
+def refused(kind: str, name: str, **fields: Any) -> RequestRefused:
+    error = RequestRefused(f"the server refuses {name}")
+    error.refusal = Refusal(kind, name, **fields)  # type: ignore[arg-type]
+    return error
+
+
+class Server(ScriptedModel):
+    """A model at an address, by a function of the request that refuses or answers."""
+
+    def __init__(self, reply: Callable[[Request], Any], name: str = "direct/judge") -> None:
+        self._reply = reply
+        super().__init__(name=name, choices=lambda _: {"yes": -0.1, "no": -2.0})
+        self._address = f"http://127.0.0.1/{next(_ports)}/v1"
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        return {"backend": "openai-compatible", "model": self.name, "api_base": self._address}
+
+    async def generate(self, request: Request) -> Response:
+        self.requests.append(request)
+        reply = self._reply(request)
+        if isinstance(reply, BaseException):
+            raise reply
+        answer: Response = reply.model_copy(update={"samples": reply.samples * request.n})
+        return answer
+
+    @property
+    def sent(self) -> list[Request]:
+        return [request for request in self.requests if isinstance(request, Request)]
+
+
+def adapted(server: Server, **sampling: Any) -> AdaptingModel:
+    return AdaptingModel(server, Adaptation(server, Sampling(**sampling)))
+
+
+def takes(name: str, test: Callable[[Request], bool], error: RequestRefused) -> Server:
+    """A server that answers what passes the test and refuses the rest."""
+    return Server(lambda request: ANSWER if test(request) else error, name)
+
+
+REPAIRS = [
+    ("temperature", lambda r: r.temperature is None, refused("drop", "temperature"), {}),
+    ("seed", lambda r: r.seed is None, refused("drop", "seed"), {"seed": 7}),
+    ("top_p", lambda r: r.top_p == 1, refused("drop", "top_p"), {"top_p": 0.5}),
+    ("stop", lambda r: not r.stop, refused("drop", "stop"), {"stop": ("x",)}),
+    (
+        "max_tokens",
+        lambda r: r.cap_field == "max_completion_tokens" and r.max_tokens == 16,
+        refused("rename", "max_tokens", instead="max_completion_tokens"),
+        {},
+    ),
+    ("n", lambda r: r.n <= 8, refused("range", "n", limit=8), {"n": 20}),
+    (
+        "top_logprobs",
+        lambda r: r.logprobs <= 5,
+        refused("range", "top_logprobs", limit=5),
+        {"logprobs": 20},
+    ),
+    (
+        "role",
+        lambda r: [m.content for m in r.messages] == ["You judge.\n\nRate it."],
+        refused("role", "messages"),
+        {},
+    ),
+    (
+        "schema",
+        lambda r: r.json_schema is None and '{"type":"object"}' in r.messages[-1].content,
+        refused("drop", "response_format"),
+        {"json_schema": {"type": "object"}},
+    ),
+    (
+        "at least",
+        lambda r: r.max_tokens >= 32,
+        refused("range", "max_tokens", limit=32),
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("test", "error", "fields"), [row[1:] for row in REPAIRS], ids=[row[0] for row in REPAIRS]
+)
+@pytest.mark.asyncio
+async def test_a_refused_parameter_is_repaired_once_and_for_all(
+    test: Any, error: RequestRefused, fields: dict[str, Any]
+) -> None:
+    server = takes("direct/judge", test, error)
+    model = adapted(server)
+    for _ in range(3):
+        assert (await model.generate(asked(**fields))).samples[0] == ANSWER.samples[0]
+    assert len(server.sent) == 4
+
+
+@pytest.mark.asyncio
+async def test_a_hundred_first_requests_learn_the_same_thing_once() -> None:
+    server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
+    model = adapted(server)
+    answers = await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(100)))
+    assert len(answers) == 100
+    assert len(server.sent) == 101
+
+
+@pytest.mark.asyncio
+async def test_later_connections_to_the_same_address_know_what_was_learned() -> None:
+    server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
+    await adapted(server).generate(asked())
+    await adapted(server).generate(asked())
+    assert len(server.sent) == 3
+
+
+@pytest.mark.asyncio
+async def test_what_was_learned_is_stored_with_the_answers(tmp_path) -> None:
+    """A new process, here one that has forgotten it, sends the same and pays nothing."""
+    server = takes("direct/judge", lambda r: r.temperature is None, refused("drop", "temperature"))
+    store = await open_answers(tmp_path / "answers")
+    first = AdaptingModel(
+        CachedModel(StoringModel(server, store), store), Adaptation(server), store
+    )
+    await first.generate(asked())
+    KNOWN.clear()
+    second = AdaptingModel(
+        CachedModel(StoringModel(server, store), store), Adaptation(server), store
+    )
+    assert (await second.generate(asked())).usage.cached_calls == 1
+    assert len(server.sent) == 2
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "fields", "error"),
+    [
+        ({"temperature": 0.5}, {}, refused("drop", "temperature")),
+        ({"top_p": 0.5}, {}, refused("drop", "top_p")),
+        ({"effort": "low"}, {}, refused("drop", "reasoning_effort")),
+        ({"thinking_tokens": 100}, {}, refused("drop", "thinking_token_budget")),
+        ({"extra": {"top_k": 3}}, {}, refused("drop", "top_k")),
+        ({}, {"required": ("seed",), "seed": 3}, refused("drop", "seed")),
+        ({}, {"logprobs": 5}, refused("drop", "logprobs")),
+    ],
+)
+@pytest.mark.asyncio
+async def test_what_the_user_set_is_never_left_out_in_silence(
+    sampling: dict[str, Any], fields: dict[str, Any], error: RequestRefused
+) -> None:
+    """The run stops, and the message says what the server said."""
+    name = error.refusal.parameter if error.refusal else ""
+    if name == "thinking_token_budget":  # two forms are sent; a server that takes none refuses both
+        server = Server(
+            lambda request: (
+                refused("drop", request.thinking_fields[0]) if request.thinking_fields else ANSWER
+            )
+        )
+    else:
+        server = Server(lambda request: error)
+    with pytest.raises(CapabilityError, match="the server refuses"):
+        await adapted(server, **sampling).generate(asked(**fields))
+    assert len(server.sent) <= 2
+
+
+@pytest.mark.asyncio
+async def test_refused_log_probabilities_show_in_the_capabilities() -> None:
+    server = Server(lambda request: refused("drop", "logprobs") if request.logprobs else ANSWER)
+    model = adapted(server)
+    with pytest.raises(CapabilityError, match="sends no log-probabilities"):
+        await model.generate(asked(logprobs=20))
+    assert model.capabilities.logprobs is False
+    with pytest.raises(CapabilityError):
+        await model.generate(asked(logprobs=20))
+    with pytest.raises(CapabilityError):
+        await model.choices(ChoicesRequest(messages=CHAT, choices={"yes": ("yes",)}))
+    assert len(server.requests) == 1
+    await model.generate(asked())
+
+
+@pytest.mark.parametrize(
+    ("wished", "levels", "sent"),
+    [
+        ("none", ("minimal", "low", "medium", "high"), "minimal"),
+        ("max", ("none", "low", "medium", "high", "xhigh"), "xhigh"),
+        ("minimal", ("none", "low"), "low"),
+        ("high", ("low",), "low"),
+    ],
+)
+@pytest.mark.asyncio
+async def test_the_nearest_level_of_effort_is_sent_and_told(
+    wished: Effort, levels: tuple[Effort, ...], sent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(
+        lambda request: (
+            ANSWER
+            if request.effort in levels
+            else refused("effort", "reasoning_effort", values=levels)
+        )
+    )
+    model = adapted(server, effort=wished)
+    await model.generate(asked())
+    assert [request.effort for request in server.sent] == [wished, sent]
+    assert model.adaptation.differences == (f"sent-effort:{sent}",)
+    assert f"takes no effort {wished}, but" in caplog.text
+    assert f"{sent} is sent" in caplog.text
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_thinks_is_given_tokens_for_it_from_its_second_answer_on() -> None:
+    """However many wait for the first: only that one is cut off, and its cost is counted."""
+
+    def reply(request: Request) -> Any:
+        assert request.max_tokens is not None
+        return CUT if request.max_tokens < 900 else ANSWER
+
+    server = Server(reply)
+    model = adapted(server)
+    answers = await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
+    assert len(server.sent) == 51
+    assert {request.max_tokens for request in server.sent} == {16, 16 + ALLOWANCES[0]}
+    assert sum(answer.usage.completion_tokens for answer in answers) == 16 + 50
+
+
+@pytest.mark.asyncio
+async def test_a_thought_that_is_cut_off_and_looks_like_an_answer() -> None:
+    """Servers without a parser of thoughts show what was thought so far as the answer."""
+
+    def reply(request: Request) -> Any:
+        assert request.max_tokens is not None
+        if request.max_tokens < 900:
+            return Response(samples=(Sample(text="It could be a 2", finish_reason="length"),))
+        return Response(samples=(Sample(text="4", thought="It could be a 2, no."),))
+
+    server = Server(reply)
+    model = adapted(server)
+    answers = await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
+    assert {answer.samples[0].text for answer in answers} == {"4"}
+    assert len(server.sent) == 51
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_rambles_is_asked_once_with_more_tokens_and_no_more() -> None:
+    server = Server(lambda _: Response(samples=(Sample(text="Well, ", finish_reason="length"),)))
+    model = adapted(server)
+    await asyncio.gather(*(model.generate(asked(draw=draw)) for draw in range(50)))
+    assert len(server.sent) == 51
+    assert [r.max_tokens for r in server.sent if r.thought_allowance] == [16 + ALLOWANCES[0]]
+
+
+@pytest.mark.asyncio
+async def test_a_thought_without_end_is_no_answer_however_many_tokens_it_gets() -> None:
+    server = Server(lambda _: CUT)
+    with pytest.raises(AnswerUnfinished, match="lower its effort") as caught:
+        await adapted(server).generate(asked())
+    allowed = [request.max_tokens for request in server.sent]
+    assert allowed == [16, *(16 + allowance for allowance in ALLOWANCES)]
+    assert caught.value.usage is not None
+    assert caught.value.usage.completion_tokens == 16 * len(allowed)
+
+
+@pytest.mark.asyncio
+async def test_a_400_that_says_that_the_thought_took_all_tokens_is_a_cut_answer() -> None:
+    server = Server(
+        lambda r: ANSWER if r.max_tokens and r.max_tokens > 900 else refused("room", "max_tokens")
+    )
+    await adapted(server).generate(asked())
+    assert len(server.sent) == 2
+
+
+@pytest.mark.asyncio
+async def test_tokens_for_a_thought_obey_what_the_server_names_and_the_context() -> None:
+    def reply(request: Request) -> Any:
+        assert request.max_tokens is not None
+        if request.max_tokens > 2000:
+            return refused("range", "max_tokens", limit=2000)
+        return CUT if request.max_tokens < 900 else ANSWER
+
+    server = Server(reply)
+    await adapted(server).generate(asked())
+    assert server.sent[-1].max_tokens == 2000
+    assert server.sent[-1].thought_allowance == 2000 - 16
+
+    def short(request: Request) -> Any:
+        assert request.max_tokens is not None
+        if request.max_tokens > 2000:
+            return ContextTooLong("the context has 2048 tokens")
+        return CUT if request.max_tokens < 900 else ANSWER
+
+    server = Server(short)
+    await adapted(server).generate(asked())
+    assert server.sent[-1].max_tokens == 16 + ALLOWANCES[0] // 4
+
+
+@pytest.mark.parametrize(
+    ("name", "temperature", "thinks"),
+    [
+        ("direct/gpt-4.1-mini", 0.0, False),
+        ("direct/gpt-5-mini", None, True),
+        ("direct/gpt-5-chat", 0.0, False),
+        ("direct/gpt-5.2", 0.0, False),
+        ("direct/gpt-6-sol", None, True),
+        ("direct/o3-mini", None, True),
+        ("anthropic/claude-sonnet-4-5", 0.0, False),
+        ("anthropic/claude-opus-4-8", None, True),
+        ("anthropic/claude-sonnet-5", None, True),
+        ("gemini/gemini-3-pro", None, True),
+        ("gemini/gemini-2.5-flash", 0.0, False),
+        ("direct/qwen3-32b", None, True),
+        ("direct/qwen3-30b-a3b-instruct-2507", 0.0, False),
+        ("direct/llama-3.3-70b", 0.0, False),
+    ],
+)
+@pytest.mark.asyncio
+async def test_names_are_a_first_guess(name: str, temperature: float | None, thinks: bool) -> None:
+    server = Server(lambda _: ANSWER, name)
+    await adapted(server).generate(asked())
+    assert server.sent[0].temperature == temperature
+    assert bool(server.sent[0].thought_allowance) == thinks
+
+
+@given(
+    st.lists(
+        st.sampled_from(["temperature", "top_p", "seed", "stop", "max_tokens", "system"]),
+        unique=True,
+    )
+)
+def test_whatever_a_server_refuses_the_rest_is_sent_as_it_was(refusals: list[str]) -> None:
+    """One fault a reply, in any order; what is answered has all that was not refused."""
+    errors = {
+        "max_tokens": refused("rename", "max_tokens", instead="max_completion_tokens"),
+        "system": refused("role", "messages"),
+    }
+
+    def has(request: Request, name: str) -> bool:
+        if name == "system":
+            return any(m.role == "system" for m in request.messages)
+        if name == "max_tokens":
+            return request.cap_field == "max_tokens"
+        return getattr(request, name) not in (None, (), 1.0)
+
+    def reply(request: Request) -> Any:
+        for name in refusals:
+            if has(request, name):
+                return errors.get(name) or refused("drop", name)
+        return ANSWER
+
+    server = Server(reply)
+    request = asked(temperature=0.5, top_p=0.5, seed=7, stop=("x",))
+    if len(refusals) > 5:
+        with pytest.raises(RequestRefused):
+            asyncio.run(adapted(server).generate(request))
+        return
+    asyncio.run(adapted(server).generate(request))
+    sent = server.sent[-1]
+    for name in ("temperature", "top_p", "seed", "stop", "system"):
+        assert has(sent, name) == (name not in refusals)
+    assert len(server.sent) == 1 + len(refusals)
+
+
+@pytest.mark.asyncio
+async def test_models_of_this_process_are_asked_as_they_are() -> None:
+    """They refuse nothing, and none of their requests waits for another."""
+    model = ScriptedModel(lambda _: "4", capabilities=Capabilities(n=True))
+    wrapped = AdaptingModel(model, Adaptation(model))
+    request = asked()
+    await wrapped.generate(request)
+    assert model.requests == [request]
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_only_switches_its_thoughts_off_or_on() -> None:
+    """A level of effort that it does not know means that it thinks as it does by default."""
+    levels = ("none", "default")
+    server = Server(
+        lambda r: (
+            ANSWER
+            if not r.thinking_fields
+            else refused("effort", "reasoning_effort", values=levels)
+        )
+    )
+    model = adapted(server, effort="medium")
+    await model.generate(asked())
+    assert server.sent[-1].effort is None
+    assert model.adaptation.differences == ("sent-effort:default",)
+
+
+@pytest.mark.asyncio
+async def test_a_budget_of_thoughts_obeys_what_the_server_names() -> None:
+    server = Server(
+        lambda r: (
+            ANSWER
+            if (r.thinking_tokens or 0) >= 1024
+            else refused("range", "thinking.budget_tokens", limit=1024)
+        )
+    )
+    await adapted(server, thinking_tokens=100).generate(asked())
+    assert server.sent[-1].thinking_tokens == 1024
+
+
+ONE = Capabilities(n=False)
+
+
+def drawing(**more: object) -> ScriptedModel:
+    return ScriptedModel(lambda request: f"draw {request.draw}", capabilities=ONE, **more)
+
+
+@pytest.mark.asyncio
+async def test_each_sample_is_asked_by_itself():
+    """Samples come in order, with the sum of what they cost."""
+    model = drawing(price=(1.0, 1.0))
+    response = await OneSamplePerRequest(model).generate(Request(prompt="x", n=4, draw=2))
+    assert [s.text for s in response.samples] == [f"draw {2000 + i}" for i in range(4)]
+    assert [r.n for r in model.requests] == [1] * 4
+    assert response.usage.calls == 4
+    assert response.usage.cost == pytest.approx(4 * (1 + 4) / 1e6, rel=0.5)
+
+
+@pytest.mark.asyncio
+async def test_a_model_that_gives_several_is_left_alone():
+    """With n supported or unknown the request goes through as it is."""
+    for n in (True, None):
+        model = ScriptedModel(["same"], capabilities=Capabilities(n=n))
+        assert (
+            len((await OneSamplePerRequest(model).generate(Request(prompt="x", n=3))).samples) == 3
+        )
+        assert model.requests == [Request(prompt="x", n=3)]
+
+
+@pytest.mark.asyncio
+async def test_the_samples_are_asked_at_once():
+    """All of them are in flight together."""
+    waiting, all_here = 0, asyncio.Event()
+
+    async def wait(request):
+        nonlocal waiting
+        waiting += 1
+        if waiting == 5:
+            all_here.set()
+        await all_here.wait()
+        return "x"
+
+    async with asyncio.timeout(HANGS_AFTER):
+        await OneSamplePerRequest(ScriptedModel(wait, capabilities=ONE)).generate(
+            Request(prompt="x", n=5)
+        )
+    assert waiting == 5
+
+
+@pytest.mark.asyncio
+async def test_a_failure_is_the_error_itself_and_cancels_the_rest():
+    """No group of exceptions reaches the caller, and no request goes on."""
+    cancelled = 0
+
+    async def reply(request):
+        nonlocal cancelled
+        if request.draw == 1:
+            return errors.ServerFailed("no")
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled += 1
+            raise
+
+    with pytest.raises(errors.ServerFailed, match="no"):
+        await OneSamplePerRequest(ScriptedModel(reply, capabilities=ONE)).generate(
+            Request(prompt="x", n=3)
+        )
+    assert cancelled == 2
+
+
+@pytest.mark.asyncio
+async def test_it_says_that_several_can_be_asked_for():
+    """Callers need not know."""
+    assert OneSamplePerRequest(drawing()).capabilities.n is True
+    assert OneSamplePerRequest(ScriptedModel(capabilities=Capabilities())).capabilities.n is None
+
+
+@pytest.mark.asyncio
+async def test_more_samples_than_draws_are_apart():
+    """Beyond a thousand the numbering would collide."""
+    with pytest.raises(errors.CapabilityError, match="1000"):
+        await OneSamplePerRequest(drawing()).generate(Request(prompt="x", n=1001))
+
+
+MIXTURES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(1, 12)),
+    min_size=2,
+    max_size=6,
+    unique_by=lambda a: a[0],
+)
+
+
+@pytest.mark.asyncio
+@given(asked=MIXTURES)
+async def test_no_two_samples_of_different_draws_share_a_number(asked):
+    """Whatever mixture of n and draw is asked."""
+    model = drawing()
+    for draw, n in asked:
+        await OneSamplePerRequest(model).generate(Request(prompt="x", n=n, draw=draw))
+    draws = [r.draw for r in model.requests]
+    assert len(draws) == len(set(draws)) == sum(n for _, n in asked)

@@ -1,0 +1,455 @@
+"""The manifest of a run: what was requested, and what it ran on."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from textassay.evaluation.request import NOT_RECORDED, RunRequest, in_every_role
+from textassay.methods.library.profiles import with_absolute_path as absolute_profile
+from textassay.methods.method import Method
+from textassay.prompts import TASKS
+from textassay.runtime.backends.by_name import EMBEDDED
+from textassay.runtime.backends.http_errors import public_address
+from textassay.runtime.connected import ConnectedModel
+from textassay.runtime.data.dataset import DataInfo
+from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
+from textassay.runtime.model import Model, unwrapped
+from textassay.runtime.settings import (
+    OF_BATCHES,
+    SHARED_BY_ROLES,
+    EndpointSettings,
+    OneOfEndpoints,
+    Settings,
+    is_redis,
+)
+from textassay.runtime.storage.cache_folder import is_cache_folder
+from textassay.runtime.storage.group_commit import in_thread
+from textassay.runtime.storage.run_files import FORMAT
+from textassay.runtime.storage.run_folder import RunFolder
+from textassay.version import __version__
+
+FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
+"""Options that end so are paths."""
+LIBRARIES = ("litellm", "pydantic", "aiohttp")
+
+
+def manifest_of(
+    request: RunRequest,
+    method: Method,
+    models: Mapping[str, Model],
+    data: DataInfo,
+    settings: Settings,
+) -> dict[str, Any]:
+    """Return the manifest: what is needed to repeat the run, and what it ran on; never a key."""
+    return {
+        "format": FORMAT,
+        "textassay": __version__,
+        "python": platform.python_version(),
+        "libraries": {name: _installed(name) for name in LIBRARIES},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "spec": request.recorded,
+        "method": method.describe(),
+        "signature": method.signature,
+        "models": {role: _record(model) for role, model in models.items()},
+        "data": {
+            "path": request.data,
+            "digest": data.digest,
+            "count": data.count,
+            **({"images": data.images, "image_files": data.image_files} if data.images else {}),
+            **({"notices": list(data.notices)} if data.notices else {}),
+        },
+        # a manifest is shared with a run folder, so secrets and the headers that may hold them
+        # never enter it
+        "settings": _public(settings).model_dump(mode="json"),
+    }
+
+
+def _installed(name: str) -> str:
+    """Return the version of a library."""
+    found = distribution(name)
+    # `version` has the standard library parse all of it as an e-mail, the README included
+    stated = re.search(r"^Version: (\S+)", found.read_text("METADATA") or "", re.MULTILINE)
+    return found.version if stated is None else stated[1]
+
+
+def with_absolute_paths(request: RunRequest) -> RunRequest:
+    """Return the request with absolute paths, so that the run can be resumed from any folder."""
+    paths = {
+        "calibration": request.calibration,
+        "data": request.data,
+        "task": request.task if _is_path(request.task) else None,
+    }
+    absolute = {
+        name: str(Path(path).absolute()) for name, path in paths.items() if path is not None
+    }
+    models = {role: _absolute_replay(name) for role, name in request.models.items()}
+    converters = {
+        "scores": _absolute_scores,
+        "profile": absolute_profile,
+        "ratings": _absolute_path,
+        "escalate": _absolute_path,
+        "pool": _absolute_path,
+    }
+    options = {
+        key: converters.get(key, _absolute_file)(value) for key, value in request.options.items()
+    }
+    if Path(request.method).is_dir() and _is_evaluator(request.method):
+        absolute["method"] = str(Path(request.method).absolute())
+    return request.model_copy(update={**absolute, "models": models, "options": options})
+
+
+def _is_evaluator(folder: str) -> bool:
+    from textassay.methods.fitted.evaluator import is_evaluator  # brings all that learning needs
+
+    return is_evaluator(folder)
+
+
+def _is_path(task: str | None) -> bool:
+    return (
+        task is not None and task not in TASKS and (task.endswith(".toml") or Path(task).is_file())
+    )
+
+
+def _absolute_replay(name: str) -> str:
+    prefix, _, path = name.partition("/")
+    return f"replay/{Path(path).absolute()}" if prefix == "replay" and path else name
+
+
+def _absolute_file(value: Any) -> Any:
+    """Return an option that names a prompt, a tree, a plan or examples with its absolute path."""
+    return (
+        str(Path(value).absolute())
+        if isinstance(value, str) and value.endswith(FILE_ENDINGS)
+        else value
+    )
+
+
+def _absolute_scores(value: Any) -> tuple[str, ...]:
+    from textassay.methods.fitted.features import with_absolute_paths as absolute_score_files
+
+    return tuple(absolute_score_files([value] if isinstance(value, str) else value))
+
+
+def _absolute_path(value: Any) -> Any:
+    return str(Path(value).absolute()) if isinstance(value, str) else value
+
+
+def _record(model: Model) -> dict[str, Any]:
+    # the wrappers can more than the backend, and what it was asked depends on it
+    capabilities = unwrapped(model).capabilities.model_dump(mode="json")
+    return {"name": model.name, "identity": dict(model.identity), "capabilities": capabilities}
+
+
+def _public(settings: Settings) -> Settings:
+    """Return the settings with an absolute path, and of the endpoints only what holds no secret."""
+    address = None if settings.api_base is None else public_address(settings.api_base)
+    places = tuple(OneOfEndpoints(**place) for place in _places(settings.endpoints))
+    cache = settings.cache.absolute() if isinstance(settings.cache, Path) else settings.cache
+    unrecorded = set(EndpointSettings.model_fields) - {"api_base", "api_key_env"}
+    defaults = EndpointSettings().model_dump(include=unrecorded)
+    roles = {
+        role: {
+            name: public_address(value) if name == "api_base" else value
+            for name, value in own.items()
+            if name not in unrecorded and name != "endpoints"
+        }
+        | ({"endpoints": _places(own["endpoints"])} if own.get("endpoints") else {})
+        for role, own in settings.roles.items()
+    }
+    return settings.model_copy(
+        update={
+            **defaults,
+            "api_base": address,
+            "cache": cache,
+            "endpoints": places,
+            "roles": roles,
+        }
+    )
+
+
+def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each endpoint its address and its part of the requests."""
+    places = []
+    for given in endpoints:
+        endpoint = given if isinstance(given, OneOfEndpoints) else OneOfEndpoints(**given)
+        address = None if endpoint.api_base is None else public_address(endpoint.api_base)
+        places.append({"api_base": address, "weight": endpoint.weight})
+    return places
+
+
+def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
+    """Read the request back from a manifest, without settings and folder."""
+    try:
+        recorded = manifest["spec"]
+        if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
+            raise TypeError(f"unexpected {', '.join(sorted(NOT_RECORDED & recorded.keys()))}")
+        request = RunRequest(**recorded)
+        if request.tools or not _takes_tools(request.method):
+            return request
+        # earlier versions did not write default tools into the request; these were called by their
+        # kinds, and a later default must not take their place
+        described = manifest.get("method")
+        tools = described.get("tools") if isinstance(described, Mapping) else None
+        taken = tuple(str(tool["name"]) for tool in tools or ())
+        return request.model_copy(update={"tools": taken})
+    except (KeyError, TypeError, ValidationError) as error:
+        raise RunFolderError(f"manifest.json does not say how the run was made: {error}") from error
+
+
+def _takes_tools(method: str) -> bool:
+    """Return whether a method describes tools, rather than something else by that name."""
+    from textassay.methods.by_name import takes_tools
+
+    try:
+        return takes_tools(method)
+    except UnknownName:  # of another package, or a method object
+        return False
+
+
+def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """Refuse to resume a run whose scores would not be comparable."""
+    if (change := changed(old, new)) is not None:
+        raise RunFolderError(
+            f"this run cannot be resumed because {change}; start a new run in another folder"
+        )
+
+
+def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Return what makes the scores of two manifests incomparable; `None` if nothing does.
+
+    That is a difference in data, method, prompts or model, the first one in words.
+    """
+    # the signature comes last: it changes with all of the others, and they say more plainly what
+    # differs
+    for what in ("data", "method", "models", "signature"):
+        before, after = _comparable(what, old.get(what)), _comparable(what, new.get(what))
+        if (change := _difference(before, after, what)) is not None:
+            return change
+    return None
+
+
+def _comparable(what: str, value: Any) -> Any:
+    """Return the part of a manifest's entry that two sessions of one run share."""
+    if what == "data" and isinstance(value, Mapping):
+        # the path may differ between machines; the content is what scores depend on
+        return value.get("digest")
+    if what == "models" and isinstance(value, Mapping):
+        models = {
+            role: {key: model.get(key) for key in ("name", "identity")}
+            for role, model in value.items()
+        }
+        # the general model, which is listed in roles that have settings of their own
+        return {r: m for r, m in models.items() if not r or m != models.get("")}
+    if what == "method" and isinstance(value, Mapping):
+        # for readers; the signature has the digest of the rules
+        return {key: each for key, each in value.items() if key != "cascade"}
+    return value
+
+
+def _difference(before: Any, after: Any, where: str) -> str | None:
+    """Describe the first place where two JSON values differ; `None` if they do not."""
+    if before == after:
+        return None
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        keys = [*before, *(key for key in after if key not in before)]
+        changed = (
+            _difference(before.get(key), after.get(key), f"{where} {key}".rstrip()) for key in keys
+        )
+        return next((change for change in changed if change is not None), None)
+    if where == "data":
+        return "the data have changed"
+    return f"its {where} changed from {before!r} to {after!r}"
+
+
+_OFFLINE = ("llamacpp", "transformers", "replay", EMBEDDED)
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1", None)
+"""Hosts of a Redis here; a socket has none."""
+_ENDPOINT = frozenset(EndpointSettings.model_fields)
+
+
+async def resume_folder(path: Path, stack: AsyncExitStack) -> RunFolder:
+    """Open the folder of a run that was begun; it is closed with the stack."""
+    folder = await in_thread(lambda: RunFolder.resume(path), discard=RunFolder.close)
+    stack.push_async_callback(folder.aclose)
+    check_manifest(folder.path, folder.manifest)
+    return folder
+
+
+def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest whose parts are not of the kind that textassay writes."""
+    models = manifest.get("models")
+    whole = isinstance(models, Mapping) and all(
+        isinstance(model, Mapping)
+        and isinstance(model.get("name"), str)
+        and isinstance(model.get("identity"), Mapping)
+        for model in models.values()
+    )
+    if not whole:
+        raise _damaged(folder, "'models' does not name each model and its identity")
+    try:
+        Settings(**_mapping(manifest.get("settings")))
+    except (TypeError, ValidationError) as error:
+        raise _damaged(folder, f"'settings' cannot be used: {error}") from error
+
+
+def settings_to_resume(
+    folder: Path, manifest: Mapping[str, Any], request: RunRequest, given: Mapping[str, Any]
+) -> Settings:
+    """Return the settings of a resumed run: those of the run, replaced by what is given now.
+
+    A cost limit holds for one session, unless that submitted batches only. Keys, headers,
+    certificates and proxies are never taken from the manifest, nor is an address to which a key
+    would be sent: a key that is named now, or one that litellm finds by itself. A server that is
+    asked without any key is reached at the recorded address.
+    """
+    check_manifest(folder, manifest)
+    recorded = dict(_mapping(manifest["settings"]))
+    roles = {role: dict(_mapping(own)) for role, own in recorded.get("roles", {}).items()}
+    given_roles = given.get("roles") or {}
+    for role, name in in_every_role(request.models, {**roles, **given_roles}).items():
+        if name.partition("/")[0] in _OFFLINE:
+            continue
+        # what is given for a role replaces what is given for all, as in a run itself
+        here = {**given, **given_roles.get(role, {})}
+        _check_endpoint(folder, name, {**recorded, **roles.get(role, {})}, here)
+    _check_places(folder, recorded, given)
+    kept = {role: _without_secrets(own) for role, own in roles.items()}
+    for role in kept:
+        if "api_base" in given:  # the address that was given now is meant for all
+            kept[role].pop("api_base", None)
+    before = {**_without_secrets(recorded), "roles": kept}
+    # A spent budget must not stop the resumed run at once. The sessions that submit and collect
+    # batches are one piece of work, whose budget is not spent by submitting.
+    if not before.get("submit_only"):
+        before["max_cost"] = None
+    before["submit_only"] = False  # who resumes wants to see the answers
+    if given.get("cache") is not None or given.get("no_cache"):
+        before |= {"cache": None, "no_cache": False}
+    return Settings(**{**before, **given})
+
+
+def _check_endpoint(
+    folder: Path, name: str, recorded: Mapping[str, Any], given: Mapping[str, Any]
+) -> None:
+    """Refuse to send a key, including one that litellm finds, to an address from the manifest."""
+    address, key = recorded.get("api_base"), recorded.get("api_key_env")
+    is_direct = name.startswith(("direct/", "responses/"))
+    if "://" in name and not is_direct:
+        raise ConfigurationError(
+            f"{folder}: the model {name!r} contains an address, which is never read from a run "
+            "folder; resume the run in Python, with evaluate(..., resume=True)"
+        )
+    if recorded.get("endpoints") and not given.get("endpoints"):
+        raise ConfigurationError(
+            f"{folder} names several endpoints of {name!r}, and a run folder may come from anyone, "
+            f"so they are not read from it. Give them again: textassay resume {folder} --config "
+            "FILE"
+        )
+    missing = []
+    sends_key = key is not None or not is_direct or _names_secret(given)
+    if address is not None and sends_key and given.get("api_base") is None:
+        missing.append(f"api_base={address!r}")
+    if key is not None and not _names_secret(given):
+        missing.append(f"api_key_env={key!r}")
+    if missing:
+        raise ConfigurationError(
+            f"{folder} names the server or the key of {name!r}, and a run folder may come from "
+            "anyone, so neither is read from it. If you trust this server with this key, give "
+            f"them again: textassay resume {folder} {' '.join(missing)}"
+        )
+
+
+def _check_places(folder: Path, recorded: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse a place for answers or limits, elsewhere or with a password, that is recorded only.
+
+    Whoever has the Redis can give any answer in the model's name. A cache folder is made nowhere
+    because a manifest says so.
+    """
+    for name in ("limits", "cache"):
+        address = recorded.get(name)
+        replaced = given.get(name) is not None or (name == "cache" and given.get("no_cache"))
+        if address is None or replaced:
+            continue
+        if not is_redis(address):
+            is_trusted = name == "limits" or is_cache_folder(Path(address))
+        else:
+            is_trusted = "${" not in address and urlsplit(address).hostname in _THIS_MACHINE
+        if not is_trusted:
+            raise ConfigurationError(
+                f"{folder} names {address!r}, and a run folder may come from anyone, so it is not"
+                " read from it. If you trust it, give it again:"
+                f" textassay resume {folder} --{name} '{address}'"
+            )
+
+
+def _names_secret(given: Mapping[str, Any]) -> bool:
+    """Return whether settings that are given now bring a key of their own."""
+    return any(given.get(name) for name in ("api_key_env", "headers", "query", "client_cert"))
+
+
+def _without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in settings.items()
+        # an address alone is kept, since `_check_endpoint` has made sure that no key goes with it
+        if name == "api_base" or (name not in _ENDPOINT and name != "endpoints")
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"not an object but {type(value).__name__}")
+    return value
+
+
+def _damaged(folder: Path, why: str) -> RunFolderError:
+    return RunFolderError(f"{folder / 'manifest.json'} is damaged or was edited: {why}")
+
+
+def settings_as_requested(settings: Settings, models: Mapping[str, Model]) -> Settings:
+    """Return the settings with which `resume` asks the models that the caller connected."""
+    own = {
+        role: model.settings for role, model in models.items() if isinstance(model, ConnectedModel)
+    }
+    if not own:
+        return settings
+    # models that keep answers themselves, as those of `fit` do, keep their batches as well
+    own_batches = {"batch", *OF_BATCHES} if settings.no_cache else set()
+    unbatched = {name: Settings.model_fields[name].default for name in own_batches}
+    first = next(iter(own.values()))
+    if all(other == first for other in own.values()):
+        of_the_run = SHARED_BY_ROLES - {"local", "transformers"}
+        kept = {name: getattr(settings, name) for name in of_the_run}
+        return first.model_copy(update={**kept, **unbatched})
+    requested = {
+        role: {
+            name: value
+            for name, value in given.model_dump(exclude_defaults=True).items()
+            if name not in SHARED_BY_ROLES and name not in own_batches
+        }
+        for role, given in own.items()
+    }
+    return settings.model_copy(update={"roles": {**settings.roles, **requested}, **unbatched})
+
+
+def recorded_identity(model: Model, recorded: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the recorded identity if the model differs from it in its address only, else `None`.
+
+    A resumed run may reach the same model at another address (`--api-base`); its answers keep their
+    keys.
+    """
+    if recorded is None:
+        return None
+    old, new = dict(recorded.get("identity", {})), dict(model.identity)
+    same = {**old, "api_base": None} == {**new, "api_base": None}
+    return old if same and old != new else None

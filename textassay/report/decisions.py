@@ -1,0 +1,340 @@
+"""From scores to decisions.
+
+Calibration curves, estimates, differences, the alternative annotator test, stress.
+
+Every number is that of `textassay estimate`, `compare` and `alt-test` with their default settings.
+What cannot be computed from these data is named with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from textassay.calibration.alternative_annotator import AnnotatorTest, annotator_test
+from textassay.calibration.calibration import AspectCalibration, Calibration
+from textassay.calibration.calibration import load as load_calibration
+from textassay.calibration.columns import (
+    Columns,
+    Judged,
+    People,
+    join_columns,
+    one_signature,
+    read_judged,
+    scales_of,
+)
+from textassay.calibration.compare_runs import (
+    CompareRow,
+    agreement_of_runs,
+    compare_runs,
+    compare_systems,
+    comparison_tables,
+)
+from textassay.calibration.estimate import (
+    EstimateRow,
+    SystemDifference,
+    difference_table,
+    estimate_means,
+)
+from textassay.report import svg
+from textassay.report.source import DataSource, RunSource
+from textassay.runtime.errors import RunFolderError, TextassayError
+from textassay.table import Column, Note, Table, stacked
+
+_DOTS = 600
+"""Rated texts that a calibration curve shows."""
+_STEPS = 60
+STAND_IN = "Alternative annotator test"
+_MAX_SYSTEMS = 8
+"""Systems whose scores are compared pair by pair where there are no ratings; of more, there are
+too many pairs for a page that follows a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The calibration of one aspect."""
+
+    learned: AspectCalibration
+    picture: Markup
+    """The map with its intervals, over the rated texts."""
+    width: float | None
+    """Mean width of the intervals of this run's scores; `None` if none has one."""
+    outside: float
+    """Share of this run's scores outside the calibrated range."""
+
+
+@dataclass
+class Decisions:
+    """The sections; what there are no data for is empty.
+
+    Attributes:
+        curves: By aspect, if a calibration is given; of the first run.
+        estimates: Means by system, and their differences, by run.
+        differences: Differences of systems by the judges' scores alone, of aspects without ratings.
+        compared: Two runs, and the difference of their agreement with people.
+        stand_ins: The alternative annotator test, by run.
+        stress: Verdicts of stress runs.
+        reasons: What could not be computed, and why.
+        of_systems: What `estimates` and `differences` show, by letter of the run.
+        assumes: On what the differences of an aspect's systems rest beside ratings, by aspect.
+        of_runs: What `compared` shows.
+        of_agreement: The difference of the runs' agreement with people, by aspect and coefficient.
+        of_raters: What `stand_ins` show, by letter of the run.
+    """
+
+    curves: list[Curve] = field(default_factory=list)
+    estimates: list[Table] = field(default_factory=list)
+    differences: list[Table] = field(default_factory=list)
+    compared: list[Table] = field(default_factory=list)
+    stand_ins: list[Table] = field(default_factory=list)
+    stress: list[Table] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    of_systems: list[tuple[str, SystemDifference]] = field(default_factory=list)
+    assumes: dict[str, str] = field(default_factory=dict)
+    of_runs: list[CompareRow] = field(default_factory=list)
+    of_agreement: list[dict[str, Any]] = field(default_factory=list)
+    of_raters: list[tuple[str, AnnotatorTest]] = field(default_factory=list)
+
+
+def decisions(
+    runs: Sequence[RunSource],
+    data: DataSource,
+    pairs: Sequence[Mapping[str, str]],
+    calibration: str | Path | None,
+) -> Decisions:
+    """Return what a reader can decide by."""
+    section = Decisions(stress=_stress(runs))
+    several = len(runs) > 1
+    # a growing run may have no score yet, which the file's reader refuses; and a file of a million
+    # scores is read only for a section that shows something of it
+    compares_systems = 1 < len(data.systems) <= _MAX_SYSTEMS
+    is_read = (several or any(pairs) or compares_systems) and all(len(run.table) for run in runs)
+    judged = [read_judged(run.folder) for run in runs] if is_read else []
+    people = data.people if data.examples and is_read else None
+    estimates: list[list[Table]] = []
+    tests: list[list[Table]] = []
+    for at, scores in enumerate(judged if people is not None else ()):
+        # labels without an order have no mean to estimate
+        letter, own = "AB"[at], {name: one for name, one in pairs[at].items() if name in scores}
+        tables = (
+            join_columns({name: scores[name] for name in own}, people, own)
+            if people is not None and own
+            else []
+        )
+        if calibration is not None and not at:
+            section.curves.extend(_curves(runs[0], tables, load_calibration(calibration)))
+
+        def estimated(columns: Columns, letter: str = letter) -> list[Table]:
+            return _estimated(columns, letter, section)
+
+        def annotator_tested(columns: Columns, letter: str = letter) -> list[Table]:
+            test = annotator_test(columns, scales=scales_of(columns, {}))
+            section.of_raters.append((letter, test))
+            return test.tables()
+
+        whose = letter if several else ""
+        made = _each(tables, section, "Estimate", estimated, whose)
+        estimates.append(stacked(made))
+        rated = [columns for columns in tables if columns.raters.shape[1]]
+        tests.append(stacked(_each(rated, section, STAND_IN, annotator_tested, whose)))
+        if people is not None and compares_systems:
+            unrated = {name: one for name, one in scores.items() if name not in own}
+            section.differences += _by_scores(letter, unrated, people, data.systems, section, whose)
+    if calibration is not None and people is None:
+        section.curves.extend(_curves(runs[0], [], load_calibration(calibration)))
+    section.estimates.extend(_of_runs(estimates))
+    section.stand_ins.extend(_of_runs(tests))
+    section.differences = _of_runs([[one] for one in section.differences])
+    if several and is_read:
+        _compare(runs, judged, people, section)
+    return section
+
+
+def _each(
+    tables: Iterable[Columns],
+    section: Decisions,
+    what: str,
+    decide: Callable[[Columns], list[Table]],
+    whose: str,
+) -> Iterator[Table]:
+    """Yield the result of each aspect, or keep the reason why it has none."""
+    for columns in tables:
+        try:
+            one_signature(columns)
+            first, *others = decide(columns)
+        except TextassayError as error:
+            # one section without its data must not cost the reader the whole page
+            of = f" by {whose}" if whose else ""
+            section.reasons.append(f"{what} of {columns.score}{of}: {error}")
+            continue
+        first = replace(first, notes=(*columns.notes(), *first.notes))
+        yield from (_named(table, whose) for table in (first, *others))
+
+
+def _named(table: Table, whose: str) -> Table:
+    """Return a table with the letter of its run, if there are two."""
+    if not whose:
+        return table
+    return table.with_column(Column("run", "run"), [whose] * len(table.rows), after="score")
+
+
+def _of_runs(tables: Sequence[Sequence[Table]]) -> list[Table]:
+    """Return tables of two runs as one; what only one of them must tell names the run."""
+    several = len(tables) > 1
+    shared = (
+        set.intersection(*({note for one in own for note in one.notes} for own in tables))
+        if several
+        else set()
+    )
+    letters = "AB" if several else [""]
+    return stacked(
+        replace(
+            table,
+            notes=tuple(
+                note
+                if note in shared or not letter
+                else replace(note, text=f"{letter}: {note.text}")
+                for note in table.notes
+            ),
+        )
+        for letter, own in zip(letters, tables, strict=False)
+        for table in own
+    )
+
+
+def _estimated(columns: Columns, letter: str, section: Decisions) -> list[Table]:
+    by_system = len({system for system in columns.systems if system is not None}) > 1
+    scales = scales_of(columns, {})
+    made = estimate_means(columns, scales=scales, by_system=by_system)
+    section.of_systems += [(letter, one) for one in made.differences]
+    if any(row.method == "borrowed" for row in made.rows):
+        section.assumes[columns.score] = "if the judge errs on all systems alike"
+    pictures = [_drawn(row, scales.raters) for row in made.rows]
+    means, *differences = made.tables()
+    column = Column("picture", "on the scale", "picture")
+    return [means.without("lambda").with_column(column, pictures, after="system"), *differences]
+
+
+def _by_scores(
+    letter: str,
+    scores: Mapping[str, Judged],
+    people: People,
+    systems: Sequence[str],
+    section: Decisions,
+    whose: str,
+) -> list[Table]:
+    """Return the differences of systems on aspects that nobody rated."""
+    if not scores:
+        return []
+    try:
+        found = compare_systems(scores, people, systems)
+    except TextassayError as error:
+        section.reasons.append(f"Differences of the systems' scores: {error}")
+        return []
+    section.of_systems += [(letter, one) for one in found]
+    section.assumes |= dict.fromkeys(scores, "by the judge's scores alone")
+    title = "differences of the judge's mean scores, by source"
+    table = difference_table(found, title)
+    note = Note(
+        "the judge's scores alone: without ratings by people nothing shows that they would agree"
+    )
+    return [replace(_named(table, whose), notes=(note,))]
+
+
+def _drawn(row: EstimateRow, span: tuple[float, float]) -> Markup:
+    best = row.corrected if row.corrected.value is not None else row.judge_only
+    drawn, judge = (best.value, best.low, best.high), row.judge_only.value
+    # a judge on another scale than the raters' has no place on their axis
+    beside = judge if judge is not None and span[0] <= judge <= span[1] else None
+    return svg.interval_plot(drawn, span, mark=row.labels_only.value, beside=beside, width=170)
+
+
+def _compare(
+    runs: Sequence[RunSource],
+    judged: Sequence[Mapping[str, Judged]],
+    people: People | None,
+    section: Decisions,
+) -> None:
+    (first, second), files = judged, (runs[0].folder, runs[1].folder)
+    try:
+        rows = compare_runs(first, second, people)
+        agreement = [] if people is None else agreement_of_runs(first, second, people, rows, files)
+    except TextassayError as error:
+        section.reasons.append(f"Comparison of the runs: {error}")
+        return
+    section.of_runs.extend(rows)
+    section.of_agreement.extend(agreement)
+    ends = [abs(end) for row in rows for end in (row.difference.low, row.difference.high) if end]
+    # one axis for all aspects, symmetric around 0, so that the pictures can be compared
+    most = max([*ends, *(abs(row.difference.value or 0.0) for row in rows)], default=1.0) or 1.0
+    drawn = [(row.difference.value, row.difference.low, row.difference.high) for row in rows]
+    pictures = [svg.interval_plot(one, (-most, most), mark=0.0) for one in drawn]
+    differences, *others = comparison_tables(rows, agreement, people)
+    column = Column("picture", "around 0", "picture")
+    section.compared.append(differences.with_column(column, pictures, after="difference"))
+    section.compared.extend(others)
+
+
+def _stress(runs: Sequence[RunSource]) -> list[Table]:
+    tables = []
+    for run in runs:
+        if not run.stress:
+            continue
+        # with the engine that stress tests run on, which other pages do not need
+        from textassay.stress.verdicts import verdict_table
+
+        try:
+            table = verdict_table(run.stress)
+        except (KeyError, TypeError) as error:
+            raise RunFolderError(
+                f"{run.folder}/stress.json contains no verdicts: {error}"
+            ) from error
+        tables.append(replace(table, title=f"{table.title} of {run.name}") if runs[1:] else table)
+    return tables
+
+
+def _curves(run: RunSource, tables: Sequence[Columns], read: Calibration) -> list[Curve]:
+    """Draw the calibration of each aspect of the run."""
+    curves = []
+    for at, name in enumerate(run.table.aspects):
+        own = read.of(name)
+        if own is None:
+            continue
+        for signature in run.table.signatures:
+            # a curve learned from another judge would look valid and be wrong
+            read.check(name, signature)
+        values = run.table.values[np.array(run.table.aspect, int) == at]
+        applied = own.apply(values[~np.isnan(values)])
+        inside = ~applied.outside
+        width = float((applied.high - applied.low)[inside].mean()) if inside.any() else None
+        rated = next((columns for columns in tables if columns.score == name), None)
+        outside = float(applied.outside.mean()) if len(applied.outside) else 0.0
+        curves.append(Curve(own, _curve(own, rated), width, outside))
+    return curves
+
+
+def _curve(own: AspectCalibration, rated: Columns | None) -> Markup:
+    grid = np.linspace(*own.range, _STEPS)
+    applied = own.apply(grid)
+    points = list(zip(grid.tolist(), applied.values.tolist(), strict=True))
+    band = list(zip(grid.tolist(), applied.low.tolist(), applied.high.tolist(), strict=True))
+    dots: list[svg.Point] = []
+    if rated is not None:
+        # a limit for the size of the page; the curve itself is learned from all ratings
+        rows = np.flatnonzero(rated.rated)[:_DOTS]
+        dots = [(float(rated.scores[row]), float(rated.ratings[row])) for row in rows]
+    return svg.curve(
+        points,
+        own.scales.judge or own.range,
+        own.scales.raters,
+        band=band,
+        dots=dots,
+        x_name="judge",
+        y_name="people",
+        label=f"Calibration of {own.aspect}: what people would say at each score",
+    )

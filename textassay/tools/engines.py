@@ -1,0 +1,527 @@
+"""Models of the tools: their files, what an engine is, and the engines that need no PyTorch.
+
+A model lies in a folder or in a pinned revision on the Hugging Face Hub. An engine turns batches of
+tokens into arrays, and knows no metric. `OnnxEngine` runs exported graphs, `StaticEngine` looks a
+vector up for each token; frameworks are imported when one is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textassay.runtime.backends.local.files import download, file_digest, hub_repository
+from textassay.runtime.errors import ConfigurationError, ModelError
+from textassay.tools.tool import need
+
+PACKAGED_VECTORS = "wordllama"
+"""Package whose vectors the extra `static` brings."""
+
+_TEXT_FILES = ("*.json", "*.txt", "*.model")
+_ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A folder with a model's configuration, tokenizer and weights."""
+
+    folder: Path
+    label: str
+    """What signatures call it: the Hub id with its commit, or the folder's name."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer_config: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Path | None = None
+    """The table of a static model, or `None` if the folder holds a network."""
+    tokenizer_file: Path | None = None
+    """The tokenizer of a static model."""
+
+    @property
+    def onnx(self) -> Path | None:
+        """The ONNX graph, or `None`."""
+        places = (self.folder / "model.onnx", self.folder / "onnx" / "model.onnx")
+        return next((place for place in places if place.is_file()), None)
+
+    @property
+    def weights(self) -> tuple[Path, ...]:
+        """Weights that transformers reads, safetensors if there are any."""
+        return tuple(sorted(self.folder.glob("*.safetensors"))) or tuple(
+            sorted(self.folder.glob("pytorch_model*.bin"))
+        )
+
+    def digest(self) -> str:
+        """Return 12 hex digits that stand for configuration, tokenizer and weights."""
+        total = hashlib.sha256()
+        texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
+        parts = (self.vectors, self.tokenizer_file, self.onnx)
+        named = [path for path in parts if path is not None and path not in self.weights]
+        for path in dict.fromkeys((*texts, *self.weights, *named)):
+            total.update(f"{path.name}\0{file_digest(path)}\0".encode())
+        return total.hexdigest()[:12]
+
+
+def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> ModelFiles:
+    """Return the files of a model, fetched from the Hub unless they are here or `cached_only`.
+
+    `model` is a folder, `organization/name@revision` on the Hub, or `wordllama` for the vectors of
+    that package; `engine` says which weights to fetch, by default those for transformers.
+    """
+    folder = Path(model).expanduser()
+    if folder.exists():
+        return read_folder(folder, folder.resolve().name)
+    if model == PACKAGED_VECTORS:
+        return _packaged()
+    found = hub_repository(model)
+    if found is None:
+        raise ConfigurationError(
+            f"no model at {model!r}: it is neither a folder nor a Hub id such as"
+            " organization/name@revision"
+        )
+    repository, revision = found
+    fetched = _fetch(repository, revision, engine, cached_only=cached_only)
+    # the cache names the folder of a snapshot after its commit
+    return read_folder(fetched, f"{repository}@{fetched.name[:12]}")
+
+
+def on_hub(model: str) -> bool:
+    """Return whether a model's name is a Hub id rather than a folder."""
+    return model != PACKAGED_VECTORS and hub_repository(model) is not None
+
+
+def read_folder(folder: Path, label: str) -> ModelFiles:
+    """Return the files in a folder, or raise `ConfigurationError` if it is not one of a model."""
+    nested = folder / "0_StaticEmbedding"  # where sentence-transformers puts a table
+    if (nested / "model.safetensors").is_file():
+        return ModelFiles(
+            folder,
+            label,
+            _json(folder / "config_sentence_transformers.json"),
+            vectors=nested / "model.safetensors",
+            tokenizer_file=nested / "tokenizer.json",
+        )
+    if not folder.is_dir() or not (folder / "config.json").is_file():
+        raise ConfigurationError(
+            f"{str(folder)!r} is not a model: expected a folder with config.json, weights and"
+            " tokenizer, as `save_pretrained` or `hf download` leave it"
+        )
+    config = _json(folder / "config.json")
+    static = _is_static(folder, config)
+    return ModelFiles(
+        folder,
+        label,
+        config,
+        _json(folder / "tokenizer_config.json"),
+        vectors=folder / "model.safetensors" if static else None,
+        tokenizer_file=folder / "tokenizer.json" if static else None,
+    )
+
+
+def _is_static(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds a table of vectors, as model2vec writes it."""
+    if config.get("model_type") == "model2vec":
+        return True
+    modules = folder / "modules.json"
+    return modules.is_file() and b"StaticEmbedding" in modules.read_bytes()
+
+
+def has_packaged_vectors() -> bool:
+    """Return whether the vectors of the extra `static` are there; reads none of them."""
+    try:
+        _packaged()
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _packaged() -> ModelFiles:
+    """Return the vectors that the package wordllama ships; its code is not run."""
+    spec = find_spec(PACKAGED_VECTORS)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            f"the vectors of {PACKAGED_VECTORS!r} are not installed: pip install"
+            " 'textassay[static]'"
+        )
+    folder = Path(spec.origin).parent
+    vectors = sorted((folder / "weights").glob("*.safetensors"))
+    tokenizers = sorted((folder / "tokenizers").glob("*.json"))
+    if len(vectors) != 1 or len(tokenizers) != 1:
+        raise ConfigurationError(
+            f"{str(folder)!r} does not contain one table and one tokenizer; this release of "
+            f"{PACKAGED_VECTORS} is laid out differently: pip install 'textassay[static]'"
+        )
+    label = f"{PACKAGED_VECTORS}-{version(PACKAGED_VECTORS)}"
+    return ModelFiles(folder, label, vectors=vectors[0], tokenizer_file=tokenizers[0])
+
+
+def _json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ConfigurationError(f"{str(path)!r} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{str(path)!r} is not a JSON object")
+    return content
+
+
+def _fetch(repository: str, revision: str | None, engine: str, *, cached_only: bool) -> Path:
+    def snapshot(*patterns: str) -> Path:
+        return download(
+            repository,
+            revision=revision,
+            patterns=patterns,
+            cached_only=cached_only,
+            package=f"'textassay[{'onnx' if engine == 'onnx' else 'nli'}]'",
+        )
+
+    try:
+        if engine == "onnx":
+            return snapshot(*_TEXT_FILES, *_ONNX_FILES)
+        # Two steps: repositories often hold the same weights in both formats, gigabytes each.
+        folder = snapshot(*_TEXT_FILES, "*.safetensors")
+        if not any(folder.rglob("*.safetensors")):
+            folder = snapshot("pytorch_model*.bin")
+        return folder
+    except ModelError as error:
+        at = f" --revision {revision}" if revision else ""
+        reason = str(error.__cause__).partition("\n")[0] or type(error.__cause__).__name__
+        raise ConfigurationError(
+            f"the model {repository!r} is not on this machine and could not be fetched ({reason});"
+            f" fetch it where there is a network with `hf download {repository}{at}`, or give"
+            " a folder that contains it instead"
+        ) from error
+
+
+EngineName = Literal["auto", "transformers", "onnx", "static"]
+"""`auto` takes `static` for a table of vectors, and transformers unless it is not installed or the
+folder holds nothing but an ONNX export."""
+
+Head = Literal["classify", "encode", "answer", "likelihood"]
+"""What is wanted of a model: logits of labels, hidden states of tokens, logits of an answer's first
+token, or log-probabilities of the tokens of a second text after a first."""
+
+Array = NDArray[np.float32]
+_POSITIONS_AFTER_PADDING = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "data2vec-text",
+    "ibert",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """One text, or a pair, as tokens."""
+
+    ids: tuple[int, ...]
+    types: tuple[int, ...]
+    """Segment of each token."""
+    special: tuple[int, ...]
+    """1 for tokens that frame the text, such as `[CLS]`, else 0."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Tokenizer:
+    """A fast tokenizer without truncation or padding; safe to use from several threads."""
+
+    def __init__(self, backend: Any) -> None:
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True  # a "[SEP]" inside an evaluated text is text
+        self.backend = backend
+
+    def encode(self, first: str, second: str | None = None) -> Encoding:
+        """Return a text or pair of texts with the model's special tokens."""
+        encoding = self.backend.encode(first, second)
+        return Encoding(
+            tuple(encoding.ids), tuple(encoding.type_ids), tuple(encoding.special_tokens_mask)
+        )
+
+    def count(self, text: str) -> int:
+        """Return the number of tokens of a text, without special ones."""
+        return len(self.backend.encode(text, add_special_tokens=False).ids)
+
+    def encode_plain(self, text: str) -> list[int]:
+        """Return the tokens of a text without special ones."""
+        return list(self.backend.encode(text, add_special_tokens=False).ids)
+
+    def special_tokens(self, *, pair: bool) -> int:
+        """Return the number of special tokens around a text, or in a pair."""
+        return int(self.backend.num_special_tokens_to_add(pair))
+
+    @property
+    def unknown(self) -> int | None:
+        """The vocabulary's unknown token, or `None`."""
+        named = getattr(self.backend.model, "unk_token", None)
+        index = (
+            self.backend.token_to_id(named)
+            if named
+            else getattr(self.backend.model, "unk_id", None)
+        )
+        return None if index is None else int(index)
+
+
+class Engine(ABC):
+    """A loaded model, as a work queue takes it."""
+
+    name: ClassVar[str]
+    """`transformers`, `onnx` or `static`."""
+    tokenizer: Tokenizer
+
+    def __init__(self, files: ModelFiles, head: Head) -> None:
+        self.files, self.head = files, head
+        self.config = files.config
+        """The model's `config.json`."""
+        self.label = files.label
+        """The model as signatures call it, with commit or digest and engine once it is opened."""
+        self.max_tokens = longest_input(files)
+        """Longest input in tokens, special ones included; `None` if the model sets no limit."""
+        self._pad_id = int(files.config.get("pad_token_id") or 0)
+
+    @abstractmethod
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Return one array per input, in order.
+
+        Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode`, `(vocabulary,)` for
+        `answer`, and `(tokens of the second text,)` for `likelihood`, whose segments are 0 for the
+        text that the encoder reads and 1 for the text that is scored.
+        """
+
+    def prepare(self, encoding: Encoding) -> Encoding:
+        """Return it: tools tokenize."""
+        return encoding
+
+    def run(self, batch: Sequence[Encoding], _: Callable[[], bool]) -> list[Array]:
+        """Evaluate a batch; nothing stops it."""
+        return self.evaluate(batch)
+
+    def close(self) -> None:  # noqa: B027
+        """Nothing to do: the memory goes with the last reference."""
+
+    def _unpadded(self, output: Array, batch: Sequence[Encoding]) -> list[Array]:
+        """Return what a padded batch of outputs says of each input."""
+        if self.head == "encode":
+            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(output)
+
+
+def labels(config: Mapping[str, Any]) -> dict[int, str]:
+    """Return the labels of a classifier by index, from `id2label`; empty without any."""
+    return {int(index): str(label) for index, label in (config.get("id2label") or {}).items()}
+
+
+def longest_input(files: ModelFiles) -> int | None:
+    """Return the longest input that a model takes, in tokens; `None` if nothing says."""
+    limits = [files.tokenizer_config.get("model_max_length")]
+    positions = files.config.get("max_position_embeddings")
+    if isinstance(positions, int) and files.config.get("model_type") in _POSITIONS_AFTER_PADDING:
+        # RoBERTa counts positions from after the padding's id: 514 of them take 512 tokens.
+        positions -= int(files.config.get("pad_token_id") or 0) + 1
+    limits.append(positions)
+    # "no limit" is written as a huge number
+    known = [int(limit) for limit in limits if isinstance(limit, int | float) and 0 < limit < 10**6]
+    return min(known, default=None)
+
+
+def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
+    """Return a batch as arrays of shape `(batch, longest)`; the mask leaves padding out."""
+    shape = (len(batch), max(map(len, batch)))
+    ids, mask, types = (
+        np.full(shape, pad_id, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+    )
+    for row, encoding in enumerate(batch):
+        ids[row, : len(encoding)] = encoding.ids
+        types[row, : len(encoding)] = encoding.types
+        mask[row, : len(encoding)] = 1
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+
+
+# Names as optimum and older exporters write them, with the number of axes that they must have.
+_OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
+    "classify": (("logits",), 2),
+    "encode": (("last_hidden_state", "token_embeddings", "hidden_states"), 3),
+}
+
+
+class OnnxEngine(Engine):
+    """An exported graph in onnxruntime, on a GPU when its build and the machine have one."""
+
+    name = "onnx"
+
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
+        """`device` is `cpu` or `cuda`; `auto` takes a GPU when there is one."""
+        super().__init__(files, head)
+        runtime = need("onnxruntime", extra="onnx", what="the onnx engine")
+        if head not in _OUTPUTS:
+            raise ConfigurationError(
+                "encoder-decoder models need the transformers engine: pip install 'textassay[nli]'"
+            )
+        if layer is not None:
+            raise ConfigurationError(
+                "an ONNX export contains the last layer only; leave `layer` out or use transformers"
+            )
+        if files.onnx is None:
+            raise ConfigurationError(
+                f"{str(files.folder)!r} contains no model.onnx; export one with `optimum-cli export"
+                " onnx`, or use engine=transformers"
+            )
+        self.tokenizer = Tokenizer(_read_tokenizer(files.folder / "tokenizer.json", extra="onnx"))
+        self.session = _session(runtime, files, device)
+        self._inputs = {i.name for i in self.session.get_inputs()}
+        self._output = self._find_output()
+
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Answer a batch; see `Engine.evaluate`."""
+        padded = pad(batch, self._pad_id)
+        feed = {name: padded[name] for name in padded.keys() & self._inputs}
+        output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
+        return self._unpadded(output, batch)
+
+    def _find_output(self) -> str:
+        names, rank = _OUTPUTS[self.head]
+        outputs = {o.name: o for o in self.session.get_outputs()}
+        output = next((outputs[name] for name in names if name in outputs), None)
+        needs = {"input_ids", "attention_mask"}
+        if output is None or len(output.shape) != rank:
+            raise ConfigurationError(
+                f"{str(self.files.onnx)!r} has the outputs {', '.join(outputs)}, but {names[0]}"
+                f" with {rank} axes is needed"
+            )
+        if not needs <= self._inputs:
+            raise ConfigurationError(
+                f"{str(self.files.onnx)!r} does not take {', '.join(sorted(needs - self._inputs))};"
+                " export it again"
+            )
+        return str(output.name)
+
+
+def _read_tokenizer(path: Path, *, extra: str) -> Any:
+    """Return a `tokenizers.Tokenizer` for the engine that is called as its extra."""
+    tokenizers = need("tokenizers", extra=extra, what=f"the {extra} engine")
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{str(path.parent)!r} contains no {path.name}, which the {extra} engine needs"
+        )
+    try:
+        return tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare Exceptions
+        raise ConfigurationError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def _session(runtime: Any, files: ModelFiles, device: str) -> Any:
+    available = runtime.get_available_providers()
+    gpu = "CUDAExecutionProvider"
+    if device not in ("auto", "cpu", "cuda"):
+        raise ConfigurationError(
+            f"device {device!r} cannot be used with the onnx engine; known: auto, cpu, cuda"
+        )
+    if device == "cuda" and gpu not in available:
+        raise ConfigurationError(
+            "this build of onnxruntime has no CUDA: pip install onnxruntime-gpu"
+        )
+    # The CPU stays behind it: operators that the GPU's provider lacks run there.
+    providers = [gpu] if device != "cpu" and gpu in available else []
+    try:
+        return runtime.InferenceSession(
+            str(files.onnx), providers=[*providers, "CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's errors share no base of their own
+        raise ConfigurationError(f"cannot read {str(files.onnx)!r}: {error}") from error
+
+
+_TABLES = ("embeddings", "embedding.weight")
+
+
+class StaticTokenizer(Tokenizer):
+    """A tokenizer that frames nothing and leaves out what the vocabulary lacks."""
+
+    def encode(self, first: str, second: str | None = None) -> Encoding:
+        """Return the tokens of a text; a pair is refused."""
+        if second is not None:
+            raise ConfigurationError("static vectors embed single texts and cannot judge pairs")
+        unknown = self.unknown
+        ids = tuple(token for token in self.encode_plain(first) if token != unknown)
+        return Encoding(ids, (0,) * len(ids), (0,) * len(ids))
+
+    def special_tokens(self, *, pair: bool) -> int:
+        """Return 0."""
+        return 0
+
+
+class StaticEngine(Engine):
+    """A vector per token from a table, with numpy and tokenizers.
+
+    Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the
+    vectors that the package wordllama ships (MIT, 16 MB). A token's vector does not depend on its
+    context, so texts of any length are read whole.
+    """
+
+    name = "static"
+
+    def __init__(
+        self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
+    ) -> None:
+        if head != "encode" or layer is not None:
+            raise ConfigurationError(
+                f"{files.label} is a table of static vectors: it embeds texts (the tool"
+                " `embedding`) and has neither layers nor a head that judges"
+            )
+        if device not in ("auto", "cpu"):
+            raise ConfigurationError(f"static vectors are read on the CPU, not on {device!r}")
+        super().__init__(files, head)
+        self.max_tokens = None
+        assert files.tokenizer_file is not None  # there is one beside each table
+        self.tokenizer = StaticTokenizer(_read_tokenizer(files.tokenizer_file, extra="static"))
+        self._table, self._rows, self._weights = _read_vectors(files)
+
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Return the vectors of each text's tokens, shape `(tokens, width)`."""
+        return [self._vectors(np.array(encoding.ids, np.intp)) for encoding in batch]
+
+    def _vectors(self, ids: NDArray[np.intp]) -> Array:
+        rows = ids if self._rows is None else self._rows[ids]
+        vectors = self._table[rows].astype(np.float32)
+        # model2vec may keep a shared row for several tokens, and weigh each token by itself.
+        return vectors if self._weights is None else vectors * self._weights[ids, None]
+
+
+def _read_vectors(
+    files: ModelFiles,
+) -> tuple[NDArray[Any], NDArray[np.intp] | None, NDArray[np.float32] | None]:
+    """Return the table, the row of each token (`None` if in order), and a factor per token."""
+    safetensors = need("safetensors.numpy", extra="static", what="the static engine")
+    try:
+        tensors = safetensors.load_file(str(files.vectors))
+    except Exception as error:  # safetensors' errors share no base of their own
+        raise ConfigurationError(f"cannot read {str(files.vectors)!r}: {error}") from error
+    table = next((tensors[name] for name in _TABLES if name in tensors), None)
+    if table is None or table.ndim != 2:
+        raise ConfigurationError(
+            f"{str(files.vectors)!r} contains no table of vectors: expected a matrix called"
+            f" {' or '.join(_TABLES)}"
+        )
+    rows, weights = tensors.get("mapping"), tensors.get("weights")
+    return (
+        table,
+        None if rows is None else rows.astype(np.intp),
+        None if weights is None else weights.astype(np.float32),
+    )
