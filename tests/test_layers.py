@@ -227,7 +227,7 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
         "cli/commands/doctor.py",
         "cli/commands/demo.py",
         "gates/recording.py",
-        "tools/lm_prob.py",
+        "tools/learned_metrics.py",
     }
 
 

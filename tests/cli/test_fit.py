@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.harness import served, textassay
-from tests.fitting.judge import Planted
-from tests.fitting.making import write
+from tests.fitting.made_texts import Planted, write
 from textassay.demo import data_file
 from textassay.runtime.data.dataset import Examples
 

@@ -149,17 +149,26 @@ def test_calibrated_scores_are_probabilities_of_yes(folder):
     assert "probability of yes, and share of yes" in (folder / "calibration/report.txt").read_text()
 
 
-@pytest.mark.parametrize("command", ["estimate", "calibrate", "compare"])
-def test_decisions_read_the_labels_of_a_task(folder, command):
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("estimate", ()),
+        ("calibrate", ("-o", "made")),
+        ("compare", ()),
+        ("label-plan", ("--half-width", "0.1")),
+        ("cascade", ("-o", "made")),
+    ],
+)
+def test_decisions_read_the_labels_of_a_task(folder, command, options):
     scores, data = folder / "good.jsonl", folder / "data.jsonl"
     judges = (scores, folder / "bad.jsonl") if command == "compare" else (scores,)
-    out = ("-o", folder / "calibration") if command == "calibrate" else ()
-    found = read(command, *judges, data, "--task", folder / "task.toml", *out)
-    rows = {row["aspect"]: row for row in found["aspects" if out else "rows"]}
+    options = [folder / one if one == "made" else one for one in options]
+    found = read(command, *judges, data, "--task", folder / "task.toml", *options)
+    rows = {row.get("aspect") or row["score"]: row for row in found.get("rows") or found["aspects"]}
     assert {"ok", "topics/billing", "intent/order", "intent/question"} <= rows.keys()
     if command == "estimate":  # labels of two are 0 and 1
         assert 0 < rows["ok"]["judge_only"]["value"] < 1
-    if out:
+    if command == "calibrate":
         assert rows["ok"]["probability"]["brier"]["raw"]["value"] is not None
 
 
@@ -181,13 +190,24 @@ def test_what_is_left_out_of_labels_is_told(folder):
     assert "topics: 10 texts are not rated and left out; [] says that no label applies" in shown
 
 
-def test_words_that_nobody_declared_have_no_mean(folder):
-    lines = map(json.loads, (folder / "good.jsonl").read_text().splitlines())
-    kept = [line for line in lines if line["aspect"] == "intent"]
-    (folder / "intent.jsonl").write_text("\n".join(map(json.dumps, kept)))
-    refused = textassay("estimate", folder / "intent.jsonl", folder / "data.jsonl")
+@pytest.mark.parametrize("command", ["estimate", "calibrate", "compare"])
+def test_words_that_nobody_declared_are_labels(folder, command):
+    for name in ("good", "bad"):
+        lines = map(json.loads, (folder / f"{name}.jsonl").read_text().splitlines())
+        kept = [line for line in lines if line["aspect"] == "intent"]
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, kept)))
+    refused = textassay("estimate", folder / "good.jsonl", folder / "data.jsonl")
     assert refused.code == 2
     assert "not ['billing']; a task names the labels of an aspect" in refused.err
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["human"] = {"intent": row["human"]["intent"], "words": "of no score"}
+    (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    judges = [folder / "good.jsonl", *([folder / "bad.jsonl"] if command == "compare" else [])]
+    out = ("-o", folder / "calibration") if command == "calibrate" else ()
+    found = read(command, *judges, folder / "data.jsonl", *out)
+    names = {row["aspect"] for row in found["aspects" if out else "rows"]}
+    assert names == {"intent/complaint", "intent/order", "intent/question"}
 
 
 def test_raters_agree_without_scores(tmp_path):

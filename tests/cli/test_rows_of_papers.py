@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.cli.harness import rows_of, served, textassay
-from tests.fitting.making import write
+from tests.fitting.made_texts import write
 from textassay.demo import data_file
 
 

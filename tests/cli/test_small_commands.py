@@ -13,8 +13,7 @@ import pytest
 
 import textassay as package
 from tests.cli.harness import served, textassay, write_examples
-from tests.fitting.judge import Planted
-from tests.fitting.making import rows_of, write
+from tests.fitting.made_texts import Planted, rows_of, write
 from textassay import ScriptedModel
 from textassay.methods import METHODS, build
 from textassay.runtime import Capabilities

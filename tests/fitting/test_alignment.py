@@ -1,5 +1,5 @@
-"""Iterative alignment with a scripted judge: what is expanded, what is gained, and going on where
-it was stopped."""
+"""Iterative alignment with a scripted judge: what is expanded, what is gained, given trees, and
+going on where it was stopped."""
 
 import asyncio
 import json
@@ -9,24 +9,43 @@ import sys
 import numpy as np
 import pytest
 
-from tests.fitting.judge import Planted
+from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
 from textassay.fitting.alignment import Growth
+from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter, Learning
+from textassay.fitting.learn import Fitter, Learning, split
 from textassay.fitting.report import report_text
 from textassay.fitting.table import read_table
+from textassay.learning import Aggregator, folds
+from textassay.methods import build
 from textassay.methods.hd_eval import HDEvalOptions
+from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import (
     AuthenticationFailed,
     ConfigurationError,
+    ContentRefused,
     DataError,
     RunFolderError,
+    UnknownName,
 )
-from textassay.runtime.messages import Assignment
+from textassay.runtime.messages import Assignment, Example
+
+RIDGE = Learning(aggregators=("ridge",))
+FILE = """
+format = 1
+aspects = [
+  { name = "coherence", definition = "how well it holds together." },
+  { name = "Order", parent = "coherence", definition = "how good its order is." },
+  { name = "Opening", parent = "Order", definition = "how good its opening is." },
+  { name = "Titles", parent = "Order", definition = "how good its titles are." },
+  { name = "Focus", parent = "coherence", definition = "how good its focus is." },
+  { name = "Aim", parent = "Focus", definition = "how good its aim is." },
+]
+"""
 
 
 def alignment(planted, out, *, model=None, **order):
@@ -46,18 +65,6 @@ async def fitted(planted, out, **order):
     found = await alignment(planted, out, **order).run()
     found.save(out)
     return found
-
-
-def built_elsewhere(folder):
-    """What a new process says when it builds the evaluator; prompts are read once a process."""
-    code = (
-        "import sys; from textassay.methods import build; from "
-        "textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], "
-        "ScriptedModel([]))"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
-    ).stderr
 
 
 @pytest.mark.asyncio
@@ -109,21 +116,19 @@ async def test_the_evaluator_scores_new_texts_with_its_tree(tmp_path):
     )
 
 
-@pytest.mark.asyncio
-async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path):
-    planted, out = Planted(60), tmp_path / "ev"
-    await fitted(planted, out, growth=Growth(layers=1))
-    other = planted.model("another")
-    with pytest.raises(ConfigurationError, match="the model changed from 'scripted' to 'another'"):
-        await evaluate(planted.rows[:4], method=str(out), model=other)
-    run = await evaluate(
-        planted.rows[:4], method=str(out), model=other, options={"allow_change": True}
+def built_elsewhere(folder):
+    """What a new process says when it builds the evaluator; prompts are read once a process."""
+    code = (
+        "import sys; from textassay.methods import build; from "
+        "textassay.runtime.backends.scripted import ScriptedModel; build(sys.argv[1], "
+        "ScriptedModel([]))"
     )
-    assert {s.outcome for s in run} == {"scored"}
+    command = [sys.executable, "-c", code, str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
 @pytest.mark.asyncio
-async def test_a_changed_prompt_is_refused(tmp_path, monkeypatch):
+async def test_another_model_or_prompt_is_refused_unless_told_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     planted, out, prompt = Planted(60), tmp_path / "ev", tmp_path / "own.jinja"
     words = (
@@ -134,6 +139,12 @@ async def test_a_changed_prompt_is_refused(tmp_path, monkeypatch):
     await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt="own.jinja"))
     monkeypatch.chdir("/")
     await evaluate(planted.rows[:2], method=str(out), model=planted.model())
+    other = planted.model("another")
+    with pytest.raises(ConfigurationError, match="the model changed from 'scripted' to 'another'"):
+        await evaluate(planted.rows[:4], method=str(out), model=other)
+    options = {"allow_change": True}
+    run = await evaluate(planted.rows[:4], method=str(out), model=other, options=options)
+    assert {s.outcome for s in run} == {"scored"}
     assert built_elsewhere(out) == ""
     prompt.write_text(words + " Be strict.")
     assert "the prompt's digest changed from" in built_elsewhere(out)
@@ -297,10 +308,6 @@ async def test_the_report_tells_layers_and_ablations(tmp_path):
 async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
     await fitted(planted, out, growth=Growth(layers=1))
-    from textassay.methods import build
-    from textassay.runtime.errors import ContentRefused
-    from textassay.runtime.messages import Example
-
     model = ScriptedModel(lambda request: ContentRefused("filtered"), name="scripted")
     method = build(str(out), model)
     scores = await method.graph.run(
@@ -348,3 +355,198 @@ def test_folds_whose_ratings_are_equal_do_not_stop_an_alignment(last, without):
     assert found.overall_interval()[0, 0] > 0 > found.interval()[1, 0, 0]
     sizes = saliency_over_folds("ridge", table, fitter)
     assert sizes["coherence"] > sizes["consistency"] >= 0
+
+
+@pytest.fixture
+def tree(tmp_path):
+    path = tmp_path / "tree.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def ids(layers):
+    return [[row["id"] for row in layer["criteria"]] for layer in layers]
+
+
+@pytest.mark.asyncio
+async def test_a_given_tree_is_learnt_on_and_never_grown(tmp_path, tree):
+    """All of it; with a limit on what is kept, the branch that matters."""
+    planted = Planted(120)
+    model = planted.model()
+    counted = await alignment(planted, None, model=model, tree=tree).dry_run()
+    order = alignment(planted, tmp_path / "whole", model=model, tree=tree)
+    found = await order.run()
+    layers = found.report["alignment"]
+    order_and_focus = ["coherence/order", "coherence/focus"]
+    below = [f"coherence/order/{name}" for name in ("opening", "titles")]
+    assert ids(layers) == [["coherence"], order_and_focus, [*below, "coherence/focus/aim"]]
+    assert planted.asked_for_parts == []
+    assert len(model.requests) == counted.calls == 120 * 6
+    assert [a.name for a in found.evaluator.aspects] == ["coherence", "fluency"]
+    pruned = alignment(planted, tmp_path / "kept", tree=tree, growth=Growth(keep=1), learning=RIDGE)
+    layers = (await pruned.run()).report["alignment"]
+    assert ids(layers)[2] == below
+
+
+@pytest.mark.asyncio
+async def test_a_published_tree_is_that_of_the_rated_aspects(tmp_path):
+    planted = Planted(60)
+    found = await alignment(
+        planted, tmp_path / "ev", tree="published", growth=Growth(layers=2), learning=RIDGE
+    ).run()
+    published = trees.load("summarization", tasks.load("summarization"))
+    below = {node.id for node in published if node.id.count("/") < 2}
+    expected = {name for name in below if name.partition("/")[0] in ("coherence", "fluency")}
+    assert set(found.evaluator.features) == expected
+    assert planted.asked_for_parts == []
+
+
+@pytest.mark.parametrize(
+    ("task", "tree", "error", "message"),
+    [
+        ("summarization", "grown", UnknownName, "unknown tree 'grown'"),
+        ("translation", "published", ConfigurationError, "no tree is published .*'translation'"),
+    ],
+)
+def test_a_tree_that_is_not_there_is_refused_before_anything_is_asked(task, tree, error, message):
+    planted = Planted(60)
+    for row in planted.rows:
+        row["human"] = {"overall": row["human"]["fluency"], "fluency": row["human"]["fluency"]}
+    with pytest.raises(error, match=message):
+        alignment(planted, None, task=task, tree=tree)
+
+
+def coin(planted):
+    """A judge whose ratings of parts are noise."""
+
+    def answer(request):
+        if "on the following metric:" in request.text and not any(
+            f"metric:\n\n{root}: " in request.text for root in ("coherence", "fluency")
+        ):
+            return str(np.random.default_rng([2, *request.text.encode()]).integers(1, 6))
+        return planted.answer(request)
+
+    return ScriptedModel(answer, name="scripted")
+
+
+@pytest.mark.asyncio
+async def test_chance_does_not_prune_unless_asked_to(tmp_path):
+    """The tree stops where no criterion's importance can be told from 0; keeping all goes on."""
+    planted = Planted(120)
+
+    async def aligned(folder, **growth):
+        order = {"growth": Growth(**{"keep": 1, "children": 2, **growth}), "learning": RIDGE}
+        return (
+            await alignment(planted, tmp_path / folder, model=coin(planted), **order).run()
+        ).report
+
+    stopped = await aligned("stop")
+    assert [layer["is_noise"] for layer in stopped["alignment"]] == [False, True]
+    assert not any(row["expanded"] for row in stopped["alignment"][1]["importance"])
+    assert "layer 2: no criterion has an importance" in stopped["warnings"][0]
+    assert "the tree stops at this layer" in report_text(stopped)
+    pruned = await aligned("prune", noise="prune")
+    assert len(pruned["alignment"]) == 3
+    assert "pruned anyway" in pruned["warnings"][0]
+    everything = await aligned("all", keep=4)
+    assert (len(everything["alignment"]), everything["warnings"]) == (3, [])
+
+
+def table(rows=120):
+    return read_table(Examples(rows_of(rows)), patterns=("*",))
+
+
+def test_shapley_saliency_is_the_mean_size_of_contributions():
+    """Of a linear aggregator: |weight * (value - mean)|, of rows that it has not seen."""
+    people = table()
+    scales = dict.fromkeys(people.aspects, (0.0, 10.0))
+    fitter = Fitter(scales, seed=0, threads=1)
+    found = saliency_over_folds("ridge", people, fitter)
+    fold = folds(people.groups, 2, seed=0)
+    sizes = []
+    for number in (0, 1):
+        rows, rest = people.rows(fold == number), people.rows(fold != number)
+        aggregator: Aggregator = fitter.fit("ridge", rest)
+        values = aggregator.contributions(rows.features, systems=rows.systems).values
+        sizes.append(np.abs(values).mean(axis=0) / np.std(people.human, axis=0)[:, None])
+    assert list(found.values()) == pytest.approx(np.mean(sizes, axis=(0, 1)).tolist())
+    by_size = sorted(found, key=lambda name: -found[name])[:3]
+    by_error = [name for name, _ in importance_over_folds("ridge", people, fitter).ranking()][:3]
+    assert set(by_size) == set(by_error)
+
+
+@pytest.mark.asyncio
+async def test_criteria_may_be_ranked_by_shapley_values(tmp_path):
+    planted = Planted(120)
+    growth = Growth(keep=2, saliency="shapley")
+    found = (await alignment(planted, tmp_path / "ev", growth=growth).run()).report
+    second = found["alignment"][1]["importance"]
+    assert {row["criterion"] for row in second if row["expanded"]} == {
+        "coherence/order", "fluency/grammar"
+    }  # fmt: skip
+    assert all(row["importance"] >= 0 for row in second)
+
+
+def test_held_out_rows_stay_the_same_whatever_share_is_learnt_from():
+    people = table(240)
+    sides = [split(people, Learning(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)]
+    held_out = [part.test.ids for part in sides]
+    assert held_out[0] == held_out[1] == held_out[2]
+    assert len(held_out[0]) == pytest.approx(0.3 * 240, abs=6)
+    learnt = [set(part.train.ids) for part in sides]
+    assert learnt[0] < learnt[1] < learnt[2]
+    assert not learnt[2] & set(held_out[0])
+    alone = split(people, Learning(test_fraction=0.3))
+    assert alone.test.ids == held_out[0]
+    assert len(alone.train.ids) + len(alone.test.ids) == 240
+    with pytest.raises(ConfigurationError, match=r"80% of the rows .* and 30% to hold out"):
+        split(people, Learning(train_fraction=0.8, test_fraction=0.3))
+
+
+def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
+    """Names tell the tree; a judge's name before a slash is no layer."""
+    rows = rows_of(120)
+    for row in rows:
+        given = list(row["metrics"].values())
+        names = ("clarity", "charm", "charm/wit", "charm/wit/puns", "clarity/order", "gpt/charm")
+        row["metrics"] = dict(zip(names, given, strict=False))
+    report = fit_recorded(
+        Examples(rows), features=("*",), learning=Learning(aggregators=("ridge",), depth="full")
+    ).report
+    assert [row["without"] for row in report["ablations"]] == [
+        "nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"
+    ]  # fmt: skip
+    kept = [row["pearson"] for row in report["ablations"]]
+    assert len(set(kept)) == len(kept)
+
+
+def test_curves_average_over_as_many_samples_as_asked():
+    """HD-Eval's figures 4 and 5 take five."""
+    learning = Learning(aggregators=("ridge",), depth="full", repeats=5)
+    report = fit_recorded(Examples(rows_of(120)), features=("*",), learning=learning).report
+    assert report["data_efficiency"][3]["ridge"]["seeds"] == 5
+    last = report["criteria_efficiency"][-1]
+    assert (last["count"], last["samples"]) == (8, 5)
+    assert last["sd"]["pearson"] > 0
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("shares", "shipped", "held_out"),
+    [((None, None), 120, 60), ((0.5, None), 60, 60), ((0.25, 0.25), 30, 30)],
+)
+async def test_what_is_shipped_learns_from_all_rows_unless_a_part_is_held_out(
+    shares, shipped, held_out, tmp_path
+):
+    """Rows of neither share are not rated."""
+    learning = Learning(aggregators=("ridge",), train_fraction=shares[0], test_fraction=shares[1])
+    planted = Planted(120)
+    model, growth = planted.model(), Growth(layers=1)
+    order = alignment(planted, tmp_path / "ev", model=model, growth=growth, learning=learning)
+    found = await order.run()
+    aspects = found.evaluator.aggregator["aspects"]
+    assert {aspect["notes"]["rows"] for aspect in aspects} == {shipped}
+    assert found.report["held_out"]["aspects"]["fluency"]["n"] == held_out
+    assert ("learned once more, from all 120 rows" in found.text) == (shares[0] is None)
+    rated = shipped if shares[0] is None else shipped + held_out
+    assert len(model.requests) == rated * 2

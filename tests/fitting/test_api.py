@@ -17,8 +17,7 @@ import pytest
 
 import textassay
 from tests.cli.harness import textassay as command
-from tests.fitting.dated import Dated
-from tests.fitting.making import write
+from tests.fitting.made_texts import Dated, write
 from textassay import Aspect, Fit, Settings, evaluate, fit, fit_sync
 from textassay.fitting.request import KINDS, fit_request
 from textassay.runtime.errors import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.fitting.making import rows_of, write
+from tests.fitting.made_texts import rows_of, write
 from textassay import evaluate_sync
 from textassay.cli.app import app
 from textassay.cli.progress import show_steps

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from tests.benchmark_data import FOLDER, benchmark
-from tests.fitting.making import rows_of
+from tests.fitting.made_texts import rows_of
 from textassay.fitting.agreement import competition_ranks, resamples_for, steps
-from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import Learning
+from textassay.fitting.fit_from_scores import fit_recorded, read_recorded
+from textassay.fitting.learn import Choice, Fitter, Learning, Unseen, cross_fit
 from textassay.fitting.report import report_text
 from textassay.learning import Aggregator, group_codes, split_rows
 from textassay.learning.splits import folds
-from textassay.meta import compare, correlate
+from textassay.meta import compare, correlate, pearson
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError
 
 ASPECTS = ("clarity", "charm")
 
@@ -49,11 +50,7 @@ def test_agreement_is_that_of_an_aggregator_that_saw_the_other_sources(full):
     rows, report = full
     names, x, y, groups = arrays(rows)
     train = split_rows(groups, 0.5, seed=0)
-    aggregator = Aggregator("ridge", scales={"clarity": (1, 5), "charm": (0, 10)})
-    aggregator.fit(
-        x[train], y[train], groups=groups[train], feature_names=names, target_names=ASPECTS
-    )
-    predicted = aggregator.predict(x[~train])
+    predicted = aggregator_of(rows, train).predict(x[~train])
     for at, aspect in enumerate(ASPECTS):
         found = report["held_out"]["aspects"][aspect]
         ours = correlate(
@@ -181,6 +178,7 @@ def test_more_data_and_more_criteria_help_until_they_do_not(full):
     assert data[1.0]["mean"] > data[0.1]["mean"]
     criteria = report["criteria_efficiency"]
     assert [row["count"] for row in criteria] == [1, 2, 3, 4, 6, 8]
+    assert steps(20) == [1, 2, 3, 4, 6, 8, 12, 16, 20]
     assert criteria[2]["pearson"] > criteria[0]["pearson"] + 0.1
     assert criteria[5]["pearson"] == pytest.approx(criteria[2]["pearson"], abs=0.03)
     whole = report["held_out"]["mean"]["evaluator"]["pearson"]
@@ -221,16 +219,11 @@ def test_experts_are_held_against_each_other_and_against_the_evaluator(full):
 
 def test_ranks_are_those_of_a_competition():
     """The case study of the paper's table 8."""
-    assert competition_ranks(np.array([2.33, 1.67, 4, 3.33, 2.67, 3.33, 1])).tolist() == [
-        4,
-        5,
-        0,
-        1,
-        3,
-        1,
-        6,
-    ]
-    assert competition_ranks(np.array([3.0, 2, 2, 3, 2, 3, 2])).tolist() == [0, 3, 3, 0, 3, 0, 3]
+    for values, ranks in (
+        ([2.33, 1.67, 4, 3.33, 2.67, 3.33, 1], [4, 5, 0, 1, 3, 1, 6]),
+        ([3.0, 2, 2, 3, 2, 3, 2], [0, 3, 3, 0, 3, 0, 3]),
+    ):
+        assert competition_ranks(np.array(values)).tolist() == ranks
 
 
 def test_ranking_counts_items_whose_rank_is_peoples(full):
@@ -247,11 +240,6 @@ def test_ranking_counts_items_whose_rank_is_peoples(full):
     assert told["items"] == 120
     assert told["share"] == pytest.approx(np.mean(hits))
     assert report["ranking"]["charm"]["evaluator"]["share"] > told["share"]
-
-
-def test_steps_end_at_the_count():
-    assert steps(1) == [1]
-    assert steps(20) == [1, 2, 3, 4, 6, 8, 12, 16, 20]
 
 
 def test_the_report_is_json_without_nan_and_reads_as_text(full):
@@ -301,3 +289,62 @@ def test_summeval_is_learnt_from_its_recorded_judges():
     )
     differences = report["held_out"]["aspects"]["coherence"]["evaluator_minus"]["avg"]["pearson"]
     assert differences["significant"] is True
+
+
+RIVALS = ("linear", "ridge", "tree")
+
+
+def cross_fitted(
+    names: tuple[str, ...], signal: float, seed: int = 0, threads: int = 1
+) -> tuple[Choice, Unseen]:
+    """Cross-fit aggregators on 60 rows of 20 sources, four features that follow the ratings."""
+    rng = np.random.default_rng(seed)
+    quality = rng.normal(size=60)
+    features = signal * quality[:, None] + rng.normal(size=(60, 4))
+    rows = [
+        {"id": str(i), "output": "-", "group": str(i // 3), "human": {"q": quality[i]},
+         "metrics": {f"f{k}": value for k, value in enumerate(features[i])}}
+        for i in range(60)
+    ]  # fmt: skip
+    table = read_recorded(Examples(rows), features=("f*",)).table
+    return cross_fit(names, table, Fitter({"q": (-5.0, 5.0)}, 0, threads), lambda _: None)
+
+
+def figure(unseen: Unseen) -> float:
+    return pearson(unseen.by_evaluator()[:, 0], unseen.rows.human[:, 0]) or 0.0
+
+
+@pytest.mark.parametrize("names", [RIVALS, ("auto",)])
+def test_choosing_where_nothing_can_be_learned_finds_nothing(names):
+    """The best of three over all folds, chosen with all errors in view, would be above 0."""
+    seeds = range(6 if len(names) > 1 else 3)
+    assert np.mean([figure(cross_fitted(names, 0.0, seed)[1]) for seed in seeds]) < 0.05
+
+
+def test_the_error_of_what_is_shipped_is_that_of_the_report():
+    """The weights of a fold come from fewer errors than those of what is shipped."""
+    choice, unseen = cross_fitted(("auto",), 1.0)
+    notes = choice.aggregator.notes_["q"]
+    human = unseen.rows.human[:, 0]
+    told = np.mean((unseen.by_evaluator()[:, 0] - human) ** 2) / human.var()
+    assert notes["held_out_error"]["blend"] == pytest.approx(told, rel=0.1)
+    for fold in unseen.repeats[0]:
+        weights = fold.choice.aggregator.notes_["q"]["weights"]
+        assert sum(weights.values()) == pytest.approx(1.0)
+        assert weights != notes["weights"]
+
+
+def test_the_result_does_not_depend_on_threads():
+    one, two = (cross_fitted(("auto", "ridge"), 1.0, threads=threads) for threads in (1, 2))
+    assert one[0].as_dict() == two[0].as_dict()
+    assert np.array_equal(one[1].by_evaluator(), two[1].by_evaluator())
+
+
+def test_what_cannot_be_learned_without_a_fold_is_not_chosen():
+    """Features fall as the ratings rise, so non-negative weights are all 0."""
+    choice, unseen = cross_fitted(("nnls", "ridge"), -2.0)
+    assert choice.chosen == "ridge"
+    assert "nnls" in choice.failed
+    assert {fold.choice.chosen for fold in unseen.repeats[0]} == {"ridge"}
+    with pytest.raises(DataError, match="every feature the weight 0"):
+        cross_fitted(("nnls",), -2.0)

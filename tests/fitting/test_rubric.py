@@ -3,12 +3,17 @@ kept."""
 
 import json
 import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.harness import textassay
-from tests.fitting.dated import Dated
+from tests.cli.harness import served, textassay
+from tests.fitting.made_texts import Dated
+from tests.waiting import until
 from textassay import evaluate
 from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest, spread, weed
 from textassay.fitting.learn import Fitter, Learning
@@ -57,31 +62,19 @@ async def test_a_planted_criterion_is_found_and_the_others_die_with_a_reason(tmp
 
 
 @pytest.mark.asyncio
-async def test_only_training_groups_are_shown_and_few_rows_are_rated(tmp_path):
-    dated = Dated(n=400)
-    fit = rubric(dated, tmp_path / "ev", rubric=RubricGrowth(labels=30, pairs=5))
-    assert fit.train.sum() == 30
-    assert len(np.unique(fit.people.groups[fit.train])) == 30  # spread, not ten whole groups
-    train = {int(id_[1:]) for id_, one in zip(fit.people.ids, fit.train, strict=True) if one}
-    found = await fit.run()
-    assert found.report["split"]["held_out"]["rows"] == 60
-    shown = [set(map(int, texts)) for texts in dated.shown]
-    assert all(len(one) == 5 for one in shown)
-    assert set().union(*shown) <= train
-
-
-@pytest.mark.asyncio
-async def test_no_held_out_rating_reaches_any_prompt(tmp_path):
+async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_path):
     """Each rating is a number that no other text has, so that it would be seen in a prompt."""
-    dated = Dated()
+    dated = Dated(120, per_group=2)
     for at, row in enumerate(dated.rows):
         row["human"]["coherence"] = round(min(row["human"]["coherence"], 4.9) + at / 10_000, 4)
     ratings = {row["id"]: f"{row['human']['coherence']:g}" for row in dated.rows}
     assert len(set(ratings.values())) == len(ratings)
     model = dated.model()
     fit = rubric(dated, tmp_path / "ev", model=model, rubric=RubricGrowth(labels=30))
+    assert len(np.unique(fit.people.groups[fit.train])) == fit.train.sum() == 30  # spread
     train = set(np.array(fit.people.ids)[fit.train])
-    await fit.run()
+    found = await fit.run()
+    assert found.report["split"]["held_out"]["rows"] == 60
     prompts = [request.text for request in model.requests]
     seen = {
         id_ for id_, rating in ratings.items() if any(f"rated {rating}\n" in one for one in prompts)
@@ -203,7 +196,7 @@ def test_rows_are_spread_over_the_groups():
     ("flags", "named"),
     [
         (["--layers", "2"], "--layers has no effect with --method rubric"),
-        (["--labels", "3"], "labels must be between 10 and 10000, not 3"),
+        (["--labels", "3"], "--labels: Input should be greater than or equal to 10 (given: 3)"),
     ],
 )
 def test_flags_that_do_not_fit(tmp_path, flags, named):
@@ -222,3 +215,67 @@ def test_a_model_that_cannot_write_is_refused(tmp_path):
         rubric(
             dated, tmp_path, model=ScriptedModel([], name="embedded"), options=HDEvalOptions()
         ).decomposer({"": ScriptedModel([], name="embedded")})
+
+
+ROOT = Path(__file__).parents[2]
+IN_FLIGHT = 4
+
+
+def flags(data, out, server, *more):
+    return [
+        "fit", data, "--method", "rubric", "--model", "direct/mock", "--api-base", server.url,
+        "--task", "summarization", "--out", out, "--aggregator", "ridge", "--labels", "30",
+        "--concurrency", IN_FLIGHT, "--progress", "none", *more,
+    ]  # fmt: skip
+
+
+def written(tmp_path, dated):
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in dated.rows), encoding="utf-8")
+    return data
+
+
+def rounds(out):
+    return json.loads((out / "report.json").read_text(encoding="utf-8"))["rubric"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_killed_rubric_repeats_only_what_was_in_flight(tmp_path):
+    dated = Dated(60)
+    data, out = written(tmp_path, dated), tmp_path / "ev"
+    # 30 texts on the aspect, a proposal, then in the middle of the first round's ratings
+    with served(reply=dated.reply, hold_after=70) as server:
+        arguments = [sys.executable, "-m", "textassay", *map(str, flags(data, out, server))]
+        with subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE) as process:
+            try:
+                until(lambda: process.poll() is not None or server.counters.requests > 70)
+                assert process.poll() is None, process.stderr.read()
+                process.send_signal(signal.SIGKILL)
+            finally:
+                process.kill()
+        assert not (out / "evaluator.json").exists()
+        server.options.hold_after = 0
+        resumed = textassay(*flags(data, out, server))
+        assert resumed.code == 0, resumed.err
+        repeated = server.counters.requests - len(server.counters.bodies)
+        assert repeated <= IN_FLIGHT
+        whole = textassay(*flags(data, tmp_path / "whole", server))
+        assert whole.code == 0, whole.err
+    assert rounds(out) == rounds(tmp_path / "whole")
+    assert len(rounds(out)) > 1
+
+
+def test_a_rubric_stops_at_its_budget_and_continues_with_a_larger_one(tmp_path):
+    dated = Dated(60)
+    data, out = written(tmp_path, dated), tmp_path / "ev"
+    with served(reply=dated.reply) as server:
+        priced = ("--price", "1,1")
+        first = textassay(*flags(data, out, server, *priced, "--max-cost", "0.02"))
+        assert first.code == 3, first.err
+        assert "repeat the same command to continue" in " ".join(first.err.split())
+        before = server.counters.requests
+        assert before
+        assert not (out / "evaluator.json").exists()
+        rest = textassay(*flags(data, out, server, *priced, "--max-cost", "5"))
+        assert rest.code == 0, rest.err
+        assert server.counters.requests == len(server.counters.bodies) > before

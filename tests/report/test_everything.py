@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli.harness import served, textassay
-from tests.fitting.judge import Planted
+from tests.fitting.made_texts import Planted
 from tests.report.runs import write_data
 from textassay.report.evidence import figure
 

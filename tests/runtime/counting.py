@@ -24,8 +24,7 @@ PAID = Usage(calls=1, prompt_tokens=7, completion_tokens=3, cost=0.25)
 
 
 class CountingModel:
-    """Answers with the number of the call, once `gate` is open; raises `error` instead where one is
-    set."""
+    """Answers with the number of the call, once `gate` is open."""
 
     name = "counting"
     capabilities = Capabilities()

@@ -34,8 +34,7 @@ def finished(code: str, *arguments: object) -> str:
 
 
 def killed_after(lines: int, code: str, *arguments: object) -> list[str]:
-    """Kill Python on `code` once it has printed so many lines, and return all complete lines that
-    it printed."""
+    """Kill Python on `code` once it has printed so many lines."""
     with start(code, *arguments) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -17,7 +17,7 @@ from tests.waiting import HANGS_AFTER
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 from textassay.runtime.messages import Example
 from textassay.tools import NLI, Bleurt, Rouge, UniEval, build
-from textassay.tools.engines.engine import ModelFiles, locate, longest_input
+from textassay.tools.engines import ModelFiles, locate, longest_input
 from textassay.tools.overlap import MAX_WORD_PAIRS, longest_common_subsequence
 from textassay.tools.tool import check_installed, prepare_tools
 
@@ -50,7 +50,7 @@ def test_offline_the_hub_s_models_are_asked_of_the_cache_only(tmp_path):
     tiny.need("huggingface_hub")
     code = textwrap.dedent("""
         from textassay.runtime.errors import ConfigurationError
-        from textassay.tools.engines.engine import locate
+        from textassay.tools.engines import locate
         try:
             locate("organisation/model@abc123")
         except ConfigurationError as error:
@@ -80,8 +80,7 @@ def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
     for name in ("config.json", "model.safetensors"):
         (snapshot / name).write_text("{}")
     code = (
-        "from textassay.tools.engines.engine import locate; "
-        "print(locate('organisation/model@v1').label)"
+        "from textassay.tools.engines import locate; print(locate('organisation/model@v1').label)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code],

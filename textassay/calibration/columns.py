@@ -66,21 +66,26 @@ class Judged:
         return next(iter(self.scales)) if len(self.scales) == 1 else None
 
 
-def read_judged(path: str | Path | Examples, labels: LabelSets | None = None) -> dict[str, Judged]:
+def read_judged(
+    path: str | Path | Examples, reader: LabelReader | None = None
+) -> dict[str, Judged]:
     """Read a run folder, a JSON Lines file of scores, or the `metrics` of a data set.
 
     Labels are as `with_labels` returns them; their scale is that of their numbers.
 
     Args:
         path: What holds the scores.
-        labels: Labels by name of the score; by default those of the run's aspects.
+        reader: Reads labels; by default those of the run's aspects.
 
     Raises:
         DataError: A line is unusable; names file, line and field.
         RunFolderError: A folder without scores, or of a newer format.
     """
-    labels = read_labels(path) if labels is None else labels
-    reader = path.labels if isinstance(path, Examples) else LabelReader(labels)
+    if isinstance(path, Examples):
+        reader = path.labels
+    elif reader is None:
+        reader = LabelReader(read_labels(path))
+    labels = reader.declared
     judged: dict[str, Judged] = {}
     for row in read_score_lines(path, reader):
         _add(judged, row.aspect, row.id, row.value, row.fields)
@@ -221,13 +226,13 @@ class Columns:
 class People:
     """Ids, systems, sources and human ratings of a data set, as columns."""
 
-    def __init__(self, data: Any, labels: LabelSets | None = None) -> None:
+    def __init__(self, data: Any) -> None:
         """Read a data set.
 
         Args:
-            data: A path, a table, or an iterable of examples or dicts.
-            labels: Labels that ratings may be, see `Examples`; those without an order are there as
-                numbers, and as 0 or 1 for each label, as in `read_judged`.
+            data: A path, a table, or an iterable of examples or dicts; opened as `Examples`, its
+                labels without an order are there as numbers, and as 0 or 1 for each label, as in
+                `read_judged`.
 
         Raises:
             DataError: A row is unusable; names file, line and field.
@@ -239,13 +244,14 @@ class People:
         self._human: list[dict[str, float | None]] = []
         self._annotators: list[dict[str, tuple[float | None, ...]]] = []
         self._probabilities: list[float | None] = []
-        for example in Examples(data, needs_output=False, labels=labels):
+        examples = data if isinstance(data, Examples) else Examples(data, needs_output=False)
+        for example in examples:
             self.ids.append(example.id)
             self.systems.append(example.system)
             self.groups.append(example.group)
             self.words.append(len(example.output.split()))
             human, annotators = dict(example.human), dict(example.annotators)
-            for name, scale in (labels or {}).items():
+            for name, scale in examples.labels.declared.items():
                 for at, label in enumerate(scale.names if scale.is_nominal else ()):
                     own = member_name(name, label)
                     if (rating := human.get(name)) is not None:

@@ -130,13 +130,6 @@ def command(
 
     Its parameters are the flags (see `flags`), the docstring's first paragraph is the help, and
     what it returns is the exit status; errors become a message and a status (see `exits`).
-
-    Args:
-        name: What users type.
-        panel: Heading of the list of commands under which it stands.
-        group: Group that it belongs to, made by `group` before.
-        examples: Command lines that the help shows.
-        asks_models: Whether the help lists the exit statuses of a run.
     """
     home = _app if group is None else _groups[group]
 

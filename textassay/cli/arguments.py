@@ -35,11 +35,7 @@ def typed_names(given: Iterable[str] | None) -> tuple[str, ...] | None:
 
 
 def pairs(items: Iterable[str], flag: str) -> dict[str, str]:
-    """Read `key=value` items.
-
-    Raises:
-        ConfigurationError: An item has no `=`.
-    """
+    """Read `key=value` items."""
     parsed: dict[str, str] = {}
     for item in items:
         key, equals, value = item.partition("=")
@@ -67,9 +63,6 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
     """Read `[ROLE=]MODEL` items; a model without a role serves every role that is not named.
 
     Only `juror` may be given several times; its models become `juror1`, `juror2`, ... in order.
-
-    Raises:
-        ConfigurationError: A role is given twice.
     """
     # read from a config file already
     if isinstance(items, Mapping):
@@ -97,11 +90,7 @@ def models(items: str | Iterable[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 def extra(given: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Read `KEY=JSON` items, or the table that a TOML file has in their place.
-
-    Raises:
-        ConfigurationError: A value is not JSON.
-    """
+    """Read `KEY=JSON` items, or the table that a TOML file has in their place."""
     if isinstance(given, Mapping):
         return dict(given)
     fields = {}
@@ -116,11 +105,7 @@ def extra(given: str | Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scales(items: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """Read `ASPECT=LOW,HIGH` items.
-
-    Raises:
-        ConfigurationError: One is not of that form.
-    """
+    """Read `ASPECT=LOW,HIGH` items."""
     by_aspect: dict[str, tuple[float, float]] = {}
     for item in items:
         # from the right: an aspect's name may hold "="
@@ -141,9 +126,6 @@ def price(given: str | Iterable[float] | None) -> tuple[float, ...] | None:
     """Read `IN,OUT` or `IN,OUT,CACHED`, US dollars per million tokens.
 
     A TOML file may hold a list of them instead.
-
-    Raises:
-        ConfigurationError: It is not two or three numbers.
     """
     if given is None:
         return None
@@ -167,10 +149,6 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
 
     Lists may be lists, `model` a table by role, `tools` tables by the tool's name, and `models`
     tables, each with the settings of one model, by its role or by the name that `--model` takes.
-
-    Raises:
-        ConfigurationError: The file is missing or not TOML.
-        UnknownName: It has a key that is no flag.
     """
     if path is None:
         return {}
@@ -207,11 +185,7 @@ def config_file(path: Path | None, known: Iterable[str]) -> dict[str, Any]:
 
 
 def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Read `[models.NAME]` tables: the models that they name, and their settings, by their names.
-
-    Raises:
-        ConfigurationError: A role is described by something else than a table.
-    """
+    """Read `[models.NAME]` tables: the models that they name, and their settings, by name."""
     names_by_role: dict[str, str] = {}
     settings_by_role: dict[str, dict[str, Any]] = {}
     tables = given if isinstance(given, Mapping) else {"": given}
@@ -231,11 +205,7 @@ def role_tables(given: Any, path: Path) -> tuple[dict[str, str], dict[str, dict[
 def tools(
     given: str | Iterable[str] | Mapping[str, Mapping[str, Any]],
 ) -> tuple[str, ...] | dict[str, str]:
-    """Read the names of tools, or `[tools.NAME]` tables, which become specs by name.
-
-    Raises:
-        ConfigurationError: A table describes no tool.
-    """
+    """Read the names of tools, or `[tools.NAME]` tables, which become specs by name."""
     if isinstance(given, Mapping):
         from textassay.tools import as_text, from_table  # the commands' help needs none of it
 
@@ -264,11 +234,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def read(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flags with their values read; those that were not given are left out.
-
-    Raises:
-        ConfigurationError: A value cannot be read.
-    """
+    """Return the flags with their values read; those that were not given are left out."""
     return {
         key: typed_names(value) if key in LISTS
         else READERS[key](value) if key in READERS else value
@@ -279,15 +245,7 @@ def read(flags: Mapping[str, Any]) -> dict[str, Any]:
 def with_config(
     flags: Mapping[str, Any], known: Iterable[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return flags, laid over those of the file of `--config`, and the pairs of `--set`.
-
-    Args:
-        flags: The flags as they were typed, `config`, `field` and `set` among them.
-        known: Keys that the file may have.
-
-    Raises:
-        ConfigurationError: A value or the file cannot be read.
-    """
+    """Return flags, laid over those of the file of `--config`, and the pairs of `--set`."""
     typed = dict(flags)
     path, pairs_set = typed.pop("config", None), typed.pop("set", None)
     mapped = pairs(typed.pop("field", None) or (), "--field")
@@ -323,12 +281,7 @@ def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags with models that are named like a `[models.NAME]` table as it describes them.
-
-    Args:
-        flags: The flags, of the command line and of the file.
-        described: Models that the tables of the file name, by the name of the table.
-    """
+    """Return flags with models that are named like a `[models.NAME]` table as it describes them."""
     tables, asked = flags.get("roles", {}), flags.get("model", {})
     by_role = {role: name for role, name in asked.items() if name in tables and name != role}
     if not by_role:
@@ -343,12 +296,7 @@ def _with_described_models(flags: dict[str, Any], described: Mapping[str, str]) 
 
 
 def with_model_tables(flags: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, Any]:
-    """Return flags in which tables that describe the models of a run are those of its roles.
-
-    Args:
-        flags: What is given to a run that goes on.
-        models: The run's models by role, as they are really called.
-    """
+    """Return flags in which tables that describe the models of a run are those of its roles."""
     tables, described = flags.get("roles", {}), flags.get("model", {})
     roles = dict(tables)
     for name, own in tables.items():
@@ -375,11 +323,7 @@ def _say_own(role: str, own: Mapping[str, Any], typed: Mapping[str, Any]) -> Non
 
 
 def for_models(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], Settings]:
-    """Return flags, method options and settings of a command that asks models without a run.
-
-    Raises:
-        ConfigurationError: A value cannot be read.
-    """
+    """Return flags, method options and settings of a command that asks models without a run."""
     typed, chosen = with_config(flags)
     runtime, options = split_settings(chosen)
     runtime |= settings_in(typed)

@@ -48,9 +48,6 @@ def results(*, pipe_width: int = PIPE_WIDTH) -> Console:
     """Return the console for results.
 
     As wide as the terminal, or without a bound if the output is no terminal.
-
-    Args:
-        pipe_width: Columns if the output is no terminal; less for prose, which people read.
     """
     from rich.console import Console
 

@@ -202,7 +202,6 @@ class DemoSteps:
     """The steps of the demo, each a session."""
 
     def __init__(self, count: int, style: Style) -> None:
-        """Store how many steps there are, and how they are shown."""
         self._count, self._style, self._done = count, style, 0
         self._bar: Progress | None = None
         self._task: TaskID | None = None

@@ -67,10 +67,6 @@ def stops_of_a_run(out: Path | None, has_begun: Callable[[], bool]) -> Iterator[
     """Turn what ends the block early into `Stopped` if resuming the run can help.
 
     Before the first request, and if the model lacks an ability, the error stays as it is.
-
-    Args:
-        out: The run folder, for the message.
-        has_begun: Returns whether there is something to resume.
     """
     try:
         yield
@@ -228,11 +224,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def io_errors(path: Path) -> Iterator[None]:
-    """Turn an error of writing a file within the block into one that names it.
-
-    Raises:
-        StorageError: The disk is full, or the folder cannot be written to.
-    """
+    """Turn an error of writing a file within the block into one that names it."""
     try:
         yield
     except OSError as error:

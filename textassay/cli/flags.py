@@ -134,12 +134,6 @@ class Group:
     """Flags that several commands take together; marks the one parameter that receives them."""
 
     def __init__(self, **flags: Any) -> None:
-        """Store the flags.
-
-        Args:
-            **flags: Annotated types by parameter name, each with its `typer.Option`; their default
-                is `None`, or false for a switch.
-        """
         self.flags = flags
 
     def parameters(self) -> list[inspect.Parameter]:
@@ -334,8 +328,6 @@ RATINGS = Group(
     ],
 )
 """Files of ratings beside the data."""
-RATED = MAPPED | RATINGS
-"""How examples with human ratings are read."""
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
@@ -344,6 +336,8 @@ READING = CELLS | flags_of(RunRequest, "limit", "unit", "pair")
 
 JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
+RATED = MAPPED | RATINGS | JUDGING.only("task")
+"""How examples with human ratings are read, and which task names their labels."""
 
 SAMPLING = Group(
     n=Annotated[int | None, _option("Judging", "Samples per judgment.", "--n", "-n", metavar="N")],

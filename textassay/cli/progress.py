@@ -32,13 +32,7 @@ BAR_WIDTH = 24
 async def show_progress(
     progress: Callable[[], Progress], style: Style, *, dry: bool = False
 ) -> AsyncIterator[None]:
-    """Show the progress of what runs in the block; drawing costs the same however fast the run is.
-
-    Args:
-        progress: Returns the state of the run.
-        style: How it is shown.
-        dry: Whether calls are only counted: then no calls or costs are shown, as none are made.
-    """
+    """Show the progress of the block; drawing costs the same however fast the run is."""
     if style == "none":
         yield
         return
@@ -66,16 +60,7 @@ async def show_progress(
 async def exported(
     progress: Callable[[], Progress], path: Path | None, run: Path | None
 ) -> AsyncIterator[None]:
-    """Keep the figures of a run in a file as Prometheus text, up to those of its end.
-
-    Args:
-        progress: Returns the state of the run.
-        path: The file, which is replaced in one step each time; `None` for none.
-        run: Value of the label `run`.
-
-    Raises:
-        StorageError: The file cannot be written.
-    """
+    """Keep the figures of a run in a file as Prometheus text, up to those of its end."""
     if path is None:
         yield
         return
@@ -94,11 +79,7 @@ async def exported(
 
 @contextmanager
 def show_steps(style: Style) -> Iterator[Callable[[str], None]]:
-    """Show what work without calls is doing: one live line, or a line now and then.
-
-    Yields:
-        What is to be told each step, from any thread.
-    """
+    """Show what work without calls is doing: one live line, or a line now and then."""
     if style == "none":
         yield lambda _: None
         return
@@ -130,12 +111,7 @@ def _counted(now: Progress) -> str:
 async def redraw(
     progress: Callable[[], Progress], told: Callable[[Progress], str] | None = None
 ) -> None:
-    """Draw the state of a run again and again, until it is canceled.
-
-    Args:
-        progress: Returns the state of the run.
-        told: Returns a line that is shown in place of the bar.
-    """
+    """Draw the state of a run again and again, until it is canceled."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

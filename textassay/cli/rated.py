@@ -1,25 +1,30 @@
-"""Scores, and the examples that a command holds them against.
-
-DATA, or those of the run, with its field map.
-"""
+"""Scores, and the data and ratings that a command holds them against."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textassay.cli import arguments
 from textassay.cli.console import say
+from textassay.cli.flags import CONFIG_KEYS
 from textassay.evaluation.manifest import recorded_request
-from textassay.evaluation.request import RunRequest
-from textassay.meta.score_files import holds_metrics
+from textassay.meta.score_files import (
+    holds_metrics,
+    labels_of_people,
+    labels_of_task,
+    read_labels,
+    read_with_labels,
+    refuse_other_labels,
+)
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
 from textassay.runtime.data.units import Paired
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.labels import LabelScale, shares_of
+from textassay.runtime.labels import LabelSets, shares_of
 from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
@@ -30,61 +35,199 @@ CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
 
 
-def rated_examples(
-    scores: Path,
-    data: Path | None,
-    given: Mapping[str, Any],
-    *,
-    needs_output: bool = True,
-    aspect_map: Iterable[str] = (),
-    labels: LabelReader | None = None,
-) -> Examples:
-    """Open the examples that scores belong to.
+class Rated:
+    """A run or file of scores, and the examples that it is held against; read when asked for.
+
+    The data are DATA, or those of the run with its field map.
 
     Args:
         scores: Run folder, or a file of scores.
         data: The data; `None` for those that the run was made of.
         given: The flags `config`, `field` and `missing`, which say how the data are read,
-            `ratings`, files that are joined to the data, and `task`, see `known_labels`. What is
+            `ratings`, files that are joined to the data, and `task`, which names labels. What is
             not given is that of the run, for the run's own data.
-        needs_output: Whether a row without an output is an error.
-        aspect_map: Texts `SCORE=HUMAN`: which ratings may be the labels of which score.
-        labels: Reads labels among ratings; by default those of `known_labels`.
-
-    Raises:
-        ConfigurationError: There are no data, or the map does not fit.
+        aspect_map: Texts `SCORE=HUMAN`: which ratings are held against which score.
+        picked: How the rated rows were picked; `None` where it does not matter.
     """
-    from textassay.meta.score_files import labels_of_people
 
-    if labels is None:
-        labels = LabelReader(labels_of_people(known_labels(scores, given, aspect_map), aspect_map))
-    return with_ratings(
-        _examples(scores, data, given, needs_output, labels),
-        given.get("ratings", ()),
-        missing=arguments.reading_of(given).get("missing", ()),
-        labels=labels,
-    )
+    def __init__(
+        self,
+        scores: Path,
+        data: Path | None,
+        given: Mapping[str, Any],
+        aspect_map: Iterable[str] = (),
+        *,
+        picked: str | None = None,
+    ) -> None:
+        flags, _ = arguments.with_config(given, CONFIG_KEYS)
+        self.scores, self.data, self.aspect_map = scores, data, tuple(aspect_map)
+        self._given = given
+        self._picked, self._reading = picked, arguments.reading(flags)
+        self._ratings, self._task = tuple(flags.get("ratings") or ()), flags.get("task")
+        is_run = (scores / MANIFEST).is_file()
+        self._run = recorded_request(read_manifest(scores)) if is_run else None
 
+    @cached_property
+    def declared(self) -> LabelSets:
+        """Labels by name of the score: those of the run's aspects, and of the task.
 
-def known_labels(
-    scores: Path, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
-) -> dict[str, LabelScale]:
-    """Return the labels of scores: those of a run's aspects, and of the task in `given`.
+        Raises:
+            ConfigurationError: The task's labels are not those of the run.
+        """
+        from textassay.methods.library import tasks
 
-    Raises:
-        ConfigurationError: There is no such task, or its labels are not those of the run.
-    """
-    from textassay.meta.score_files import labels_of_task, read_labels, refuse_other_labels
-    from textassay.methods.library import tasks
+        labels = read_labels(self.scores)
+        if self._task is None:
+            return labels
+        named = labels_of_task(tasks.load(self._task).aspects, self.aspect_map)
+        for name in labels.keys() & named.keys():
+            places = f"in {self.scores}", f"in the task {self._task}"
+            refuse_other_labels(name, labels[name].names, named[name].names, places)
+        return labels | named
 
-    labels = read_labels(scores)
-    if (task := given.get("task")) is None:
-        return labels
-    named = labels_of_task(tasks.load(task).aspects, aspect_map)
-    for name in labels.keys() & named.keys():
-        places = f"in {scores}", f"in the task {task}"
-        refuse_other_labels(name, labels[name].names, named[name].names, places)
-    return labels | named
+    @property
+    def labels(self) -> LabelSets:
+        """`declared`, and words that scores and ratings have in common."""
+        return self._read[2]
+
+    @property
+    def judged(self) -> dict[str, Judged]:
+        """The scores, by name."""
+        return self._read[0]
+
+    @cached_property
+    def people(self) -> People:
+        """The human ratings.
+
+        Raises:
+            ConfigurationError: There are no data, or files of two draws are weighed without the
+                plan of the second, which knows the probability of both.
+        """
+        from textassay.calibration.columns import People
+
+        return People(self._read[1])
+
+    @property
+    def own_data(self) -> Path | None:
+        """The file that a run was made of, if it is still there."""
+        data = None if self._run is None or self._run.data is None else Path(self._run.data)
+        return data if data is not None and data.is_file() else None
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, Judged], Examples, LabelSets]:
+        from textassay.calibration.columns import read_judged
+
+        if self._picked == RANDOM:
+            self._refuse_two_draws()
+        return read_with_labels(
+            lambda reader: read_judged(self.source(reader), reader),
+            lambda reader: self.examples(reader, needs_output=False),
+            self.declared,
+            self.aspect_map,
+        )
+
+    def _refuse_two_draws(self) -> None:
+        drawn = [path for path in self._ratings if _has_probabilities(path)]
+        if len(drawn) > 1:
+            raise ConfigurationError(
+                f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
+                "is not that of both; give the file of the last label plan: --labels FILE"
+            )
+
+    def source(self, labels: LabelReader | None = None) -> Path | Examples:
+        """Return a run or file of scores as it is, and a data set with metrics opened.
+
+        The field map is that of DATA, so it is used if both are one file; marks of missing values
+        are those of both.
+        """
+        if not holds_metrics(self.scores):
+            return self.scores
+        reading = dict(self._reading)
+        if self.data is None or not self.data.exists() or not self.scores.samefile(self.data):
+            reading.pop("fields", None)
+        return Examples(self.scores, needs_output=False, labels=labels, **reading)
+
+    def examples(self, labels: LabelReader | None = None, *, needs_output: bool = True) -> Examples:
+        """Open the examples that the scores belong to, with the ratings of further files.
+
+        Args:
+            labels: Reads labels among ratings; by default those that are declared.
+            needs_output: Whether a row without an output is an error.
+
+        Raises:
+            ConfigurationError: There are no data.
+        """
+        if labels is None:
+            labels = LabelReader(labels_of_people(self.declared, self.aspect_map))
+        run, data, reading = self._run, self.data, self._reading
+        if data is None:
+            if run is None or run.data is None:
+                raise ConfigurationError(
+                    f"{self.scores} does not record where its data are; give DATA after"
+                    f" {self.scores}"
+                )
+            data = Path(run.data)
+        # the run's map is meant for the run's file; another file may have other columns
+        if run is not None and run.data and data.absolute() == Path(run.data).absolute():
+            reading = {
+                "fields": run.fields, "missing": run.missing, **reading, "unit": run.unit,
+                "conversation_chars": run.conversation_chars,
+            }  # fmt: skip
+        examples = Examples(data, needs_output=needs_output, labels=labels, **reading)
+        marks = self._reading.get("missing", ())
+        return with_ratings(examples, self._ratings, missing=marks, labels=labels)
+
+    def comparisons(self, pair: str | None) -> Iterable[Example]:
+        """Open the comparisons that scores belong to.
+
+        Args:
+            pair: `system` to pair the systems of each group; `None` does so if the run did.
+        """
+        if pair is None and (self._run is None or self._run.pair is None):
+            return self.examples()
+        return Paired(self.examples())
+
+    def columns(self, scores: Path | None = None) -> list[Columns]:
+        """Join scores and ratings.
+
+        Args:
+            scores: Other scores of the same texts.
+        """
+        from textassay.calibration.columns import join_columns, read_judged, read_plan
+
+        # a misspelled word fails as a missing file
+        plan = None if self._picked in (None, RANDOM, CHOSEN) else read_plan(str(self._picked))
+        judged = self.judged
+        if scores is not None:
+            other = Rated(scores, self.data, self._given, self.aspect_map)
+            reader = LabelReader({**self.labels, **other.declared})
+            judged = read_judged(other.source(reader), reader)
+        tables = join_columns(judged, self.people, self.aspect_map, plan=plan)
+        shares = shares_of(self.labels)
+        left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
+        if not 0 < len(left_out) < len(tables):
+            return tables
+        say(
+            f"{', '.join(sorted(left_out))}: left out, since judge or people gave the label to all"
+            " rated texts or to none",
+            style="yellow",
+        )
+        return [table for table in tables if table.score not in left_out]
+
+    def sources(self, tables: Sequence[Columns]) -> frozenset[str]:
+        """Return digests of the sources that have ratings.
+
+        They let `estimate` recognize sources that a calibration has seen, without their texts.
+        """
+        from textassay.calibration.calibration import source_digest
+
+        group = dict(zip(self.people.ids, self.people.groups, strict=True))
+        return frozenset(
+            source_digest(group[id_] or f"row {id_}")
+            for table in tables
+            for id_, rated in zip(table.ids, table.rated.tolist(), strict=True)
+            if rated
+        )
 
 
 def with_ratings(
@@ -102,184 +245,16 @@ def with_ratings(
     return Examples(WithRatings(examples, files), labels=labels) if files else examples
 
 
-def _examples(
-    scores: Path,
-    data: Path | None,
-    given: Mapping[str, Any],
-    needs_output: bool,
-    labels: LabelReader,
-) -> Examples:
-    reading = arguments.reading_of(given)
-    run = _request(scores)
-    if data is None:
-        if run is None or run.data is None:
-            raise ConfigurationError(
-                f"{scores} does not record where its data are; give DATA after {scores}"
-            )
-        data = Path(run.data)
-    # the run's map is meant for the run's file; another file may have other columns
-    if run is None or not _same(data, run):
-        return Examples(data, needs_output=needs_output, labels=labels, **reading)
-    return Examples(
-        data,
-        needs_output=needs_output,
-        unit=run.unit,
-        conversation_chars=run.conversation_chars,
-        labels=labels,
-        **{"fields": run.fields, "missing": run.missing, **reading},
-    )
-
-
-def judged_in(
-    scores: Path, data: Path | None, given: Mapping[str, Any], labels: LabelReader | None = None
-) -> Path | Examples:
-    """Return a run or file of scores as it is, and a data set with metrics opened.
-
-    The field map is that of DATA, so it is used if both are one file; marks of missing values are
-    those of both.
-    """
-    if not holds_metrics(scores):
-        return scores
-    reading = arguments.reading_of(given)
-    if data is None or not data.exists() or not scores.samefile(data):
-        reading.pop("fields", None)
-    return Examples(scores, needs_output=False, labels=labels, **reading)
-
-
-def compared_examples(
-    scores: Path, data: Path | None, given: Mapping[str, Any], pair: str | None
-) -> Iterable[Example]:
-    """Open the comparisons that scores belong to, see `rated_examples`.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field` and `missing`.
-        pair: `system` to pair the systems of each group; `None` does so if the run did.
-
-    Raises:
-        ConfigurationError: There are no data, or the map does not fit.
-    """
-    examples, run = rated_examples(scores, data, given), _request(scores)
-    if pair is None and (run is None or run.pair is None):
-        return examples
-    return Paired(examples)
-
-
-def own_data(scores: Path) -> Path | None:
-    """Return the file that a run was made of, if it is still there."""
-    run = _request(scores)
-    data = None if run is None or run.data is None else Path(run.data)
-    return data if data is not None and data.is_file() else None
-
-
-def _request(scores: Path) -> RunRequest | None:
-    return recorded_request(read_manifest(scores)) if (scores / MANIFEST).is_file() else None
-
-
-def _same(data: Path, run: RunRequest) -> bool:
-    return run.data is not None and data.absolute() == Path(run.data).absolute()
-
-
 def shown_examples(run: Path, data: Path | None, given: Mapping[str, Any]) -> Examples | None:
     """Open texts and ratings that are shown beside a run; `None` for its own data as they are."""
-    if data is None and not given:
-        return None
-    return rated_examples(run, data, given)
-
-
-def read_people(
-    scores: Path,
-    data: Path | None,
-    given: Mapping[str, Any],
-    aspect_map: Iterable[str] = (),
-    labels: str | None = None,
-) -> People:
-    """Read the human ratings that scores are held against, see `rated_examples`.
-
-    Args:
-        scores: Run folder, or a file of scores.
-        data: The data; `None` for those that the run was made of.
-        given: The flags `config`, `field`, `missing`, `ratings` and `task`.
-        aspect_map: Texts `SCORE=HUMAN`.
-        labels: How the rated rows were picked; `None` where it does not matter.
-
-    Raises:
-        ConfigurationError: As `rated_examples`, or files of two draws are weighed without the plan
-            of the second, which knows the probability of both.
-    """
-    from textassay.calibration.columns import People
-    from textassay.meta.score_files import labels_of_people
-
-    if labels == RANDOM:
-        drawn = [path for path in given.get("ratings", ()) if _has_probabilities(path)]
-        if len(drawn) > 1:
-            raise ConfigurationError(
-                f"{drawn[0]} and {drawn[1]} are of two draws, and a probability of the first alone "
-                "is not that of both; give the file of the last label plan: --labels FILE"
-            )
-    known = labels_of_people(known_labels(scores, given, aspect_map), aspect_map)
-    reader = LabelReader(known)
-    return People(rated_examples(scores, data, given, needs_output=False, labels=reader), known)
+    return None if data is None and not given else Rated(run, data, given).examples()
 
 
 def _has_probabilities(ratings: Path) -> bool:
     return any(SAMPLING_PROBABILITY in one.meta for one in Examples(ratings, needs_output=False))
 
 
-def read_scores_of(
-    scores: Path, data: Path | None, given: Mapping[str, Any], aspect_map: Iterable[str] = ()
-) -> dict[str, Judged]:
-    """Read scores with the labels that are known of them, see `judged_in` and `known_labels`."""
-    from textassay.calibration.columns import read_judged
-
-    labels = known_labels(scores, given, aspect_map)
-    return read_judged(judged_in(scores, data, given, LabelReader(labels)), labels)
-
-
-def read_columns(
-    scores: Path,
-    data: Path | None,
-    given: Mapping[str, Any],
-    people: People,
-    aspect_map: Sequence[str],
-    labels: str = RANDOM,
-) -> list[Columns]:
-    """Read scores (see `read_scores_of`), and join them with the ratings."""
-    from textassay.calibration.columns import join_columns, read_plan
-
-    # a misspelled word fails as a missing file
-    plan = None if labels in (RANDOM, CHOSEN) else read_plan(labels)
-    judged = read_scores_of(scores, data, given, aspect_map)
-    tables = join_columns(judged, people, aspect_map, plan=plan)
-    shares = shares_of(known_labels(scores, given, aspect_map))
-    left_out = {one.score for one in tables if one.score in shares and not _varies(one)}
-    if not 0 < len(left_out) < len(tables):
-        return tables
-    say(
-        f"{', '.join(sorted(left_out))}: left out, since judge or people gave the label to all"
-        " rated texts or to none",
-        style="yellow",
-    )
-    return [table for table in tables if table.score not in left_out]
-
-
 def _varies(table: Columns) -> bool:
     rated = table.rated & table.scored
     sides = (table.scores[rated], table.ratings[rated])
     return all(len(side) and side.min() < side.max() for side in sides)
-
-
-def sources_of(tables: Sequence[Columns], people: People) -> frozenset[str]:
-    """Return digests of the sources that have ratings."""
-    from textassay.calibration.calibration import source_digest
-
-    group = dict(zip(people.ids, people.groups, strict=True))
-    sources = set()
-    for table in tables:
-        for id_, rated in zip(table.ids, table.rated.tolist(), strict=True):
-            if rated:
-                # digests let `estimate` recognize sources that the calibration has seen, without
-                # their texts
-                sources.add(source_digest(group[id_] or f"row {id_}"))
-    return frozenset(sources)

@@ -39,17 +39,7 @@ def print_estimate(
     most_calls: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Print what a dry run counted.
-
-    Args:
-        usage: Of all requests.
-        examples: How many would be judged.
-        costs: In US dollars by model, `None` if its price is unknown.
-        waves: Number of waves of batches, if there are any.
-        by_samples: Usage if the model sends no log-probabilities, where that is not known.
-        most_calls: Most calls for one score, if a method may need fewer.
-        as_json: Whether to print one JSON document.
-    """
+    """Print what a dry run counted."""
     if as_json:
         found: dict[str, Any] = {"examples": examples, "estimate": usage.model_dump(mode="json")}
         if costs is not None:
@@ -111,15 +101,7 @@ def _estimated_cost(usage: Usage, cost: float) -> str:
 
 
 def print_result(run: Run, *, as_json: bool = False) -> int:
-    """Print means by aspect and what is unscored and why; return the exit status.
-
-    Args:
-        run: A run whose summary was just written, if it has a folder.
-        as_json: Whether to print one JSON document.
-
-    Raises:
-        RunFolderError: The summary is gone.
-    """
+    """Print means by aspect and what is unscored and why; return the exit status."""
     summary = _summary_of(run)
     if as_json:
         progress = run.progress

@@ -55,7 +55,6 @@ SHOWN_WARNINGS = (
     "textassay.runtime.calls.redis_limits",
     "textassay.runtime.calls.endpoints",
     "textassay.runtime.batches.batch",
-    "textassay.runtime.batches.polling",
     "textassay.evaluation.opening",
 )
 """Loggers whose warnings must reach the user of the command: an effort that a model lacks, a lost
@@ -187,12 +186,7 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
 
 
 async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
-    """Carry out the command, print the result and return the exit status.
-
-    Raises:
-        ConfigurationError: Nothing was asked.
-        Stopped: The run began and was stopped; its cause is the reason.
-    """
+    """Carry out the command, print the result and return the exit status."""
     with _settings_named(), logged_warnings(*SHOWN_WARNINGS):
         # a dry run only counts, which one process does as well
         if command.workers is not None and not command.dry:
@@ -283,11 +277,7 @@ class CalibrationTarget(Protocol):
 def calibrating(
     folder: str | None,
 ) -> Callable[[CalibrationTarget], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method and then applies it to each score.
-
-    Raises:
-        ConfigurationError: The folder holds no calibration, or it is of another judge.
-    """
+    """Return what checks a calibration against a method and then applies it to each score."""
     if folder is None:
         return None
     from textassay.calibration.calibration import load  # heavy (scipy), so where it is used

@@ -20,11 +20,7 @@ from textassay.runtime.storage.answers import AnswerStore
 
 
 def open_examples(source: Any, request: RunRequest) -> Examples:
-    """Open the data as the request says: with its field map, in its units, paired.
-
-    Raises:
-        DataError: There is nothing to read.
-    """
+    """Open the data as the request says: with its field map, in its units, paired."""
     data = Examples(
         source,
         fields=request.fields or None,
@@ -37,11 +33,7 @@ def open_examples(source: Any, request: RunRequest) -> Examples:
 
 
 async def checked_examples(source: Any, request: RunRequest) -> tuple[Examples, DataInfo]:
-    """Open the data and read all of it once: a file off the event loop, an iterable on it.
-
-    Raises:
-        DataError: A row is broken, or there is nothing to read.
-    """
+    """Open the data and read all of it once: a file off the event loop, an iterable on it."""
     data = open_examples(source, request)
     # an iterable may belong to the caller's thread, such as a cursor of a database
     info = await asyncio.to_thread(data.check) if isinstance(source, str | Path) else data.check()
@@ -120,7 +112,6 @@ class DataShard:
     """Some neighboring examples of a data set, as often as they are iterated."""
 
     def __init__(self, examples: Examples, start: int, stop: int) -> None:
-        """Take examples from `start`, counted from 0, to before `stop`."""
         self._examples, self._start, self._stop = examples, start, stop
 
     def __iter__(self) -> Iterator[Example]:
@@ -130,14 +121,7 @@ class DataShard:
 def part_of(
     examples: Examples, count: int, *, limit: int | None, shard: str | None
 ) -> tuple[Iterable[Example], int]:
-    """Return the examples that a run judges, and how many they are.
-
-    Args:
-        examples: All of the data.
-        count: Their number.
-        limit: Maximum number of examples; `None` for all.
-        shard: Of those, only this part; `None` for all.
-    """
+    """Return the examples that a run judges, and how many they are."""
     start, stop = bounds_of(count, limit=limit, shard=shard)
     return (examples if stop - start == count else DataShard(examples, start, stop)), stop - start
 

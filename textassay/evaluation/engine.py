@@ -64,12 +64,6 @@ def checked(
     A failure stays what it is, and numbers of numpy become Python's. Anything that JSON cannot
     hold, a value that is not finite, off its scale or missing, a field of another type than
     `Score` gives it, and a score of another example or aspect are failures.
-
-    Args:
-        yielded: What an agent yielded.
-        example_id: The example it was asked about.
-        aspect: What scores call the aspect it was asked about.
-        timing: When the work began and how long it took, as fields of a score.
     """
     if isinstance(yielded, Failure):
         return yielded
@@ -146,21 +140,8 @@ class EvaluationEngine:
         workers: int = 64,
         adjust: Callable[[Score], Score] | None = None,
     ) -> None:
-        """Store what to do; `scores` does it.
-
-        Args:
-            examples: What to judge.
-            method: How.
-            total: Number of examples, for progress.
-            folder: Where scores are journaled; `None` for nowhere.
-            completed: Scores of earlier sessions of the run.
-            models: Connected models, for progress.
-            costs: Returns what each model has cost so far, for progress.
-            workers: Examples in work at once.
-            adjust: Called with each score before it is journaled; returns what is kept.
-        """
         self._examples, self._method = examples, method
-        self.workers = workers
+        self.workers = max(1, workers)
         """Examples in work at once; what is set once the run has begun has no effect."""
         self._folder, self._completed, self._models = folder, completed, models
         self._costs = costs
@@ -198,22 +179,14 @@ class EvaluationEngine:
         )
 
     async def scores(self) -> AsyncGenerator[Score, None]:
-        """Yield scores as examples finish; leaving early stops the workers.
-
-        Raises:
-            TextassayError: What stopped the run; all scores yielded before are journaled.
-        """
+        """Yield scores as examples finish; leaving early stops the workers."""
         async with aclosing(self.score_lists()) as lists:
             async for scores in lists:
                 for score in scores:
                     yield score
 
     async def score_lists(self) -> AsyncGenerator[list[Score], None]:
-        """Yield what `scores` does, in lists of what was journaled together.
-
-        Raises:
-            TextassayError: As `scores`.
-        """
+        """Yield what `scores` does, in lists of what was journaled together."""
         self._began = time.monotonic()
         if WATCH.observer is not None:
             self._observed = WATCH.observer.run(self._method)
@@ -388,17 +361,6 @@ def complete(
 
     This is the one place where a failure becomes an `error` score, and where calls that no score
     claims (a plan, the steps of an aspect) are put on the first.
-
-    Args:
-        result: What the graph yielded.
-        assignment: What it was asked.
-        usages: What its calls cost.
-        method: Whose graph it is.
-        timing: When the work began and how long it took, as fields of a score.
-
-    Raises:
-        TypeError: The graph yielded something else than one score or failure an aspect; a fault of
-            the method.
     """
     aspects = assignment.aspects
     items = [result] * len(aspects) if isinstance(result, Failure) else list(result)

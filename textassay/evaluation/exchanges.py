@@ -72,7 +72,6 @@ class Recorder(Wrapper):
     """Writes down every request and answer that passes."""
 
     def __init__(self, wrapped: Model, exchanges: list[Exchange]) -> None:
-        """Wrap a model; exchanges are added to the list, with no id yet."""
         super().__init__(wrapped)
         self._exchanges = exchanges
 
@@ -118,17 +117,6 @@ def exchanges_of_run(
     """Return what was asked and answered in a run, example by example, in the order of the data.
 
     Whoever stops before the end closes the generator, which has the run's cache open.
-
-    Args:
-        folder: The run folder.
-        ids: Examples to read back; `None` for all.
-        data: The examples, if they are no longer where the run found them.
-        reading: How they are read, `fields` and `missing`, if it is not as in the run.
-
-    Raises:
-        RunFolderError: There is no run.
-        UnknownName: An id is not in the data.
-        ConfigurationError: The run's data or method cannot be found.
     """
     manifest = read_manifest(folder)
     request = recorded_request(manifest)
@@ -145,11 +133,7 @@ def exchanges_of_run(
 
 
 def exchanges_ahead(request: RunRequest, count: int) -> AsyncGenerator[Exchange, None]:
-    """Return what a run would ask for the first `count` examples that it judges.
-
-    Raises:
-        ConfigurationError: Something does not fit.
-    """
+    """Return what a run would ask for the first `count` examples that it judges."""
     # nothing is written, so its folder may be there already, or not be named
     return _walked(request.data, request.model_copy(update={"out": None}), {}, None, count)
 

@@ -188,11 +188,7 @@ def _places(endpoints: Iterable[OneOfEndpoints | Mapping[str, Any]]) -> list[dic
 
 
 def recorded_request(manifest: Mapping[str, Any]) -> RunRequest:
-    """Read the request back from a manifest, without settings and folder.
-
-    Raises:
-        RunFolderError: The manifest was edited or is not a run's.
-    """
+    """Read the request back from a manifest, without settings and folder."""
     try:
         recorded = manifest["spec"]
         if not NOT_RECORDED.isdisjoint(recorded):  # how a run is made is never taken from there
@@ -221,11 +217,7 @@ def _takes_tools(method: str) -> bool:
 
 
 def check_same_run(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Refuse to resume a run whose scores would not be comparable.
-
-    Raises:
-        RunFolderError: Data, method, prompts or model differ; names what and how.
-    """
+    """Refuse to resume a run whose scores would not be comparable."""
     if (change := changed(old, new)) is not None:
         raise RunFolderError(
             f"this run cannot be resumed because {change}; start a new run in another folder"
@@ -286,12 +278,7 @@ _ENDPOINT = frozenset(EndpointSettings.model_fields)
 
 
 async def resume_folder(path: Path, stack: AsyncExitStack) -> RunFolder:
-    """Open the folder of a run that was begun; it is closed with the stack.
-
-    Raises:
-        RunFolderError: It holds no run, is in use, or its manifest is damaged.
-        DataError: A line of its scores is damaged.
-    """
+    """Open the folder of a run that was begun; it is closed with the stack."""
     folder = await in_thread(lambda: RunFolder.resume(path), discard=RunFolder.close)
     stack.push_async_callback(folder.aclose)
     check_manifest(folder.path, folder.manifest)
@@ -299,11 +286,7 @@ async def resume_folder(path: Path, stack: AsyncExitStack) -> RunFolder:
 
 
 def check_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a manifest whose parts are not of the kind that textassay writes.
-
-    Raises:
-        RunFolderError: It is damaged or was edited.
-    """
+    """Refuse a manifest whose parts are not of the kind that textassay writes."""
     models = manifest.get("models")
     whole = isinstance(models, Mapping) and all(
         isinstance(model, Mapping)
@@ -328,16 +311,6 @@ def settings_to_resume(
     certificates and proxies are never taken from the manifest, nor is an address to which a key
     would be sent: a key that is named now, or one that litellm finds by itself. A server that is
     asked without any key is reached at the recorded address.
-
-    Args:
-        folder: The run folder.
-        manifest: Its manifest.
-        request: What the run does.
-        given: Settings that were given for this session, by name.
-
-    Raises:
-        RunFolderError: The manifest is damaged.
-        ConfigurationError: The run needs `--api-base` or `--api-key-env` once more.
     """
     check_manifest(folder, manifest)
     recorded = dict(_mapping(manifest["settings"]))

@@ -96,22 +96,13 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
     """Merge `run/shard-*` into one run, one line per example and aspect, in the shards' order.
 
     Answers are merged, too, if the shards keep their own. Merging again, say after a shard was
-    resumed, replaces the merged run unless that was itself resumed or edited meanwhile.
+    resumed, replaces the merged run unless that was itself resumed or edited meanwhile. Shards that
+    do not belong together, or with `partial` off are missing or unfinished, are refused before
+    anything is changed.
 
     The data are not read, as they need not be on this machine. An id that is not in them, which
     only an edited file can have, is told by what reads both: `resume` refuses it, `meta` and
     `estimate` count it.
-
-    Args:
-        run: The folder that holds the shards, and that becomes a run.
-        partial: Whether shards may be missing or unfinished; `resume` of the merged run asks for
-            the rest.
-
-    Raises:
-        RunFolderError: A shard is missing, unfinished, in use or damaged, has a batch that is not
-            collected, differs from the others in data, prompts or model, or overlaps with another;
-            nothing is changed.
-        StorageError: The folder cannot be written to.
     """
     run = Path(run)
     with ExitStack() as stack:

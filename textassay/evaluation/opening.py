@@ -41,14 +41,6 @@ async def open_models(
     A role that has settings and no model has the general one, asked with these settings. Roles with
     the same name and the same settings share one model. None of them has a cache of its own; see
     `open_store` and `with_store`.
-
-    Args:
-        models: Names of models, or models, by role.
-        settings: How models are asked, with the settings of single roles.
-        stack: Closes the models that are opened here.
-
-    Raises:
-        ConfigurationError: A model cannot be connected, or a budget is set and its price unknown.
     """
     # one budget for all roles: the limit is on the run, not on each model
     budget = Budget(settings.max_cost)
@@ -89,16 +81,6 @@ async def open_store(
     """Open the cache that the settings name, or else the folder `default`.
 
     `None` to keep no answers.
-
-    Args:
-        settings: They name the cache.
-        default: The folder of answers if they name none.
-        stack: Closes what is opened.
-        read_only: Whether answers are only looked up: no folder is made or written to.
-
-    Raises:
-        ConfigurationError: The folder is not a cache.
-        StorageError: It cannot be opened.
     """
     folder = settings.cache if settings.cache is not None else default
     if settings.no_cache or folder is None:
@@ -119,15 +101,7 @@ def batched_models(models: Mapping[str, Model]) -> list[ConnectedModel]:
 
 
 def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
-    """Refuse to stop once all is submitted if nothing is: all would be asked singly.
-
-    Args:
-        settings: Those of the run.
-        models: The models that the method asks, by role.
-
-    Raises:
-        ConfigurationError: None of them is asked through batches.
-    """
+    """Refuse to stop once all is submitted if nothing is: all would be asked singly."""
     if settings.submit_only and not batched_models(models):
         raise ConfigurationError(
             "submit_only=True needs a role that is asked in batches, and this run has none"
@@ -137,12 +111,7 @@ def check_submit_only(settings: Settings, models: Mapping[str, Model]) -> None:
 async def open_book(
     batched: Sequence[ConnectedModel], folder: Path, stack: AsyncExitStack
 ) -> BatchBook | None:
-    """Open the journal of batches in a folder, if any model is asked through batches.
-
-    Raises:
-        DataError: The journal is damaged.
-        StorageError: It cannot be written to.
-    """
+    """Open the journal of batches in a folder, if any model is asked through batches."""
     if not batched:
         return None
     from textassay.runtime.batches.book import BatchBook
@@ -160,12 +129,7 @@ def open_tools(
     models: Mapping[str, Model],
     stack: AsyncExitStack,
 ) -> tuple[Tool, ...]:
-    """Return a method's tools; those that are made here are closed with the stack.
-
-    Raises:
-        UnknownName: There is no such method or tool.
-        ConfigurationError: The method takes no tools, or a tool cannot be made.
-    """
+    """Return a method's tools; those that are made here are closed with the stack."""
     tools = tools_for(method, specs, models)
     for tool in tools:
         # tools that the caller handed over are the caller's to close
@@ -194,16 +158,7 @@ class SessionModel(Wrapper):
         book: BatchBook | None = None,
         rounds: BatchRounds | None = None,
     ) -> None:
-        """Put the session's cache around the model, before anything is asked.
-
-        Args:
-            store: Where answers are kept; `None` for nowhere.
-            dry: Whether to count what would be asked rather than ask.
-            identity: What answers are filed under, instead of the model's own identity.
-            observe: Wraps the model once more, outside of the cache.
-            book: The run's batches, for models that are asked through batches.
-            rounds: Counts the rounds of batches in a dry run.
-        """
+        """Put the session's cache around the model, before anything is asked."""
         cached = with_store(
             self.wrapped, store, dry=dry, identity=identity, book=book, rounds=rounds
         )
@@ -217,7 +172,6 @@ class UsedRoles(Mapping[str, Model]):
     """
 
     def __init__(self, models: Mapping[str, Model]) -> None:
-        """Store the models."""
         self._models = models
         self._used: set[str] = set()
 
@@ -267,17 +221,7 @@ class ToolsByDefault(NamedTuple):
 def with_default_tools(
     request: RunRequest, given: Sequence[str | Tool] | None, earlier: Path | None
 ) -> tuple[RunRequest, ToolsByDefault | None]:
-    """Return the request with the tools that it takes, and those of them that are new defaults.
-
-    Args:
-        request: The request.
-        given: Tools in place of those that the request names.
-        earlier: Folder of the run that is resumed, which keeps the tools it was begun with.
-
-    Raises:
-        UnknownName: There is no such method.
-        RunFolderError: The folder holds no run.
-    """
+    """Return the request with the tools that it takes, and those of them that are new defaults."""
     if request.tools or given:
         return request, None
     taken, left_out = default_tools(request.method)

@@ -178,16 +178,7 @@ SECONDS = 0.25
 async def watched(
     progress: Callable[[], Progress], watch: Watch, *, seconds: float = SECONDS
 ) -> AsyncIterator[None]:
-    """Show the progress of what runs in the block; the last state is always shown.
-
-    Args:
-        progress: Returns the state.
-        watch: Who is shown it.
-        seconds: Time between two states.
-
-    Raises:
-        Exception: What the callback raised; the block is left first.
-    """
+    """Show the progress of what runs in the block; the last state is always shown."""
     show = _display_for(watch)
     if show is None:
         yield

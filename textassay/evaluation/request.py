@@ -60,11 +60,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read `I/N`.
-
-        Raises:
-            ConfigurationError: It is not two whole numbers with 1 <= I <= N.
-        """
+        """Read `I/N`."""
         match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", text)
         shard = cls(int(match[1]), int(match[2])) if match else None
         if shard is None or not 1 <= shard.number <= shard.count <= MAX_SHARDS:
@@ -165,11 +161,7 @@ R = TypeVar("R", bound=BaseModel)
 
 
 def build_request(kind: type[R], **given: Any) -> R:
-    """Return a request of what a caller in Python gave; `None` is the default.
-
-    Raises:
-        ConfigurationError: A value is of the wrong kind.
-    """
+    """Return a request of what a caller in Python gave; `None` is the default."""
     try:
         return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -183,12 +175,7 @@ def build_request(kind: type[R], **given: Any) -> R:
 
 
 def in_every_role(models: Mapping[str, M], roles: Iterable[str]) -> dict[str, M]:
-    """Return models by role, with the general model in those of `roles` that have none.
-
-    Args:
-        models: Names of models, or models, by role; the general one under `""`.
-        roles: Roles that have settings of their own. A connected model has its settings already.
-    """
+    """Return models by role, with the general model in those of `roles` that have none."""
     general = models.get("")
     if not isinstance(general, str):
         return dict(models)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import (
     AsyncIterator,
     Callable,
-    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -150,11 +149,7 @@ class Session:
         return self.folder is not None and self.folder.discard()
 
     def write_summary(self) -> None:
-        """Write the summary and what the method made for people to read, if there is a run folder.
-
-        Raises:
-            StorageError: The disk is full or the folder gone.
-        """
+        """Write the summary, and what the method made for people to read, to the run folder."""
         if self.folder is None:
             return
         sent = {model.name: model.adaptation.described for model in self.connected}
@@ -234,15 +229,23 @@ async def open_session(
             model.open(store, dry=dry, identity=identity, observe=observe, book=book, rounds=rounds)
         requested = settings_as_requested(settings, models or {})
         manifest = partial(manifest_of, request, method, counted, info, requested)
-        judged = await _to_judge(
+        judged, total, completed = await _to_judge(
             data, info, request, folder, manifest, method.aspects, resume=resume
         )
         # each once: roles may share a model
         connected = {id(m): m for m in given.values() if isinstance(m, ConnectedModel)}.values()
-        is_batched = bool(batched)
-        costs = partial(_costs_of, {} if is_given else counted)
-        engine = _engine(
-            judged, method, folder, connected, costs, settings, adjust, batched=is_batched
+        engine = EvaluationEngine(
+            judged,
+            method,
+            total=total,
+            folder=folder,
+            completed=completed,
+            models=connected,
+            costs=partial(_costs_of, {} if is_given else counted),
+            # a batch is sent once all its requests are there, so few workers would make many small
+            # batches
+            workers=min(total, MAX_WAITING if batched else count_workers(settings, connected)),
+            adjust=adjust,
         )
         yield Session(
             engine=engine,
@@ -259,35 +262,6 @@ async def open_session(
         )
 
 
-_Judged = tuple[Iterable[Example] | Feed, int, CompletedScores | None]
-"""What is judged, how many examples these are, and which scores they have already."""
-
-
-def _engine(
-    judged: _Judged,
-    method: Method,
-    folder: RunFolder | None,
-    connected: Collection[ConnectedModel],
-    costs: Callable[[], dict[str, float | None]],
-    settings: Settings,
-    adjust: Callable[[Score], Score] | None,
-    *,
-    batched: bool,
-) -> EvaluationEngine:
-    examples, total, completed = judged
-    return EvaluationEngine(
-        examples,
-        method,
-        total=total,
-        folder=folder,
-        completed=completed,
-        models=connected,
-        costs=costs,
-        workers=_workers(settings, connected, total, batched=batched),
-        adjust=adjust,
-    )
-
-
 def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
     """Return what each model has cost in US dollars, by its name."""
     each = {id(model): model for model in models.values()}
@@ -295,11 +269,7 @@ def _costs_of(models: Mapping[str, Model]) -> dict[str, float | None]:
 
 
 def _refuse_images(method: Method, models: Mapping[str, Model], info: DataInfo) -> None:
-    """Refuse images that no judge would see, before anything is asked.
-
-    Raises:
-        CapabilityError: The method or a model takes texts only.
-    """
+    """Refuse images that no judge would see, before anything is asked."""
     takes_none = [f"the model {m.name}" for m in models.values() if m.capabilities.images is False]
     if isinstance(method, ShowsImages) and not method.shows_images:
         takes_none.insert(0, f"the method {method.name}")
@@ -328,7 +298,7 @@ async def _to_judge(
     aspects: Iterable[Aspect],
     *,
     resume: bool,
-) -> _Judged:
+) -> tuple[Iterable[Example] | Feed, int, CompletedScores | None]:
     """Bind the run folder; return what is judged, how much it is, and what is completed."""
     if isinstance(data, Feed):
         return data, info.count, data
@@ -348,11 +318,7 @@ async def bind(
     *,
     resume: bool,
 ) -> None:
-    """Write what a new run does, or check that a resumed one does the same on the same data.
-
-    Raises:
-        ConfigurationError: The resumed run is another.
-    """
+    """Write what a new run does, or check that a resumed one does the same on the same data."""
     if not resume:
         folder.write_manifest(manifest)
         return
@@ -364,15 +330,6 @@ async def bind(
             lambda: ((example.id, label) for example in judged for label in labels)
         )
     )
-
-
-def _workers(
-    settings: Settings, models: Iterable[ConnectedModel], total: int, *, batched: bool
-) -> int:
-    """Return how many examples are in work at once; any number if a model is asked in batches."""
-    # a batch is sent once all its requests are there, so few workers would make many small batches
-    most = MAX_WAITING if batched else count_workers(settings, models)
-    return max(1, min(total, most))
 
 
 def count_workers(settings: Settings, models: Iterable[ConnectedModel]) -> int:
@@ -448,7 +405,7 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
 
 
 def _without_measuring(tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    from textassay.tools.lm_prob import LMProb
+    from textassay.tools.learned_metrics import LMProb
     from textassay.tools.tool import DryRunTool
 
     # the model that a tool was given is itself a stand-in, which counts what it is asked
@@ -487,20 +444,17 @@ async def finish(session: Session) -> Run:
 
 
 class Summarized(Protocol):
-    """What holds a run folder, or none yet, and can write its summary."""
+    """A session, or the record of a run with workers."""
 
     @property
     def folder(self) -> RunFolder | None:
-        """The run folder."""
-        ...
+        """The run folder, if there is one yet."""
 
     def discard(self) -> bool:
         """Have the folder removed if nothing was answered; return whether it will be."""
-        ...
 
     def write_summary(self) -> None:
         """Write the summary of the scores so far, if there is a folder."""
-        ...
 
 
 @asynccontextmanager

@@ -19,17 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from textassay.fitting.importance import importance_over_folds
+from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
     Choice,
     Fitter,
     Fold,
+    Learning,
     Unseen,
+    Watch,
     correlations,
     join_folds,
     predict,
 )
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.table import FeatureTable, Parts
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between
@@ -38,13 +40,58 @@ from textassay.meta.intervals import coefficient_interval, number_of_groups, res
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import slug
 from textassay.runtime.model import Json
+from textassay.version import __version__
 
+FORMAT = 1
 EVALUATOR, SINGLE, POOLED = "evaluator", "best single", "evaluator with pool"
 SIGNIFICANT = 0.05
 _RESAMPLES, _MIN_RESAMPLES, _RESAMPLED_ROWS = 1000, 100, 5_000_000
 FRACTIONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 SEEDS = 3
 _BASELINE = "avg"
+
+
+def build_report(
+    choice: Choice,
+    unseen: Unseen,
+    parts: Parts,
+    fitter: Fitter,
+    learning: Learning,
+    *,
+    made: Json,
+    watch: Watch = lambda _: None,
+) -> Json:
+    """Return how an evaluator was learned, how well it agrees and what it rests on, as JSON values.
+
+    `unseen` is what agreement and importance are measured on, `parts` the rows to learn from and
+    the held-out rows for the curves and ablations of a full report.
+    """
+    learned = parts.train if unseen.is_fixed else unseen.rows
+    report: Json = {
+        "format": FORMAT,
+        "textassay": __version__,
+        **made,
+        "aggregators": choice.as_dict(),
+        "aspects": {
+            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
+            for name in learned.aspects
+        },
+        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
+    }
+    watch("measuring agreement")
+    report["held_out"] = held_out(choice, unseen, fitter)
+    watch("measuring what the evaluator rests on")
+    report["importance"] = importance(unseen, fitter)
+    if learning.depth == "full":
+        watch("measuring curves and ablations")
+        name, train, test = choice.chosen, parts.train, parts.test
+        repeats = learning.repeats
+        report["data_efficiency"] = over_data(name, train, test, fitter, repeats or SEEDS)
+        report["criteria_efficiency"] = over_criteria(name, train, test, fitter, repeats or 1)
+        report["ablations"] = ablation_table(name, train, test, fitter)
+        report["ranking"] = ranking(unseen)
+        report["experts"] = experts(unseen)
+    return report
 
 
 def held_out(choice: Choice, unseen: Unseen, fitter: Fitter) -> Json:
@@ -153,11 +200,9 @@ def best_single(train: FeatureTable, aspect: str) -> tuple[str, float] | None:
 
 
 def resamples_for(rows: int) -> int:
-    """Return the number of resamples for intervals.
+    """Return the number of resamples for intervals: 1,000, and fewer beyond 5,000 rows.
 
-    1,000, and fewer beyond 5,000 rows, but at least 100.
-
-    No p-value can be below 2 / (resamples + 1), that is .002 to .02.
+    At least 100. No p-value can be below 2 / (resamples + 1), that is .002 to .02.
     """
     return int(np.clip(_RESAMPLED_ROWS // max(rows, 1), _MIN_RESAMPLES, _RESAMPLES))
 
@@ -360,7 +405,7 @@ def _mean_of_raters(rows: list[Json]) -> Json:
 
 
 def over_data(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = SEEDS
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> list[Json]:
     """Return agreement on held-out rows after learning from parts of the training rows.
 
@@ -412,11 +457,12 @@ def _over_seeds(
 
 
 def over_criteria(
-    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, *, repeats: int = 1
+    name: str, train: FeatureTable, test: FeatureTable, fitter: Fitter, repeats: int
 ) -> list[Json] | Json:
-    """Return agreement on held-out rows with the top 1, 2, ... features.
+    """Return agreement on held-out rows with the top 1, 2, ... features by importance in training.
 
-    Features are ranked by importance on the training rows.
+    Curves are averaged over the split as it is, and further ones of the same rows by source, each
+    with an order of importance of its own.
     """
     try:
         curves = [

@@ -49,23 +49,18 @@ _NOISE = 0.05
 
 @dataclass(frozen=True)
 class Growth:
-    """How far the tree grows.
+    """How far the tree grows."""
 
-    Attributes:
-        layers: Layers of criteria; the first is what people rate.
-        children: Most parts of a criterion, in a tree that the model grows.
-        keep: Criteria that are decomposed from the second layer on; all of the first are. By
-            default 4 in a tree that the model grows, and all in one that is given.
-        saliency: What criteria are ranked by: growth of the error when shuffled, or mean size of
-            the Shapley values (section 4.4 has both).
-        noise: What happens if no criterion of a layer has an importance that differs from 0, so
-            that chance would choose: the tree stops there, or is pruned anyway.
-    """
-
-    layers: int = 3
-    children: int = 4
+    layers: int = 3  # layers of criteria; the first is what people rate
+    children: int = 4  # most parts of a criterion, in a tree that the model grows
+    # criteria that are decomposed from the second layer on; all of the first are. By default 4 in a
+    # tree that the model grows, and all in one that is given
     keep: int | None = None
+    # what criteria are ranked by: growth of the error when shuffled, or mean size of the Shapley
+    # values (section 4.4 has both)
     saliency: Saliency = "permutation"
+    # what happens if no criterion of a layer has an importance that differs from 0, so that chance
+    # would choose: the tree stops there, or is pruned anyway
     noise: Noise = "stop"
 
     def kept(self, *, given: bool) -> int:
@@ -83,21 +78,13 @@ class Growth:
 
 @dataclass(frozen=True)
 class Aligned:
-    """A grown tree and what was learned over its nodes.
-
-    Attributes:
-        tree: The tree.
-        choice: The last layer's aggregator, over all nodes.
-        parts: Training and held-out rows with the ratings of all nodes.
-        layers: What was found and decided at each layer, as JSON values.
-        warnings: What people should know of how it was decided.
-    """
+    """A grown tree and what was learned over its nodes."""
 
     tree: AspectTree
-    choice: Choice
-    parts: Parts
-    layers: list[Json]
-    warnings: tuple[str, ...] = ()
+    choice: Choice  # the last layer's aggregator, over all nodes
+    parts: Parts  # training and held-out rows with the ratings of all nodes
+    layers: list[Json]  # what was found and decided at each layer, as JSON values
+    warnings: tuple[str, ...] = ()  # what people should know of how it was decided
 
 
 async def align(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from textassay.fitting.agreement import build_report
 from textassay.fitting.learn import (
     FOLDS,
     Choice,
@@ -28,7 +29,7 @@ from textassay.fitting.learn import (
     number_of_repeats,
     split,
 )
-from textassay.fitting.report import Fit, build_report, fractions, human_aspect, provenance
+from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.table import (
     FeatureTable,
     Parts,
@@ -49,15 +50,10 @@ from textassay.runtime.model import Json
 
 @dataclass(frozen=True)
 class RatedBy:
-    """Ratings of one aspect by rater, of all rows.
+    """Ratings of one aspect by rater, of all rows."""
 
-    Attributes:
-        names: Names of the raters; places from 1 if the data name nobody.
-        named: Whether rows name their rater, so that a new row's may be known.
-    """
-
-    names: tuple[str, ...]
-    named: bool
+    names: tuple[str, ...]  # names of the raters; places from 1 if the data name nobody
+    named: bool  # whether rows name their rater, so that a new row's may be known
 
     def ratings(self, table: FeatureTable, aspect: str) -> Floats:
         """Return a table's ratings, shape (n, raters), NaN for gaps."""
@@ -88,17 +84,11 @@ def rated_by(table: FeatureTable, aspect: str) -> RatedBy:
 
 @dataclass(frozen=True)
 class Modeled:
-    """Rater models by aspect, with the rows whose targets they made.
+    """Rater models by aspect, with the rows whose targets they made."""
 
-    Attributes:
-        parts: Training and held-out rows with modeled targets.
-        models: Model by aspect.
-        raters: Who rated, by aspect.
-    """
-
-    parts: Parts
-    models: Mapping[str, RaterModel]
-    raters: Mapping[str, RatedBy]
+    parts: Parts  # training and held-out rows with modeled targets
+    models: Mapping[str, RaterModel]  # model by aspect
+    raters: Mapping[str, RatedBy]  # who rated, by aspect
 
     @property
     def severities(self) -> dict[str, dict[str, float]]:
@@ -171,21 +161,13 @@ def _agreement(predicted: Floats, target: Floats) -> Json:
 
 @dataclass(frozen=True)
 class RecordedFit:
-    """A fit on recorded scores: data that were read and checked, and how to learn from them.
+    """A fit on recorded scores: data that were read and checked, and how to learn from them."""
 
-    Attributes:
-        table: Rated rows with their features.
-        parts: The rows on both sides of a split.
-        scales: Scale by human aspect.
-        info: What is known of the data.
-        learning: How to learn.
-    """
-
-    table: FeatureTable
-    parts: Parts
-    scales: Scales
-    info: DataInfo
-    learning: Learning
+    table: FeatureTable  # rated rows with their features
+    parts: Parts  # the rows on both sides of a split
+    scales: Scales  # scale by human aspect
+    info: DataInfo  # what is known of the data
+    learning: Learning  # how to learn
 
     def learn(self, watch: Watch = lambda _: None) -> Fit:
         """Learn an evaluator; nothing is read or written."""
@@ -211,9 +193,8 @@ class RecordedFit:
             unseen,
             parts if learning.holds_out else split(parts.train, learning),
             fitter,
-            depth=learning.depth,
+            learning,
             made={"kind": "recorded", **made},
-            repeats=learning.repeats,
             watch=watch,
         )
         if by_rater:

@@ -63,18 +63,12 @@ MAX_WORDS = 400
 
 @dataclass(frozen=True)
 class RubricGrowth:
-    """How a rubric grows.
+    """How a rubric grows."""
 
-    Attributes:
-        rounds: Most rounds.
-        count: Most criteria that are proposed for an aspect in a round.
-        pairs: Rated texts that are shown for an aspect in a round.
-        labels: Most rated rows to learn from, spread over the sources; twice as many are held out.
-    """
-
-    rounds: int = 3
-    count: int = 4
-    pairs: int = 6
+    rounds: int = 3  # most rounds
+    count: int = 4  # most criteria that are proposed for an aspect in a round
+    pairs: int = 6  # rated texts that are shown for an aspect in a round
+    # most rated rows to learn from, spread over the sources; twice as many are held out
     labels: int = 60
 
     def as_dict(self) -> Json:
@@ -303,12 +297,9 @@ def _nothing(growth: RubricGrowth, tried: int) -> str:
 
 @dataclass(frozen=True)
 class RubricRequest(AlignmentRequest):
-    """The request for a rubric.
+    """The request for a rubric."""
 
-    Attributes:
-        rubric: How it grows; `growth` and `tree` have no effect.
-    """
-
+    # how it grows; `growth` and `tree` have no effect
     rubric: RubricGrowth = field(default_factory=RubricGrowth)
 
 

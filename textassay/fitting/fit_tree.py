@@ -25,6 +25,7 @@ from textassay.agents.task import Task
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session
+from textassay.fitting.agreement import build_report
 from textassay.fitting.alignment import (
     Aligned,
     Growth,
@@ -36,7 +37,6 @@ from textassay.fitting.importance import importance_over_folds
 from textassay.fitting.learn import Fitter, Learning, Unseen, background_rows, sides
 from textassay.fitting.report import (
     Fit,
-    build_report,
     fractions,
     human_aspect,
     provenance,
@@ -76,33 +76,22 @@ WatchSession = Callable[[Session], AbstractAsyncContextManager[Any]]
 
 @dataclass(frozen=True)
 class AlignmentRequest:
-    """The request for an alignment.
+    """The request for an alignment."""
 
-    Attributes:
-        data: Examples with human ratings.
-        models: Names of models, or models, by role (`scorer`, `decomposer`; `""` serves both).
-        out: Folder of the evaluator; `None` for a dry run.
-        task: Built-in task or path of a TOML file; `None` for the one that defines most of the
-            human aspects.
-        options: How the judge is asked.
-        growth: How far the tree grows.
-        learning: How to learn.
-        settings: How models are asked.
-        limit: Maximum number of rated examples, from the first.
-        tree: `model` for a tree that the model grows, `published` for that of the task, or the
-            name or file of one that is given: it is rated layer by layer, and pruned by
-            `growth.keep` alone.
-    """
-
-    data: Examples
+    data: Examples  # examples with human ratings
+    # names of models, or models, by role (`scorer`, `decomposer`; `""` serves both)
     models: Mapping[str, str | Model]
-    out: Path | None
+    out: Path | None  # folder of the evaluator; `None` for a dry run
+    # built-in task or path of a TOML file; `None` for the one that defines most of the human
+    # aspects
     task: str | None = None
-    options: HDEvalOptions = field(default_factory=HDEvalOptions)
-    growth: Growth = field(default_factory=Growth)
-    learning: Learning = field(default_factory=Learning)
-    settings: Settings = field(default_factory=Settings)
-    limit: int | None = None
+    options: HDEvalOptions = field(default_factory=HDEvalOptions)  # how the judge is asked
+    growth: Growth = field(default_factory=Growth)  # how far the tree grows
+    learning: Learning = field(default_factory=Learning)  # how to learn
+    settings: Settings = field(default_factory=Settings)  # how models are asked
+    limit: int | None = None  # maximum number of rated examples, from the first
+    # `model` for a tree that the model grows, `published` for that of the task, or the name or file
+    # of one that is given: it is rated layer by layer, and pruned by `growth.keep` alone
     tree: str = BY_MODEL
 
 
@@ -512,7 +501,7 @@ class Alignment:
             Unseen.held_out(aligned.choice, aligned.parts),
             aligned.parts,
             self.fitter,
-            depth=self.request.learning.depth,
+            learning,
             made={
                 "kind": "hd-eval",
                 **made,
@@ -520,7 +509,6 @@ class Alignment:
                 "warnings": list(aligned.warnings),
                 "unscored": self.unscored,
             },
-            repeats=self.request.learning.repeats,
         )
         return Fit(evaluator, report)
 

@@ -30,24 +30,15 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What one juror adds to the jury that it is in.
-
-    Attributes:
-        juror: Its name.
-        gain: Growth of the squared error without it, in variances of the ratings, averaged over
-            the aspects.
-        low: Lower end of its interval over sources.
-        high: Upper end.
-        cost: Dollars per rated text; `None` if not known.
-        leave_out: Whether the jury is no worse without it, as far as the rows can show.
-    """
+    """What one juror adds to the jury that it is in."""
 
     juror: str
+    # growth of the squared error without it, in variances of the ratings, averaged over the aspects
     gain: float
-    low: float
-    high: float
-    cost: float | None
-    leave_out: bool
+    low: float  # lower end of its interval over sources
+    high: float  # upper end
+    cost: float | None  # dollars per rated text; `None` if not known
+    leave_out: bool  # whether the jury is no worse without it, as far as the rows can show
 
     @property
     def per_dollar(self) -> float | None:

@@ -55,41 +55,34 @@ _NUMBERS_FOR_THREADS = 500_000
 
 @dataclass(frozen=True)
 class Learning:
-    """How to learn, whatever the features are.
+    """How to learn, whatever the features are."""
 
-    Attributes:
-        aggregators: Names; of several the one with the least error over folds of the training rows
-            is taken.
-        train_fraction: Share of the rows to learn from; the others are held out for the report. If
-            neither fraction is given, all rows are learned from and the report is cross-fitted.
-        test_fraction: Share of the rows to hold out, the same ones whatever `train_fraction` is
-            under one seed; rows of neither share are not used. Alone, the rest is learned from.
-        seed: Seed of the split and of everything random.
-        depth: `basic`, or `full` with curves and ablations.
-        aspects: Human aspects; `None` for all that people rated.
-        scales: Scale by human aspect; if absent, the whole numbers around the ratings.
-        by_row: Whether to split row by row, which puts rows of one source on both sides. Folds and
-            intervals are by source all the same.
-        threads: Threads that training may use.
-        repeats: Samples over which the curves of a full report are averaged (the paper: 5); by
-            default 3 for data and 1 for criteria.
-        new_systems: Whether texts of systems that nobody rated are to be judged: then folds leave
-            out systems as well as sources to decide whether the means of systems help.
-        raters: Whether the target is the mean of a row's ratings or comes from a rater model, which
-            takes off each rater's severity and noise.
-    """
-
+    # names; of several the one with the least error over folds of the training rows is taken
     aggregators: tuple[str, ...] = ("auto",)
+    # share of the rows to learn from; the others are held out for the report. If neither fraction
+    # is given, all rows are learned from and the report is cross-fitted
     train_fraction: float | None = None
-    seed: int = 0
-    depth: Depth = "basic"
-    aspects: tuple[str, ...] | None = None
+    seed: int = 0  # seed of the split and of everything random
+    depth: Depth = "basic"  # `basic`, or `full` with curves and ablations
+    aspects: tuple[str, ...] | None = None  # human aspects; `None` for all that people rated
+    # scale by human aspect; if absent, the whole numbers around the ratings
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # whether to split row by row, which puts rows of one source on both sides. Folds and intervals
+    # are by source all the same
     by_row: bool = False
+    # threads that training may use
     threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
+    # share of the rows to hold out, the same ones whatever `train_fraction` is under one seed; rows
+    # of neither share are not used. Alone, the rest is learned from
     test_fraction: float | None = None
+    # samples over which the curves of a full report are averaged (the paper: 5); by default 3 for
+    # data and 1 for criteria
     repeats: int | None = None
+    # whether texts of systems that nobody rated are to be judged: then folds leave out systems as
+    # well as sources to decide whether the means of systems help
     new_systems: bool = False
+    # whether the target is the mean of a row's ratings or comes from a rater model, which takes off
+    # each rater's severity and noise
     raters: Raters = "mean"
 
     @property
@@ -126,19 +119,12 @@ def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
 
 @dataclass(frozen=True)
 class Fitter:
-    """How aggregators are fitted to a table.
+    """How aggregators are fitted to a table."""
 
-    Attributes:
-        scales: Scale of each human aspect.
-        seed: Seed of everything random.
-        threads: Threads that training may use.
-        new_systems: Whether rows of systems that nobody rated are to be judged.
-    """
-
-    scales: Scales
-    seed: int
-    threads: int
-    new_systems: bool = False
+    scales: Scales  # scale of each human aspect
+    seed: int  # seed of everything random
+    threads: int  # threads that training may use
+    new_systems: bool = False  # whether rows of systems that nobody rated are to be judged
 
     def fit(
         self,
@@ -177,20 +163,13 @@ class Fitter:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several aggregators was taken.
-
-    Attributes:
-        chosen: Its name.
-        fitted: Every one that could be fitted, by name.
-        errors: Error over folds of the training rows, relative to predicting the mean; empty if
-            one was named.
-        failed: Why others could not be fitted.
-    """
+    """Which of several aggregators was taken."""
 
     chosen: str
-    fitted: dict[str, Aggregator]
+    fitted: dict[str, Aggregator]  # every one that could be fitted, by name
+    # error over folds of the training rows, relative to predicting the mean; empty if one was named
     errors: dict[str, float]
-    failed: dict[str, str]
+    failed: dict[str, str]  # why others could not be fitted
 
     @property
     def aggregator(self) -> Aggregator:
@@ -289,30 +268,20 @@ def correlations(predicted: Floats, test: FeatureTable) -> Json:
 
 @dataclass(frozen=True)
 class Fold:
-    """What was learned without some of the rows.
+    """What was learned without some of the rows."""
 
-    Attributes:
-        choice: The aggregators, and which one was taken.
-        train: The rows they learned from.
-        inside: Which of the measured rows they have not seen, shape (n,).
-    """
-
-    choice: Choice
-    train: FeatureTable
-    inside: Mask
+    choice: Choice  # the aggregators, and which one was taken
+    train: FeatureTable  # the rows they learned from
+    inside: Mask  # which of the measured rows they have not seen, shape (n,)
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Rows that are measured, with aggregators that have not seen their sources.
-
-    Attributes:
-        rows: The rows.
-        repeats: The folds of each repeat, which together have each row once; rows of a fold without
-            which nothing could be learned are in none.
-    """
+    """Rows that are measured, with aggregators that have not seen their sources."""
 
     rows: FeatureTable
+    # the folds of each repeat, which together have each row once; rows of a fold without which
+    # nothing could be learned are in none
     repeats: tuple[tuple[Fold, ...], ...]
 
     @classmethod
@@ -410,21 +379,13 @@ def cross_fit(
 
 @dataclass(frozen=True)
 class _LeftOut:
-    """Rows that were left out, and the aggregators, `auto` without weights, that did not see them.
+    """Rows that were left out, and the aggregators (`auto` without weights) of all others."""
 
-    Attributes:
-        inside: Which rows were left out, shape (n,).
-        train: The others.
-        rows: The rows that were left out.
-        fitted: What was learned, by name.
-        failed: Why others could not be.
-    """
-
-    inside: Mask
-    train: FeatureTable
-    rows: FeatureTable
-    fitted: dict[str, Aggregator] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
+    inside: Mask  # which rows were left out, shape (n,)
+    train: FeatureTable  # the others
+    rows: FeatureTable  # the rows that were left out
+    fitted: dict[str, Aggregator] = field(default_factory=dict)  # what was learned, by name
+    failed: dict[str, str] = field(default_factory=dict)  # why others could not be
 
     def learn(self, names: Sequence[str], fitter: Fitter) -> None:
         for name in names:

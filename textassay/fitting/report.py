@@ -1,8 +1,4 @@
-"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder.
-
-`build_report` computes how an evaluator was learned, how well it agrees and what it rests on; `Fit`
-is what `textassay.fit` returns.
-"""
+"""What fitting yields: the evaluator with its report, as JSON, as tables and as a folder."""
 
 from __future__ import annotations
 
@@ -14,18 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from textassay.display import Displayed, more_rows, to_text
-from textassay.fitting.agreement import (
-    EVALUATOR,
-    SEEDS,
-    ablation_table,
-    experts,
-    held_out,
-    over_criteria,
-    over_data,
-    ranking,
-)
-from textassay.fitting.importance import importance
-from textassay.fitting.learn import Choice, Depth, Fitter, Learning, Unseen, Watch
+from textassay.fitting.learn import Learning
 from textassay.fitting.table import FeatureTable, Parts
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
@@ -40,55 +25,10 @@ from textassay.runtime.storage.files import write_json, write_text
 from textassay.table import Cell, Column, Interval, Note, Table
 from textassay.version import __version__
 
-FORMAT = 1
-
 _SHOWN = 15
 """Rows of a list that are shown of each aspect or evaluator."""
 _COEFFICIENTS = ("pearson", "spearman", "kendall")
 REPORT, TEXT = "report.json", "report.txt"
-
-
-def build_report(
-    choice: Choice,
-    unseen: Unseen,
-    parts: Parts,
-    fitter: Fitter,
-    *,
-    depth: Depth,
-    made: Json,
-    repeats: int | None = None,
-    watch: Watch = lambda _: None,
-) -> Json:
-    """Return the report as JSON values."""
-    learned = parts.train if unseen.is_fixed else unseen.rows
-    report: Json = {
-        "format": FORMAT,
-        "textassay": __version__,
-        **made,
-        "aggregators": choice.as_dict(),
-        "aspects": {
-            name: {"scale": list(fitter.scales[name]), "learning": choice.aggregator.notes_[name]}
-            for name in learned.aspects
-        },
-        "features": {name: {"coverage": share} for name, share in learned.coverage.items()},
-    }
-    watch("measuring agreement")
-    report["held_out"] = held_out(choice, unseen, fitter)
-    watch("measuring what the evaluator rests on")
-    report["importance"] = importance(unseen, fitter)
-    if depth == "full":
-        watch("measuring curves and ablations")
-        train, test = parts.train, parts.test
-        report["data_efficiency"] = over_data(
-            choice.chosen, train, test, fitter, repeats=repeats or SEEDS
-        )
-        report["criteria_efficiency"] = over_criteria(
-            choice.chosen, train, test, fitter, repeats=repeats or 1
-        )
-        report["ablations"] = ablation_table(choice.chosen, train, test, fitter)
-        report["ranking"] = ranking(unseen)
-        report["experts"] = experts(unseen)
-    return report
 
 
 def provenance(
@@ -507,7 +447,7 @@ class Fit(Displayed):
         return str(self.folder)
 
     def __repr__(self) -> str:
-        mean = self.report["held_out"]["mean"].get(EVALUATOR, {}).get("pearson")
+        mean = self.report["held_out"]["mean"].get("evaluator", {}).get("pearson")
         found = "undefined" if mean is None else f"{mean:.3f}"
         where = "in memory" if self.folder is None else repr(str(self.folder))
         return f"<Fit {where}: {self._learned}, held-out Pearson {found}>"

@@ -31,43 +31,27 @@ _MIN_RATED_ROWS = 3
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Rated rows with features.
+    """Rated rows with features."""
 
-    Attributes:
-        ids: Id of each row.
-        features: Shape (n, features); NaN if a row has none.
-        names: Names of the features.
-        human: Ratings, shape (n, aspects); NaN if a row has none.
-        aspects: Names of the human aspects.
-        groups: Code of each row's source, shape (n,).
-        grouped_by: What makes rows those of one source: `group`, `source`, or `row` if nothing.
-        annotators: Ratings of single annotators by aspect, shape (n, annotators) each, NaN for
-            gaps.
-        left_out: Rated rows without any feature.
-        unrated: Rows without a rating.
-        systems: System that wrote each row's text, length n.
-        all_aspects: Names of all aspects that the data have ratings of.
-        raters: Name of the rater of each row's rating, length n; `None` if the row names nobody.
-        sources: Label of each row's source, length n; `None` for rows without one, or if means of
-            sources have no use, as for features that a model is asked for.
-        pool: Features, systems and sources of all rows, of which these are a part; `None` for all
-            of them.
-    """
-
-    ids: tuple[str, ...]
-    features: Floats
-    names: tuple[str, ...]
-    human: Floats
-    aspects: tuple[str, ...]
-    groups: Codes
-    grouped_by: str
+    ids: tuple[str, ...]  # id of each row
+    features: Floats  # shape (n, features); NaN if a row has none
+    names: tuple[str, ...]  # names of the features
+    human: Floats  # ratings, shape (n, aspects); NaN if a row has none
+    aspects: tuple[str, ...]  # names of the human aspects
+    groups: Codes  # code of each row's source, shape (n,)
+    grouped_by: str  # what makes rows those of one source: `group`, `source`, or `row` if nothing
+    # ratings of single annotators by aspect, shape (n, annotators) each, NaN for gaps
     annotators: Mapping[str, Floats]
-    left_out: int
-    unrated: int
-    systems: tuple[str | None, ...]
-    all_aspects: tuple[str, ...]
+    left_out: int  # rated rows without any feature
+    unrated: int  # rows without a rating
+    systems: tuple[str | None, ...]  # system that wrote each row's text, length n
+    all_aspects: tuple[str, ...]  # names of all aspects that the data have ratings of
+    # name of the rater of each row's rating, length n; `None` if the row names nobody
     raters: tuple[str | None, ...]
+    # label of each row's source, length n; `None` for rows without one, or if means of sources have
+    # no use, as for features that a model is asked for
     sources: tuple[str | None, ...]
+    # features, systems and sources of all rows, of which these are a part; `None` for all of them
     pool: Pool | None = None
 
     def rows(self, chosen: Mask) -> FeatureTable:

@@ -96,15 +96,7 @@ class Check:
         )
 
     def raise_for_verdict(self, *, inconclusive: bool = True) -> None:
-        """Raise unless the check holds.
-
-        Args:
-            inconclusive: Whether an inconclusive check raises too.
-
-        Raises:
-            CheckFailed: It fails.
-            Inconclusive: It is inconclusive.
-        """
+        """Raise unless the check holds."""
         __tracebackhide__ = True  # pytest's: the test's own line is what to look at
         if self.verdict == "fails":
             raise CheckFailed("\n".join([str(self), *self.texts]))
@@ -128,14 +120,7 @@ def worst_texts(
     losses: Sequence[float],
     before: Sequence[float] | None = None,
 ) -> tuple[str, ...]:
-    """Return lines about the texts with the largest losses.
-
-    Args:
-        scores: Scores with values.
-        examples: What was judged, by id.
-        losses: How bad each is, in the order of `scores`.
-        before: Scores of the baseline, in the same order.
-    """
+    """Return lines about the texts with the largest losses."""
     # stable: of equal losses the first in the data, so that the message does not change between
     # runs
     order = sorted(range(len(scores)), key=lambda at: -losses[at])[:SHOWN]
@@ -169,17 +154,6 @@ def check_at_least(
     The interval is a t-interval over sources (`group` of the data). If all sources have the same
     mean, t would give an interval of length 0 however few they are; then it is the exact binomial
     interval for how many sources may differ, taken to the ends of the scale.
-
-    Args:
-        run: What was judged.
-        aspect: Which of its aspects.
-        threshold: On the score's own scale.
-        confidence: Confidence of the two-sided interval.
-        max_unscored: Share of texts without a score up to which the others decide.
-
-    Raises:
-        UnknownName: The run did not judge the aspect.
-        JudgeError: More texts than that have no score.
     """
     scores = select_scores(run, aspect, max_unscored=max_unscored)
     examples = {example.id: example for example in run.examples()}
@@ -209,13 +183,7 @@ def check_at_least(
 
 
 def select_scores(run: Run, aspect: str, *, max_unscored: float = MAX_UNSCORED) -> list[Score]:
-    """Return all scores of one aspect, or of one label of an aspect 1 where it was given, else 0.
-
-    Raises:
-        UnknownName: The run did not judge the aspect.
-        JudgeError: None, or more than `max_unscored` of them, have no value.
-        ConfigurationError: Its scores are labels without an order.
-    """
+    """Return the scores of an aspect, or of a label of one: 1 where it was given, else 0."""
     if aspect in run.without_mean:
         labels = run.labels[aspect].names
         shares = " or ".join(repr(member_name(aspect, label)) for label in labels)
@@ -301,22 +269,6 @@ def check_not_worse(
     """Check that scores did not fall by more than a margin since a baseline, paired by source.
 
     Of labels without an order the share of each is checked, named `ASPECT/LABEL`.
-
-    Args:
-        run: The new run.
-        baseline: The recorded one; its texts have the ids of the same sources.
-        by: Margin on the score's own scale; 0 asks for an improvement.
-        aspects: What to compare; all that both judged if left out.
-        confidence: Confidence of the two-sided intervals.
-        max_unscored: Share of texts that may lack one of the two scores.
-
-    Returns:
-        One check per aspect, whose value is new minus old and whose threshold is `-by`.
-
-    Raises:
-        ConfigurationError: The margin is negative, or the runs' judges differ.
-        DataError: The runs share no aspect or no text.
-        JudgeError: Too many texts lack a score.
     """
     if by < 0:
         raise ConfigurationError(f"by= must be a margin of at least 0, not {by:g}")

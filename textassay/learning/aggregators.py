@@ -509,19 +509,12 @@ class Aggregator:
 
 @dataclass(frozen=True, slots=True)
 class Standardizer:
-    """From features as they come, with gaps, to standardized ones without.
+    """From features as they come, with gaps, to standardized ones without."""
 
-    Attributes:
-        means: Mean of each feature, which stands for its gaps, shape (features,).
-        inverse_sds: 1 / standard deviation; 0 for features that do not vary.
-        low: Values below are clipped to this, shape (features,); -inf without a bound.
-        high: Values above are clipped to this; inf without a bound.
-    """
-
-    means: Floats
-    inverse_sds: Floats
-    low: Floats
-    high: Floats
+    means: Floats  # mean of each feature, which stands for its gaps, shape (features,)
+    inverse_sds: Floats  # 1 / standard deviation; 0 for features that do not vary
+    low: Floats  # values below are clipped to this, shape (features,); -inf without a bound
+    high: Floats  # values above are clipped to this; inf without a bound
 
     @classmethod
     def learn(cls, x: Floats) -> Standardizer:

@@ -37,39 +37,25 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When the cheap judge decides on one aspect.
+    """When the cheap judge decides on one aspect."""
 
-    Attributes:
-        aspect: Name of the score.
-        signature: Of the cheap judge's scores.
-        scale: Of the ratings.
-        scores: Scores at which the map from scores to ratings is given, increasing.
-        ratings: The map there; between them it is a line.
-        edges: Lowest score of each range but the first, increasing.
-        below: Distance down to the lower end of the interval in each range; `None` if unbounded.
-        above: Distance up to the upper end, likewise.
-        limit: Greatest length of an interval with which the score stands; `None` if none does.
-        tolerance: Distance from people's rating that counts as a disagreement.
-        risk: Share of disagreements that was to be kept.
-        confidence: Of the bound.
-        bound: Upper bound of that share in as many new sources as were rated; `None` without one.
-        share: Share of the rated rows on which the cheap judge decides.
-    """
-
-    aspect: str
-    signature: str
-    scale: tuple[float, float]
-    scores: tuple[float, ...]
-    ratings: tuple[float, ...]
-    edges: tuple[float, ...]
+    aspect: str  # name of the score
+    signature: str  # of the cheap judge's scores
+    scale: tuple[float, float]  # of the ratings
+    scores: tuple[float, ...]  # scores at which the map from scores to ratings is given, increasing
+    ratings: tuple[float, ...]  # the map there; between them it is a line
+    edges: tuple[float, ...]  # lowest score of each range but the first, increasing
+    # distance down to the lower end of the interval in each range; `None` if unbounded
     below: tuple[float | None, ...]
-    above: tuple[float | None, ...]
+    above: tuple[float | None, ...]  # distance up to the upper end, likewise
+    # greatest length of an interval with which the score stands; `None` if none does
     limit: float | None
-    tolerance: float
-    risk: float
-    confidence: float
+    tolerance: float  # distance from people's rating that counts as a disagreement
+    risk: float  # share of disagreements that was to be kept
+    confidence: float  # of the bound
+    # upper bound of that share in as many new sources as were rated; `None` without one
     bound: float | None
-    share: float
+    share: float  # share of the rated rows on which the cheap judge decides
 
     def promise(self) -> dict[str, Any]:
         """Return what the rule promises, as JSON values."""

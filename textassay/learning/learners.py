@@ -90,17 +90,11 @@ _MIN_ROWS = 5
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """The weighted mean of several predictors.
-
-    Attributes:
-        members: The predictors.
-        weights: Their weights, which sum to 1; equal ones if absent.
-        names: Names of the members, which are not saved.
-    """
+    """The weighted mean of several predictors."""
 
     members: tuple[Explaining, ...]
-    weights: tuple[float, ...] = ()
-    names: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()  # their weights, which sum to 1; equal ones if absent
+    names: tuple[str, ...] = ()  # names of the members, which are not saved
 
     def weighed(self, weights: Mapping[str, float]) -> Blend | None:
         """Return the blend of the members that have a weight; `None` if none has."""
@@ -202,17 +196,11 @@ def blend_notes(held_out: HeldOut) -> dict[str, Any]:
 
 
 class Parts(NamedTuple):
-    """What predictions of one aspect add up from, in units of the ratings.
+    """What predictions of one aspect add up from, in units of the ratings."""
 
-    Attributes:
-        features: Shape (n, features).
-        baseline: Where they start.
-        means: What the means of the row's system and source contribute, shape (n,).
-    """
-
-    features: Floats
-    baseline: float
-    means: Floats
+    features: Floats  # shape (n, features)
+    baseline: float  # where they start
+    means: Floats  # what the means of the row's system and source contribute, shape (n,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,24 +380,15 @@ NAMES = (*AGGREGATORS, *JOINT)
 
 @dataclass(frozen=True)
 class AspectLearner:
-    """Learns aspects by one of the learners.
+    """Learns aspects by one of the learners."""
 
-    Attributes:
-        name: One of `AGGREGATORS` or `JOINT`.
-        features: Names of the features.
-        scales: Lowest and highest rating by aspect, where known.
-        seed: Seed of everything random.
-        threads: Threads that training may use.
-        new_systems: Whether rows of systems without ratings are to be judged.
-        weigh: Whether a blend is weighed by folds of the rows; without, see `fit_members`.
-    """
-
-    name: str
-    features: Sequence[str]
-    scales: Mapping[str, tuple[float, float]]
-    seed: int
-    threads: int
-    new_systems: bool
+    name: str  # one of `AGGREGATORS` or `JOINT`
+    features: Sequence[str]  # names of the features
+    scales: Mapping[str, tuple[float, float]]  # lowest and highest rating by aspect, where known
+    seed: int  # seed of everything random
+    threads: int  # threads that training may use
+    new_systems: bool  # whether rows of systems without ratings are to be judged
+    # whether a blend is weighed by folds of the rows; without, see `fit_members`
     weigh: bool = True
 
     def learn(

@@ -45,23 +45,17 @@ WITHOUT, WITH = "without", "with"
 
 @dataclass(frozen=True, slots=True)
 class SystemMeans:
-    """Shrunken means of standardized features by system, on a scale on which systems differ by 1.
+    """Shrunken means of standardized features by system, scaled so that systems differ by 1."""
 
-    Attributes:
-        means: Shape (features,) by system.
-        rows: Rows behind each system's means.
-        ratios: Variance between systems over variance within, by feature: one row's worth. The
-            means of n rows are shrunk by n * ratio / (n * ratio + 1).
-        scales: What shrunken means are multiplied with to have standard deviation 1 over the
-            systems of training; 0 for features in which systems do not differ.
-        min_rows: Rows of a system below which it has no means.
-    """
-
-    means: Mapping[str, Floats]
-    rows: Mapping[str, int]
+    means: Mapping[str, Floats]  # shape (features,) by system
+    rows: Mapping[str, int]  # rows behind each system's means
+    # variance between systems over variance within, by feature: one row's worth. The means of n
+    # rows are shrunk by n * ratio / (n * ratio + 1)
     ratios: Floats
+    # what shrunken means are multiplied with to have standard deviation 1 over the systems of
+    # training; 0 for features in which systems do not differ
     scales: Floats
-    min_rows: int = MIN_ROWS_OF_SYSTEM
+    min_rows: int = MIN_ROWS_OF_SYSTEM  # rows of a system below which it has no means
 
     @classmethod
     def learn(
@@ -152,13 +146,9 @@ def _mean(rows: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class SourceMeans:
-    """Shrunken means of standardized features by source.
+    """Shrunken means of standardized features by source."""
 
-    Attributes:
-        means: The means, on the features' own scale.
-    """
-
-    means: SystemMeans
+    means: SystemMeans  # the means, on the features' own scale
 
     @classmethod
     def learn(cls, features: Floats, sources: Systems) -> SourceMeans | None:
@@ -210,21 +200,13 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowsWithMeans:
-    """Rows with what is known of their systems and sources.
+    """Rows with what is known of their systems and sources."""
 
-    Attributes:
-        features: Standardized features, shape (n, features).
-        systems: Means of systems, `None` if none take part.
-        sources: Means of sources, `None` if none take part.
-        system_of: System of each row.
-        source_of: Source of each row.
-    """
-
-    features: Floats
-    systems: SystemMeans | None
-    sources: SourceMeans | None
-    system_of: Systems
-    source_of: Systems
+    features: Floats  # standardized features, shape (n, features)
+    systems: SystemMeans | None  # means of systems, `None` if none take part
+    sources: SourceMeans | None  # means of sources, `None` if none take part
+    system_of: Systems  # system of each row
+    source_of: Systems  # source of each row
 
     def known(self, *, system: bool, source: bool) -> Mask:
         """Return which rows have the means that are asked for, shape (n,)."""

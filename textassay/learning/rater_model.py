@@ -38,21 +38,14 @@ _MIN_RELIABILITY = 0.1
 
 @dataclass(frozen=True, slots=True)
 class RaterModel:
-    """Raters and categories of one aspect.
+    """Raters and categories of one aspect."""
 
-    Attributes:
-        edges: Ratings from which a category starts, except the lowest, shape (categories - 1,).
-        values: Mean rating of each category, shape (categories,).
-        thresholds: Where categories meet on the scale of quality, shape (categories - 1,).
-        severity: Of each rater, in standard deviations of quality, shape (raters,).
-        noise: Standard deviation of each rater's perception, in the same unit.
-    """
-
+    # ratings from which a category starts, except the lowest, shape (categories - 1,)
     edges: Floats
-    values: Floats
-    thresholds: Floats
-    severity: Floats
-    noise: Floats
+    values: Floats  # mean rating of each category, shape (categories,)
+    thresholds: Floats  # where categories meet on the scale of quality, shape (categories - 1,)
+    severity: Floats  # of each rater, in standard deviations of quality, shape (raters,)
+    noise: Floats  # standard deviation of each rater's perception, in the same unit
 
     @classmethod
     def learn(cls, ratings: Floats) -> RaterModel:

@@ -98,15 +98,10 @@ def _on_scale(weights: Floats, training: Training, name: str) -> Learned:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A weighted sum.
+    """A weighted sum."""
 
-    Attributes:
-        weights: Shape (features,).
-        intercept: Value where every feature is at its mean.
-    """
-
-    weights: Floats
-    intercept: float
+    weights: Floats  # shape (features,)
+    intercept: float  # value where every feature is at its mean
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -192,19 +187,12 @@ def _around_means(weights: Floats, mean: float, training: Training) -> Linear:
 
 @dataclass(frozen=True, slots=True)
 class KernelSum:
-    """A weighted sum of Gaussians around training rows.
+    """A weighted sum of Gaussians around training rows."""
 
-    Attributes:
-        rows: Where they are, shape (m, features).
-        weights: Shape (m,).
-        scale: Twice the squared width.
-        start: What is added to the sum.
-    """
-
-    rows: Floats
-    weights: Floats
-    scale: float
-    start: float
+    rows: Floats  # where they are, shape (m, features)
+    weights: Floats  # shape (m,)
+    scale: float  # twice the squared width
+    start: float  # what is added to the sum
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""
@@ -328,19 +316,12 @@ def _parts(rows: int, numbers: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True)
 class Mlp:
-    """The mean of networks with one hidden layer.
+    """The mean of networks with one hidden layer."""
 
-    Attributes:
-        inner: Weights into the hidden layers, shape (nets * hidden, features).
-        bias: Biases of the hidden layers, shape (nets * hidden,).
-        outer: Weights out of them, shape (nets * hidden,).
-        intercept: Added at the end.
-    """
-
-    inner: Floats
-    bias: Floats
-    outer: Floats
-    intercept: float
+    inner: Floats  # weights into the hidden layers, shape (nets * hidden, features)
+    bias: Floats  # biases of the hidden layers, shape (nets * hidden,)
+    outer: Floats  # weights out of them, shape (nets * hidden,)
+    intercept: float  # added at the end
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions, shape (n,)."""

@@ -33,23 +33,14 @@ _LEAK = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """Rows to learn one target from.
+    """Rows to learn one target from."""
 
-    Attributes:
-        features: Standardized, shape (n, features); a gap is 0, which is the feature's mean.
-        target: Standardized ratings, shape (n,).
-        groups: Code of each row's group, shape (n,).
-        own: Which features averages use, shape (features,): `features_for` the target.
-        seed: Seed of everything random.
-        threads: Threads a learner may use.
-    """
-
-    features: Floats
-    target: Floats
-    groups: Codes
-    own: Mask
-    seed: int
-    threads: int = 1
+    features: Floats  # standardized, shape (n, features); a gap is 0, which is the feature's mean
+    target: Floats  # standardized ratings, shape (n,)
+    groups: Codes  # code of each row's group, shape (n,)
+    own: Mask  # which features averages use, shape (features,): `features_for` the target
+    seed: int  # seed of everything random
+    threads: int = 1  # threads a learner may use
 
     def rows(self, chosen: Mask | Codes) -> Training:
         """Return the chosen rows."""
@@ -97,15 +88,10 @@ class Explaining(Predictor, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A predictor and what was decided while learning it.
+    """A predictor and what was decided while learning it."""
 
-    Attributes:
-        predictor: The learned function.
-        notes: Choices, as JSON values, for reports.
-    """
-
-    predictor: Predictor
-    notes: Mapping[str, Any]
+    predictor: Predictor  # the learned function
+    notes: Mapping[str, Any]  # choices, as JSON values, for reports
 
 
 Learner = Callable[[Training], Learned]

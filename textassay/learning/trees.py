@@ -195,11 +195,8 @@ def fit_boosting(training: Training) -> Learned:
     return boosted(training, clear_directions(training))
 
 
-def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Learned:
-    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1.
-
-    0 leaves one free.
-    """
+def boosted(training: Training, directions: Ints) -> Learned:
+    """Gradient boosting that never falls in features of direction 1 nor rises in those of -1."""
     return _train(
         training,
         200,
@@ -212,21 +209,17 @@ def boosted(training: Training, directions: np.ndarray[tuple[int], np.dtype[np.i
     )
 
 
-def clear_directions(training: Training) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def clear_directions(training: Training) -> Ints:
     """Return 1 or -1 for features with a clear sign of covariance with the target, else 0.
 
     Standard errors are those of the rows' products, which scatter widely for a feature that helps
     at one end of its range and harms at the other (White, 1980).
     """
-    features, target = (
-        training.features - training.features.mean(axis=0),
-        training.target - training.target.mean(),
-    )
-    products = features * target[:, None]
+    features = training.features - training.features.mean(axis=0)
+    products = features * (training.target - training.target.mean())[:, None]
     sums, standard_errors = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
-    return np.where(np.abs(sums) > _CLEAR_CORRELATION * standard_errors, np.sign(sums), 0).astype(
-        np.intp
-    )
+    clear = np.abs(sums) > _CLEAR_CORRELATION * standard_errors
+    return np.where(clear, np.sign(sums), 0).astype(np.intp)
 
 
 def _leaf(training: Training) -> int:
@@ -265,14 +258,10 @@ def _train(training: Training, rounds: int, **settings: Any) -> Learned:
 
 @dataclass(frozen=True, slots=True)
 class Binned:
-    """Features as numbers of bins, which is all that a split looks at.
+    """Features as numbers of bins, which is all that a split looks at."""
 
-    Attributes:
-        codes: Bin of each value, shape (n, features).
-        thresholds: By feature, the values between its bins; a bin's rows lie at or below its own.
-    """
-
-    codes: Ints
+    codes: Ints  # bin of each value, shape (n, features)
+    # by feature, the values between its bins; a bin's rows lie at or below its own
     thresholds: list[Floats]
 
     @classmethod
@@ -296,21 +285,13 @@ class Binned:
 
 @dataclass(slots=True)
 class JointTree:
-    """One tree; nodes are numbered in the order in which they were split.
+    """One tree; nodes are numbered in the order in which they were split."""
 
-    Attributes:
-        feature: Of each split, -1 for leaves, shape (nodes,).
-        bin: Rows of up to this bin go left, shape (nodes,).
-        left: Number of the left child; the right one's is the next, shape (nodes,).
-        count: Rows in each node, shape (nodes,).
-        value: Mean of each target over the node's rows, shape (nodes, targets).
-    """
-
-    feature: Ints
-    bin: Ints
-    left: Ints
-    count: Ints
-    value: Floats
+    feature: Ints  # of each split, -1 for leaves, shape (nodes,)
+    bin: Ints  # rows of up to this bin go left, shape (nodes,)
+    left: Ints  # number of the left child; the right one's is the next, shape (nodes,)
+    count: Ints  # rows in each node, shape (nodes,)
+    value: Floats  # mean of each target over the node's rows, shape (nodes, targets)
 
 
 def fit_joint_tree(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
@@ -24,7 +24,14 @@ from textassay.runtime.errors import (
     StorageError,
     UnknownName,
 )
-from textassay.runtime.labels import YES_NO, LabelScale, labels_of, member_name, slug
+from textassay.runtime.labels import (
+    YES_NO,
+    LabelScale,
+    LabelSets,
+    labels_of,
+    member_name,
+    slug,
+)
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.storage.journal import parse_row, read_lines
 from textassay.runtime.storage.run_files import MANIFEST, SCORES, read_manifest
@@ -355,16 +362,72 @@ def _has_members(name: str, names: Iterable[str]) -> bool:
     return any(one.startswith(f"{slug(name)}/") for one in names)
 
 
-def label_reader(
-    labels: Mapping[str, LabelScale], aspect_map: Iterable[str] | Mapping[str, str] = ()
-) -> LabelReader:
-    """Return what reads the words among scores and ratings that are held against each other.
+Scores = TypeVar("Scores", bound=Mapping[str, object])
+
+
+def read_with_labels(
+    read_scores: Callable[[LabelReader], Scores],
+    open_people: Callable[[LabelReader], Examples],
+    labels: LabelSets,
+    aspect_map: Iterable[str] | Mapping[str, str] = (),
+) -> tuple[Scores, Examples, LabelSets]:
+    """Read scores and ratings of people, whose words are labels even if nobody declared them.
+
+    Which words there are is known when all is read; then it is read once more. They are numbered in
+    the order of the alphabet.
 
     Args:
-        labels: The labels of scores by name.
+        read_scores: Returns scores by name.
+        open_people: Opens the data with human ratings.
+        labels: Labels that are declared, by name of the score.
         aspect_map: As in `agreement_table`.
+
+    Returns:
+        The scores, the data, and the labels of scores by name.
+
+    Raises:
+        DataError: Words are paired with numbers.
     """
-    return LabelReader({**labels, **labels_of_people(labels, aspect_map)}, any_word=True)
+    judge = LabelReader(labels, any_word=True)
+    human = LabelReader(labels_of_people(labels, aspect_map), any_word=True)
+    scores, examples = read_scores(judge), open_people(human)
+    rated = examples.check().human
+    words = {side: own for side, own in judge.categories.items() if side[0] == "metrics"}
+    words |= {side: own for side, own in human.categories.items() if side[0] == "human"}
+    if not words:
+        return scores, examples, labels
+    mapped = _by_score(aspect_map)
+    names = {*scores, *(name for field, name in words if field == "metrics")}
+    pairs = [(one, other) for one in names for other in mapped.get(one, [one]) if other in rated]
+    labels = {**labels, **_words_in_common(words, pairs)}
+    judge = LabelReader(labels, any_word=True)
+    human = LabelReader(labels_of_people(labels, aspect_map), any_word=True)
+    return read_scores(judge), open_people(human), labels
+
+
+def _words_in_common(
+    words: dict[tuple[str, str], dict[str, str]], pairs: Iterable[tuple[str, str]]
+) -> dict[str, LabelScale]:
+    """Return all words of each score and of what it is paired with, if there are any."""
+    wordy = []
+    for score, human in pairs:
+        sides = ("metrics", score), ("human", human)
+        known = [side for side in sides if side in words]
+        if len(known) == 1:
+            (other,) = set(sides) - set(known)
+            raise DataError(
+                f"{known[0][1]!r} has labels such as {min(words[known[0]].values())!r}, and"
+                f" {other[1]!r} has none of them: pair labels with labels"
+            )
+        if known:
+            wordy.append(sides)
+    for sides in (*wordy, *wordy):  # twice, as a score and an aspect may be in several pairs
+        both = words[sides[1]] | words[sides[0]]  # spelled as the judge does
+        words |= dict.fromkeys(sides, both)
+    return {
+        score: LabelScale(tuple(sorted(words["metrics", score].values(), key=str.casefold)))
+        for (_, score), _ in wordy
+    }
 
 
 def labels_of_task(
@@ -396,10 +459,15 @@ def labels_of_people(
     """Return the labels that human ratings may be, by human aspect, for those of scores."""
     if not labels:
         return {}
+    mapped = _by_score(aspect_map)
+    return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
+
+
+def _by_score(aspect_map: Iterable[str] | Mapping[str, str]) -> dict[str, list[str]]:
     mapped: dict[str, list[str]] = {}
     for score, human in map_entries(aspect_map):
         mapped.setdefault(score, []).append(human)
-    return {human: scale for score, scale in labels.items() for human in mapped.get(score, [score])}
+    return mapped
 
 
 def map_entries(aspect_map: Iterable[str] | Mapping[str, str]) -> Iterable[tuple[str, str]]:

@@ -35,9 +35,9 @@ from textassay.meta.score_files import (
     Recorded,
     criterion_id,
     criterion_names,
-    label_reader,
     pair_names,
     read_labels,
+    read_with_labels,
     recorded,
 )
 from textassay.runtime.data.dataset import Examples
@@ -52,7 +52,6 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.runtime.messages import Example
 from textassay.table import Column, Interval, Note, Table
 
 _COLUMNS = (
@@ -260,7 +259,6 @@ def agreement_table(
     raters: bool = False,
     labels: Mapping[str, LabelScale] | None = None,
     threshold: float | Literal["auto"] | None = None,
-    reader: LabelReader | None = None,
 ) -> AgreementTable:
     """Measure how recorded scores agree with people.
 
@@ -281,8 +279,6 @@ def agreement_table(
             the labels of the run's aspects. Scores and ratings that are all 0 or 1 are no and yes.
         threshold: Scores of at least this are yes, where people said yes or no; `auto` chooses it
             on one half of the sources and measures it on the other, see `agreement_at`.
-        reader: What read the words among the scores and among the ratings, if they were read
-            before.
 
     Raises:
         UnknownName: There is no such level, score or human aspect.
@@ -296,10 +292,19 @@ def agreement_table(
             raise UnknownName("level", str(level), LEVELS)
     if labels is None:
         labels = read_labels(scores) if isinstance(scores, str | Path) else {}
-    reader = label_reader(labels, aspect_map) if reader is None else reader
-    scores = recorded(scores, reader)
-    # an example without a text still has an id and ratings, and nothing else is looked at here
-    people = _People(Examples(examples, needs_output=False, labels=reader), reader)
+    source = scores
+    scores, opened, labels = read_with_labels(
+        lambda reader: recorded(source, reader),
+        # an example without a text still has an id and ratings, and nothing else is looked at here
+        lambda reader: (
+            examples
+            if isinstance(examples, Examples)
+            else Examples(examples, needs_output=False, labels=reader)
+        ),
+        labels,
+        aspect_map,
+    )
+    people = _People(opened)
     # checked before pairing: files of other data usually share names of aspects but no id
     known_ids, scored_ids = (
         set(people.ids),
@@ -319,11 +324,8 @@ def agreement_table(
     for aspect, human in pairs:
         judged = [scores[aspect].get(id_) for id_ in people.ids]
         known = labels.get(aspect)
-        words = None if known else people.categories(aspect, human)
-        scale = known or words or people.words(human)
+        scale = known or people.words(human)
         given = people.labels(human, scale)
-        if words is not None and given is not None:
-            known = scale = _only_used(words, [judged, given])
         common: dict[str, Any] = {
             "labels": scale.names, "groups": people.groups_of(human),
             "bootstrap": bootstrap, "seed": seed,
@@ -397,7 +399,7 @@ def between_raters(
     labels = labels or {}
     reader = LabelReader(labels, any_word=True)
     opened = Examples(examples, fields=fields, needs_output=False, labels=reader, missing=missing)
-    people = _People(opened, reader)
+    people = _People(opened)
     names = dict.fromkeys(name for one in people.annotators for name in one)
     if not names:
         raise _no_single_ratings()
@@ -415,16 +417,6 @@ def _no_single_ratings() -> DataError:
         "the data contain no single ratings; give each rater's in the field 'annotators', "
         'as {"coherence": [3, 2, 3]}'
     )
-
-
-def _only_used(words: LabelScale, columns: Sequence[list[float | None]]) -> LabelScale:
-    """Return the words that occur, in the order of the alphabet, and number the columns by them."""
-    used = {int(value) for column in columns for value in column if value is not None}
-    names = sorted(((words.names[at], at) for at in used), key=lambda one: one[0].casefold())
-    numbers = {old: float(new) for new, (_, old) in enumerate(names)}
-    for column in columns:
-        column[:] = [None if value is None else numbers[int(value)] for value in column]
-    return LabelScale(tuple(name for name, _ in names))
 
 
 def _set_rows(
@@ -490,8 +482,8 @@ def _rater_rows(
 class _People:
     """Ids, groups, systems and ratings of the examples and of their criteria, as columns."""
 
-    def __init__(self, examples: Iterable[Example], reader: LabelReader) -> None:
-        self._reader = reader
+    def __init__(self, examples: Examples) -> None:
+        self._reader = examples.labels
         self.ids: list[str] = []
         self._human: list[dict[str, float | None]] = []
         self.annotators: list[dict[str, tuple[float | None, ...]]] = []
@@ -544,25 +536,6 @@ class _People:
     def words(self, aspect: str) -> LabelScale:
         """Return the words for no and yes that people used."""
         return LabelScale(self._reader.pair("human", aspect) or YES_NO.names)
-
-    def categories(self, score: str, aspect: str) -> LabelScale | None:
-        """Return all words of a score and a human aspect that are words; `None` if none is.
-
-        Raises:
-            DataError: One of them has words and the other numbers.
-        """
-        sides = [("metrics", score), ("human", aspect)]
-        wordy = [side for side in sides if side in self._reader.categorical]
-        if not wordy:
-            return None
-        if len(wordy) == 1:
-            ((_, other),) = [side for side in sides if side not in wordy]
-            raise DataError(
-                f"{wordy[0][1]!r} has labels such as"
-                f" {min(self._reader.categories.values())!r}, and {other!r} has none of them: pair"
-                " labels with labels"
-            )
-        return LabelScale(tuple(self._reader.categories.values()))
 
     def check(self, levels: Sequence[Level]) -> None:
         """Raise if an example with ratings lacks what a level needs."""

@@ -85,16 +85,7 @@ def looks_like_passages(value: Any) -> bool:
 
 
 def read_messages(value: Any, images: ImageReader | None = None) -> tuple[ConversationMessage, ...]:
-    """Return a list of messages, typed.
-
-    Args:
-        value: The messages.
-        images: Takes the images among their parts; `None` if they are only to be named.
-
-    Raises:
-        ValueError: One of them is in no form that is understood, or has an image that cannot be
-            read; says which.
-    """
+    """Return a list of messages, typed."""
     if not isinstance(value, list | tuple):
         raise ValueError("should be a list of messages, each with a role and its content")
     messages: list[ConversationMessage] = []
@@ -118,9 +109,6 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
     """Return passages: a text, a list of texts, or of objects with text, id, title and score.
 
     What is empty or null is none.
-
-    Raises:
-        ValueError: One of them has no text; says which.
     """
     items = [value] if isinstance(value, str | Mapping | Passage) else value
     if not isinstance(items, list | tuple):
@@ -147,11 +135,7 @@ def read_passages(value: Any) -> tuple[Passage, ...]:
 
 
 def read_tools(value: Any) -> str:
-    """Return definitions of tools as the text of a system message.
-
-    Raises:
-        ValueError: It is no list of tools.
-    """
+    """Return definitions of tools as the text of a system message."""
     if isinstance(value, str):
         return f"Tools:\n{value}"
     items = [value] if isinstance(value, Mapping) else value
@@ -175,9 +159,6 @@ def message_text(content: Any, images: ImageReader | None = None) -> str:
 
     Thoughts are no part of what was said; an image or a file is named where it stands, an image by
     its number if `images` takes it.
-
-    Raises:
-        ValueError: An image cannot be read.
     """
     if content is None:
         return ""
@@ -297,11 +278,7 @@ def _role_and_fields(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _attached_images(item: Mapping[str, Any]) -> list[Any]:
-    """Return the images that are attached to a message.
-
-    Raises:
-        ValueError: Something else is attached; says what.
-    """
+    """Return the images that are attached to a message."""
     given = [item[name] for name in _ATTACHED if item.get(name)]
     attached = [one for some in given for one in (some if isinstance(some, list) else [some])]
     for one in attached:

@@ -62,11 +62,7 @@ the order that shares most, and can only choose among those that it has been giv
 
 
 def connect_model(model: str | Model, settings: Settings, budget: Budget) -> ConnectedModel:
-    """Return a model connected as the settings say; `connect` for callers that have them all.
-
-    Raises:
-        ConfigurationError: The name, the object or a setting cannot be used.
-    """
+    """Return a model connected as the settings say; `connect` for callers that have them all."""
     if not isinstance(model, str):
         return ConnectedModel([(own_backend(model, settings), settings)], settings, budget)
     if not settings.endpoints:
@@ -95,16 +91,6 @@ class ConnectedModel(AsyncResource, Wrapper):
     def __init__(
         self, backends: Sequence[tuple[Model, Settings]], settings: Settings, budget: Budget
     ) -> None:
-        """Put the wrappers together; use `connect` or `connect_model`.
-
-        Args:
-            backends: The backend of each endpoint, and how it is asked.
-            settings: How the model is asked.
-            budget: What it may cost.
-
-        Raises:
-            ConfigurationError: Several endpoints were given for a model of this process.
-        """
         self.settings, self.budget = settings, budget
         self._backends = list(backends)
         self.backend = backends[0][0]
@@ -154,12 +140,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         )
 
     def check_open(self) -> None:
-        """Refuse to be used in a way that would keep no answers, or no limits, although it should.
-
-        Raises:
-            ConfigurationError: There is a cache, or limits are shared, and the model is used
-                outside of `async with`.
-        """
+        """Refuse to be used where answers or limits that were asked for would not be kept."""
         if self._needs_opening and not self._is_open:
             raise ConfigurationError(_not_opened(self.name))
 
@@ -172,11 +153,6 @@ class ConnectedModel(AsyncResource, Wrapper):
         """Return the backend in its wrappers with this store.
 
         Limiter, budget and failures stay this model's.
-
-        Args:
-            store: Where answers are looked up and kept; `None` for nowhere.
-            identity: What they are filed under, instead of the backend's own identity.
-            book: The run's batches, if the model is asked through batches.
         """
         backend = self.backend if identity is None else WithIdentity(self.backend, identity)
         limited = [
@@ -287,11 +263,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         return AdaptingModel(kept, self.adaptation)
 
     def only_batches(self, store: AnswerStore, book: BatchBook) -> Model:
-        """Return the backend as it answers through batches alone, without any other wrapper.
-
-        Raises:
-            ConfigurationError: The model was connected without `batch`.
-        """
+        """Return the backend as it answers through batches alone, without any other wrapper."""
         if self._dialect is None:
             raise ConfigurationError(f"{self.name!r} was connected without batch=True")
         return self._batch_queue(self.backend, store, book, self._dialect)
@@ -299,9 +271,8 @@ class ConnectedModel(AsyncResource, Wrapper):
     def _batch_queue(
         self, backend: Model, store: AnswerStore, book: BatchBook, dialect: Dialect
     ) -> BatchQueue:
-        from textassay.runtime.batches.batch import BatchContext
+        from textassay.runtime.batches.batch import Availability, BatchContext, PollPolicy
         from textassay.runtime.batches.model import BatchQueue
-        from textassay.runtime.batches.polling import Availability, PollPolicy
 
         settings = self.settings
         context = BatchContext(
@@ -479,14 +450,6 @@ def with_store(
     """Return `model` answering through another cache.
 
     A connected model keeps its limiter, retry and budget.
-
-    Args:
-        model: A connected model, or any other.
-        store: Where its answers are kept; `None` for nowhere.
-        dry: Whether to count what would be asked rather than ask.
-        identity: What its answers are filed under, instead of its own identity.
-        book: The run's batches, for models that are asked through batches.
-        rounds: Counts the rounds of batches in a dry run.
     """
     if isinstance(model, ConnectedModel):
         model.check_open()
@@ -525,12 +488,7 @@ def usage_ledger(model: Model) -> UsageTotal:
 
 
 def own_backend(model: Model, settings: Settings) -> Model:
-    """Return a model that the caller made, after checking that it is one.
-
-    Raises:
-        ConfigurationError: It is not a model, is already connected, or comes with settings of an
-            endpoint.
-    """
+    """Return a model that the caller made, after checking that it is one."""
     if isinstance(model, ConnectedModel):
         raise ConfigurationError(f"model {model.name!r} is connected already")
     backend = checked_model(model, f"{model!r:.80}")

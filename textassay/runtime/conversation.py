@@ -225,11 +225,6 @@ def conversation_text(
 
     Where it is longer than `chars`, tool results are shortened first, then what else is long, and
     both the first line and the places say so.
-
-    Args:
-        messages: The conversation.
-        output: What is judged; if it is a message, its place refers to it.
-        chars: Longest text.
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
@@ -287,14 +282,6 @@ def readable_parts(
     """Return what an output was made from: texts, and typed pieces in place of their numbered text.
 
     A conversation is whole, whatever a judge was shown of it.
-
-    Args:
-        source: The source, which may end with the text of the conversation.
-        context: The context, which may be the text of the passages.
-        messages: The conversation.
-        passages: The passages.
-        output: What is judged; its piece of the conversation is of the kind `answer`.
-        most: Characters of a piece, whose middle is left out if it is longer.
     """
     pieces = conversation_pieces(messages)
     answer = answer_piece(pieces, output)
@@ -310,13 +297,7 @@ def readable_parts(
 
 
 def browser_piece(piece: Piece, text: object, clean: Callable[[str], str]) -> dict[str, Any]:
-    """Return a piece as the script `material.js` of the pages draws it.
-
-    Args:
-        piece: The piece.
-        text: What stands for its text.
-        clean: Makes a text fit for a page.
-    """
+    """Return a piece as the script `material.js` of the pages draws it."""
     return {
         "name": piece.name,
         "speaker": clean(piece.speaker),

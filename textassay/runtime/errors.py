@@ -98,7 +98,6 @@ class UnknownParameter(UnknownName, TypeError):
     """A public function has no such parameter."""
 
     def __init__(self, function: str, name: str, known: Sequence[object] = ()) -> None:
-        """Name the function, the keyword and what the function takes."""
         super().__init__(f"parameter of {function}", name, known)
 
 
@@ -168,7 +167,6 @@ class ServerFailed(TransientError):
     def __init__(
         self, message: str, *, status: int = 500, retry_after: float | None = None
     ) -> None:
-        """Keep status and waiting time (seconds) as the server gave them."""
         super().__init__(message)
         self.status, self.retry_after = status, retry_after
 

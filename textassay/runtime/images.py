@@ -90,27 +90,20 @@ class Image(BaseModel):
 class ImageReader:
     """Finds the images of one example and numbers them; one that comes twice has one number.
 
+    Paths are relative to `folder`, by default the current one.
+
     Attributes:
         images: What was found.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Take the folder that paths are relative to; by default the current one."""
         self.images: list[Image] = []
         self._folder = folder or Path()
         self._by_name: dict[str, Image] = {}
         self._beside: deque[Image] = deque()
 
     def take(self, value: Any) -> None:
-        """Take the images that are given beside the texts.
-
-        Args:
-            value: A path, an address, a data: URI, a part of a message, or a list of these; or
-                images of an earlier reader.
-
-        Raises:
-            ValueError: One of them is no image, or cannot be read.
-        """
+        """Take the images that are given beside the texts."""
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, Image) or (isinstance(item, Mapping) and item.keys() >= _TYPED):
                 image = item if isinstance(item, Image) else Image(**item)
@@ -122,11 +115,7 @@ class ImageReader:
                 self._beside.extend(self.images[known:])
 
     def add(self, name: str | None) -> Image:
-        """Return the image at a path, address or data: URI, with its number.
-
-        Raises:
-            ValueError: It is no image, or cannot be read.
-        """
+        """Return the image at a path, address or data: URI, with its number."""
         if name is None:
             raise ValueError("should be the path of an image, its address, or a data: URI")
         if (known := self._by_name.get(name)) is None:
@@ -138,9 +127,6 @@ class ImageReader:
         """Return what stands for a part of a message that is an image.
 
         A part that names none stands for the next of those given beside the texts.
-
-        Raises:
-            ValueError: It names none, or one that cannot be read.
         """
         address = _address(part)
         if address is not None:
@@ -225,11 +211,7 @@ def media_type_of(content: bytes) -> str | None:
 
 
 def load(image: Image) -> Image:
-    """Return an image with its file, if it is one, as a data: URI.
-
-    Raises:
-        ValueError: The file is gone, or is another than when the data were read.
-    """
+    """Return an image with its file, if it is one, as a data: URI."""
     if image.is_link or image.place.startswith("data:"):
         return image
     uri = _LOADED.get(image.key)

@@ -97,17 +97,7 @@ def are_labels(values: Iterable[float | None], scale: LabelScale) -> bool:
 def labels_given(
     ratings: Sequence[Sequence[float | None]], means: Sequence[float | None], scale: LabelScale
 ) -> list[float | None] | None:
-    """Return the label that most raters gave each text, `None` in case of a tie.
-
-    Args:
-        ratings: Single ratings of each text, with gaps.
-        means: What all raters of each text say together, which counts if no single ratings are
-            there.
-        scale: The labels.
-
-    Returns:
-        `None` if a rating is no label, or there are none.
-    """
+    """Return the label that most raters gave each text, `None` in case of a tie."""
     single = [one for text in ratings for one in text if one is not None]
     if not are_labels(single or means, scale):
         return None

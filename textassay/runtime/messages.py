@@ -99,16 +99,10 @@ class Usage(Message):
             return other
         if other is NO_USAGE:
             return self
-        return Usage(
-            calls=self.calls + other.calls,
-            cached_calls=self.cached_calls + other.cached_calls,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cached_prompt_tokens=self.cached_prompt_tokens + other.cached_prompt_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            cost=None if self.cost is None or other.cost is None else self.cost + other.cost,
-        )
+        total = UsageTotal()
+        total.add(self)
+        total.add(other)
+        return total.usage
 
 
 NO_USAGE = Usage()
@@ -166,30 +160,12 @@ class UsageTotal:
 
     def equals(self, usage: Usage) -> bool:
         """Return whether the sum so far is `usage`."""
-        return (
-            self.calls == usage.calls
-            and self.cached_calls == usage.cached_calls
-            and self.prompt_tokens == usage.prompt_tokens
-            and self.completion_tokens == usage.completion_tokens
-            and self.reasoning_tokens == usage.reasoning_tokens
-            and self.cached_prompt_tokens == usage.cached_prompt_tokens
-            and self.cache_write_tokens == usage.cache_write_tokens
-            and self.cost == usage.cost
-        )
+        return vars(self) == vars(usage)
 
     @property
     def usage(self) -> Usage:
         """The sum so far."""
-        return Usage(
-            calls=self.calls,
-            cached_calls=self.cached_calls,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            reasoning_tokens=self.reasoning_tokens,
-            cached_prompt_tokens=self.cached_prompt_tokens,
-            cache_write_tokens=self.cache_write_tokens,
-            cost=self.cost,
-        )
+        return Usage(**vars(self))
 
 
 class Example(Message):
@@ -250,17 +226,7 @@ _LISTS = frozenset({list, tuple})
 def with_material(
     fields: Mapping[str, Any], *, images: ImageReader | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return an example's fields with passages, messages and images typed, and as texts.
-
-    Args:
-        fields: `context` or `passages` may be passages, `messages` messages and `images` images, in
-            any form that is understood.
-        images: Has taken the images, if other columns hold some.
-        options: `chars`, the longest text of a conversation.
-
-    Raises:
-        ValueError: They are in no form that is understood, or an image cannot be read.
-    """
+    """Return an example's fields with passages, messages and images typed, and as texts."""
     complete = dict(fields)
     if images is None:
         images = ImageReader()
@@ -304,11 +270,7 @@ def content_id(fields: Mapping[str, Any]) -> str:
 
 
 def _refuse_unlistable(labels: Iterable[str]) -> None:
-    """Refuse labels that could not be told apart where several may apply.
-
-    Raises:
-        ValueError: One is; says why.
-    """
+    """Refuse labels that could not be told apart where several may apply."""
     by_name: dict[str, str] = {}
     for label in labels:
         if ";" in label:

@@ -354,11 +354,7 @@ class Scoring(Protocol):
 
 
 def load_images(images: Iterable[Image]) -> tuple[Image, ...]:
-    """Return images as backends send them: addresses or data: URIs.
-
-    Raises:
-        DataError: A file is gone, or is another than when the data were read.
-    """
+    """Return images as backends send them: addresses or data: URIs."""
     try:
         return tuple(map(load, images))
     except ValueError as error:
@@ -380,11 +376,7 @@ class HoldsRecords(Protocol):
     """A model that answers with what an earlier run kept."""
 
     def value_of(self, key: str) -> bytes | None:
-        """Return what the run kept under a key, such as what it learned of the model.
-
-        Raises:
-            StorageError: The answers cannot be read.
-        """
+        """Return what the run kept under a key, such as what it learned of the model."""
         ...
 
 
@@ -413,7 +405,6 @@ class Wrapper:
     """
 
     def __init__(self, wrapped: Model) -> None:
-        """Wrap a model; closing the wrapper closes it."""
         self.wrapped = wrapped
 
     @property
@@ -456,11 +447,7 @@ class Wrapper:
 
 
 def scoring(model: Model, ability: Literal["choices", "continuation"]) -> Scoring:
-    """Return `model` as one that scores given text.
-
-    Raises:
-        CapabilityError: It cannot; the message says what would.
-    """
+    """Return `model` as one that scores given text."""
     # The protocol alone is not enough: wrappers have its methods whatever they wrap.
     if isinstance(model, Scoring) and getattr(model.capabilities, ability) is not False:
         return model
@@ -484,14 +471,9 @@ class RefusingModel(Wrapper):
     """A model that is known but cannot be asked, such as one whose cache is not open yet."""
 
     def __init__(self, wrapped: Model, reason: str) -> None:
-        """Refuse each request with the reason."""
         super().__init__(wrapped)
         self._reason = reason
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Refuse.
-
-        Raises:
-            ConfigurationError: Always.
-        """
+        """Refuse."""
         raise ConfigurationError(self._reason)

@@ -54,16 +54,7 @@ _FIELDS = {key: field for field, keys in _NAMES.items() for key in keys}
 
 
 def read_rubric(given: Any) -> tuple[Criterion, ...]:
-    """Return a rubric from a list of criteria.
-
-    Args:
-        given: Texts, criteria, or objects with `criterion` and any of `points`, `tags`, `id`,
-            `prerequisites` and `human`.
-
-    Raises:
-        ValueError: It is no such list, nothing in it can earn points, two ids are equal, or
-            prerequisites are unknown.
-    """
+    """Return a rubric from a list of criteria."""
     if not isinstance(given, list | tuple):
         raise ValueError(
             'should be a list of criteria: texts, or {"criterion": "...", "points": 1}'
@@ -137,13 +128,6 @@ def with_prerequisites(
 
     As in DevAI's tables, verdicts of prerequisites count by themselves: what these depend on in
     turn counts only if it is named as well.
-
-    Args:
-        rubric: The criteria.
-        verdicts: Whether each is met if it is looked at alone; `None` where nobody could say.
-
-    Returns:
-        In the order of the rubric; `None` where it depends on a verdict that is missing.
     """
     own = {one.id: verdict for one, verdict in zip(rubric, verdicts, strict=True)}
     met: list[bool | None] = []
@@ -169,13 +153,6 @@ def share_of_points(rubric: Sequence[Criterion], met: Sequence[bool | None]) -> 
 
     This is HealthBench's score of one text, which may be below zero; its score of a model is the
     mean over the texts, clipped to 0..1 (section 3).
-
-    Args:
-        rubric: The criteria.
-        met: Whether each counts as met; a criterion with `None` is left out of both sums.
-
-    Returns:
-        At most 1; `None` if no criterion with points above zero is left.
     """
     counted = [(one.points, met) for one, met in zip(rubric, met, strict=True) if met is not None]
     possible = math.fsum(points for points, _ in counted if points > 0)

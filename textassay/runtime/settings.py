@@ -414,16 +414,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def expand(text: str, what: str, secrets: list[str]) -> str:
-    """Return `text` with each `${NAME}` replaced by the variable's value.
-
-    Args:
-        text: What may name variables.
-        what: What the text is, for the error.
-        secrets: Gets every value that was put in.
-
-    Raises:
-        ConfigurationError: A variable is not set.
-    """
+    """Return `text` with each `${NAME}` replaced by the variable's value."""
 
     def value(match: re.Match[str]) -> str:
         variable = os.environ.get(match[1])
@@ -445,11 +436,7 @@ def is_redis(address: object) -> TypeGuard[str]:
 
 
 def redis_address(given: str) -> str:
-    """Return the address of a Redis, if it may be written to a manifest.
-
-    Raises:
-        ValueError: It holds a password as it is.
-    """
+    """Return the address of a Redis, if it may be written to a manifest."""
     login = urlsplit(given).netloc.rpartition("@")[0]
     password = login.partition(":")[2]
     # The address is written to manifests and logs.

@@ -76,17 +76,13 @@ class SubstituteText:
 
 @dataclass(frozen=True, slots=True)
 class EditContext:
-    """What an edit may use besides the example.
+    """What an edit may use besides the example."""
 
-    Attributes:
-        rng: Random numbers that depend on the seed, the test and the example's id alone.
-        substitutes: Texts of the data, from which those of other sources may be taken.
-        top: The highest rating of the judged scale, as a judge would write it.
-    """
-
+    # random numbers that depend on the seed, the test and the example's id alone
     rng: random.Random
+    # texts of the data, from which those of other sources may be taken
     substitutes: Sequence[SubstituteText] = ()
-    top: str = "5"
+    top: str = "5"  # the highest rating of the judged scale, as a judge would write it
 
     def foreign_sentences(self, example: Example) -> list[str]:
         """Return the sentences of one text from another source, empty if there is none."""
@@ -101,30 +97,21 @@ Change = Callable[[Example, EditContext], Example | None]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One stress test that edits the texts.
-
-    Attributes:
-        test: Its name.
-        family: Name of its family.
-        change: The edit; a pure function of its arguments.
-        about: What it does, in a few words.
-        gain_only: Whether only a better score is a defect: a judge may well dislike padding.
-        control: An equally long edit that says nothing, against which the score is read.
-        replaces: Whether the output is no text of its own any more, so that the lowest score is
-            due.
-        seen_by: Roles of aspects whose score must fall.
-        ignored_by: Roles of aspects whose score must not change; with neither of the two, no
-            aspect's score may.
-    """
+    """One stress test that edits the texts."""
 
     test: str
     family: str
-    change: Change
-    about: str
+    change: Change  # the edit; a pure function of its arguments
+    about: str  # what it does, in a few words
+    # whether only a better score is a defect: a judge may well dislike padding
     gain_only: bool = False
+    # an equally long edit that says nothing, against which the score is read
     control: Change | None = None
+    # whether the output is no text of its own any more, so that the lowest score is due
     replaces: bool = False
+    # roles of aspects whose score must fall
     seen_by: frozenset[Role] = field(default_factory=frozenset)
+    # roles of aspects whose score must not change; with neither of the two, no aspect's score may
     ignored_by: frozenset[Role] = field(default_factory=frozenset)
 
     @property

@@ -4,28 +4,16 @@ Position: neither the order of two texts nor that of the scale's ends may change
 tests leave the texts alone and ask in another way. `swap` is for methods that compare two texts,
 the others for methods that rate one: `letters` asks for letters, `label-order` lists these from the
 best to the worst, and `scale-order` shows the scale from high to low.
-
-Paraphrases are made by a model, and each is verified before a judge is asked about it. What fails
-verification is dropped and counted: a change of meaning would be held against the judge. The work
-is a method like any other, so it is journaled, cached, budgeted and resumed by the engine. Its
-scores are 1 for what is kept, with the paraphrase as explanation.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, TypeVar
 
-from textassay.agents.ask import Ask
-from textassay.agents.paraphraser import Paraphraser
-from textassay.agents.task import Task
-from textassay.evaluation.api import GraphMethod
-from textassay.methods.judging import PER_ASPECT
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.messages import Aspect, Assignment, Example
+from textassay.runtime.messages import Aspect, Example
 from textassay.runtime.model import ChatMessage, Model, Wrapper
 from textassay.stress.edits import (
     AUTHORITY,
@@ -52,15 +40,6 @@ _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 Q = TypeVar("Q")
 A = TypeVar("A")
 PARAPHRASE = "paraphrase"
-PARAPHRASED = "paraphrased"
-"""Part of a stress run that holds the scores of the paraphrases."""
-WRITER, VERIFIER = "paraphraser", "verifier"
-"""Roles of the models that write and verify; without the second the first does both."""
-PARAPHRASE_ROLES = (WRITER, VERIFIER)
-PARAPHRASE_TOKENS = 1024
-SAME_MEANING = Aspect(
-    name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
-)
 
 
 def _made_by_a_model(example: Example, around: EditContext) -> Example | None:
@@ -77,33 +56,6 @@ PARAPHRASES = (
         ignored_by=frozenset({"facts", "content", "order"}),
     ),
 )
-
-
-class ParaphraseMethod(GraphMethod):
-    """Paraphrases as a method of one aspect."""
-
-    def __init__(self, models: Mapping[str, Model], task: Task) -> None:
-        writer = models[WRITER]
-        self._write = Ask(writer, "paraphrase", task, max_tokens=PARAPHRASE_TOKENS)
-        # a separate request without the writer's context: who wrote a paraphrase tends to find it
-        # faithful
-        self._check = Ask(models.get(VERIFIER, writer), "paraphrase_check", task, max_tokens=8)
-        agent = Paraphraser(self._write, self._check, self.signature)
-        super().__init__(
-            Graph(
-                PARAPHRASE,
-                input=Assignment,
-                nodes=[Node("scores", agent, **PER_ASPECT)],
-                output="scores",
-            ),
-            task,
-        )
-
-    @cached_property
-    def signature(self) -> str:
-        """Models, words and version."""
-        own = self._write.signature(PARAPHRASE, self._write.digest())
-        return f"{own}|verifier:{self._check.model.name}|prompt:{self._check.digest()}"
 
 
 EDITS: Mapping[str, Edit] = {

@@ -160,18 +160,15 @@ is."""
 
 @dataclass
 class SessionScores:
-    """Values by id and aspect of one session.
+    """Values by id and aspect of one session."""
 
-    Attributes:
-        values: Value of each score, `None` if it has none.
-        declined: Ids and aspects that the judge refused to rate.
-        orders: Choices by order of comparisons.
-        scales: Scale by aspect; `None` if unbounded.
-    """
-
+    # value of each score, `None` if it has none
     values: dict[tuple[str, str], float | None] = field(default_factory=dict)
+    # ids and aspects that the judge refused to rate
     declined: set[tuple[str, str]] = field(default_factory=set)
+    # choices by order of comparisons
     orders: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    # scale by aspect; `None` if unbounded
     scales: dict[str, tuple[float, float] | None] = field(default_factory=dict)
 
     def add_copies(self, other: SessionScores) -> None:
@@ -198,18 +195,13 @@ class SessionScores:
 
 @dataclass(frozen=True)
 class JoinedSessions:
-    """The sessions of a stress run.
+    """The sessions of a stress run."""
 
-    Attributes:
-        sources: Source by id of each original, `None` if it is one of its own.
-        main: Originals and edited copies.
-        repeat: The originals, asked once more.
-        others: The originals asked in another way, by test.
-    """
-
+    # source by id of each original, `None` if it is one of its own
     sources: Mapping[str, str | None]
-    main: SessionScores
-    repeat: SessionScores
+    main: SessionScores  # originals and edited copies
+    repeat: SessionScores  # the originals, asked once more
+    # the originals asked in another way, by test
     others: Mapping[str, SessionScores] = field(default_factory=dict)
 
     def measured(

@@ -14,8 +14,7 @@ from textassay.tools.tool import FunctionTool, tool
 
 if TYPE_CHECKING:
     from textassay.tools.embedding import Embedding
-    from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, UniEval
-    from textassay.tools.lm_prob import LMProb
+    from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, LMProb, UniEval
     from textassay.tools.nli import NLI, MiniCheck
     from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
     from textassay.tools.registry import (
@@ -55,7 +54,7 @@ _HOME = {
     "Embedding": "embedding",
     "GROUPS": "registry",
     "KINDS": "registry",
-    "LMProb": "lm_prob",
+    "LMProb": "learned_metrics",
     "Length": "surface",
     "Measurement": "tool",
     "Meteor": "overlap",

@@ -14,22 +14,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import (
-    PACKAGED_VECTORS,
-    Array,
-    Engine,
-    EngineName,
-    Head,
-    StaticEngine,
-)
-from textassay.tools.model_tool import Against, ComparingTool, unit, windowed
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter
+from textassay.tools.engines import PACKAGED_VECTORS, Array, Engine, Head, StaticEngine
+from textassay.tools.model_tool import ComparingOptions, ComparingTool, unit, windowed
 from textassay.tools.tool import Abstention, Measurement
 
 DEFAULT_SENTENCE_ENCODER = (
@@ -67,11 +59,7 @@ class Embedding(ComparingTool):
         per: Per = "text",
         measure: SentenceMeasure | None = None,
         pooling: Literal["auto", "mean", "cls"] = "auto",
-        against: Against = "auto",
-        engine: EngineName = "auto",
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ComparingOptions],
     ) -> None:
         """Keep the settings.
 
@@ -84,26 +72,14 @@ class Embedding(ComparingTool):
                 `SentenceMeasure`.
             pooling: How tokens become one vector; `auto` reads it from the folder, which means the
                 mean if it says nothing.
-            against: `references`, `source`, `context`, or `auto` for references if there are any
-                and else the source.
-            engine: `transformers`, `onnx`, `static`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences.
+            **options: See `ComparingOptions`.
 
         Raises:
             ConfigurationError: `measure` is given, and whole texts are compared.
         """
-        default = PACKAGED_VECTORS if engine == "static" else DEFAULT_SENTENCE_ENCODER
-        super().__init__(
-            name,
-            model or default,
-            against=against,
-            splitter=splitter,
-            engine=engine,
-            device=device,
-            batch_tokens=batch_tokens,
-        )
+        is_static = options.get("engine") == "static"
+        default = PACKAGED_VECTORS if is_static else DEFAULT_SENTENCE_ENCODER
+        super().__init__(name, model or default, **options)
         if measure is not None and per == "text":
             raise ConfigurationError(
                 f"{name}: measure={measure} needs per=sentence; whole texts have one cosine"
@@ -116,7 +92,7 @@ class Embedding(ComparingTool):
             "references": "closest reference",
             "source": "the source",
             "context": "the context",
-        }[against]
+        }[self.against]
         self.description = _description(per, self.measure_, other)
 
     def settings(self) -> Mapping[str, object]:
@@ -215,13 +191,13 @@ class Embedding(ComparingTool):
     def _said_by(self, engine: Engine) -> tuple[Pooling, int | None]:
         """Return how the model pools, and the longest input it was made for."""
         folder = engine.files.folder
-        return read_pooling(folder, self.runner.label, self.pooling), max_seq_length(folder)
+        return read_pooling(folder, engine.label, self.pooling), max_seq_length(folder)
 
 
 def static_vector(engine: StaticEngine, text: str) -> Array | None:
     """Return the mean of the tokens' vectors, at length 1; `None` if the table knows no token."""
     encoding = engine.tokenizer.encode(text)
-    return pool(engine.run([encoding]), "mean") if len(encoding) else None
+    return pool(engine.evaluate([encoding]), "mean") if len(encoding) else None
 
 
 def sentence_value(cosines: NDArray[np.float32], measure: SentenceMeasure) -> float:

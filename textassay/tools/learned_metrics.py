@@ -1,27 +1,36 @@
-"""Published metrics that are models: BARTScore, BERTScore, BLEURT and UniEval."""
+"""Metrics that are models: BARTScore, BERTScore, BLEURT, UniEval, and probability of a text.
+
+`LMProb` tells how likely the output is, given what it was made from. Fusion-Eval uses "the
+conditional probability of the response given the fact and conversation", 0 to 1, and does not say
+how tokens are put together. Our reading: exp of the mean log-probability of the output's tokens, so
+that length does not decide.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Unpack
 
 import numpy as np
 
-from textassay.runtime.errors import ConfigurationError, ContextTooLong, UnknownName
+from textassay.runtime.connected import connect
+from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed, UnknownName
 from textassay.runtime.messages import Example
-from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
+from textassay.runtime.model import ContinuationRequest, Model, scoring
+from textassay.tools.engines import Array, Encoding, Engine, Head
 from textassay.tools.model_tool import (
-    Against,
+    ComparingOptions,
     ComparingTool,
+    ModelOptions,
     ModelTool,
     p_yes,
     unit,
     windowed,
 )
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
-from textassay.tools.tool import Abstention, Measurement, Need, premise, references
+from textassay.tools.text import pack_sentences
+from textassay.tools.tool import Abstention, Measurement, Need, TextTool, premise, references
 
 DEFAULT_BART = "facebook/bart-large-cnn"
 """The paper's BARTScore-CNN; `facebook/bart-large` is its plain BARTScore."""
@@ -51,8 +60,7 @@ class BartScore(ModelTool):
         direction: Direction = "src-hypo",
         over_references: Literal["max", "mean"] = "max",
         max_tokens: int = BART_TOKENS,
-        device: str = "auto",
-        batch_tokens: int = 8192,
+        **options: Unpack[ModelOptions],
     ) -> None:
         """Keep the settings.
 
@@ -64,12 +72,9 @@ class BartScore(ModelTool):
                 `f`: the mean of these two.
             over_references: What counts of several references.
             max_tokens: Where both texts are cut, marks included.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
+            **options: See `ModelOptions`.
         """
-        super().__init__(
-            name, model, engine="transformers", device=device, batch_tokens=batch_tokens
-        )
+        super().__init__(name, model, **options)
         self.direction, self.over_references = direction, over_references
         self.max_tokens = max_tokens
         self.needs = ("premise",) if direction == "src-hypo" else ("references",)
@@ -198,11 +203,7 @@ class BertScore(ComparingTool):
         *,
         layer: int | None = None,
         measure: Literal["f", "p", "r"] = "f",
-        against: Against = "auto",
-        engine: EngineName = "auto",
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ComparingOptions],
     ) -> None:
         """Keep the settings.
 
@@ -212,26 +213,12 @@ class BertScore(ComparingTool):
             layer: Layer whose states are compared; if `None` the last, and 17 for the default
                 encoder.
             measure: F1, precision (is all of the output in the other text?) or recall.
-            against: `references`, `source`, `context`, or `auto` for references if there are any
-                and else the source.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences, if a text must be read in windows.
+            **options: See `ComparingOptions`.
         """
         # Which layer agrees best with people was measured per encoder, by the authors.
         if layer is None and model == DEFAULT_ENCODER:
             layer = 17
-        super().__init__(
-            name,
-            model,
-            against=against,
-            splitter=splitter,
-            engine=engine,
-            device=device,
-            layer=layer,
-            batch_tokens=batch_tokens,
-        )
+        super().__init__(name, model, layer=layer, **options)
         self.measure_ = measure
         self.scale = (-1.0, 1.0)
         self.description = (
@@ -308,35 +295,18 @@ class Bleurt(ComparingTool):
         name: str = "bleurt",
         model: str = DEFAULT_BLEURT,
         *,
-        against: Against = "auto",
         combine: Literal["best", "mean"] = "best",
-        engine: EngineName = "auto",
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ComparingOptions],
     ) -> None:
         """Keep the settings.
 
         Args:
             name: Name of the tool.
             model: A checkpoint with one output: a folder or a Hub id with a revision.
-            against: `references`, `source`, `context`, or `auto` for references if there are any
-                and else the source.
             combine: What several references give: the best or the mean.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences, if a text must be read in windows.
+            **options: See `ComparingOptions`.
         """
-        super().__init__(
-            name,
-            model,
-            against=against,
-            splitter=splitter,
-            engine=engine,
-            device=device,
-            batch_tokens=batch_tokens,
-        )
+        super().__init__(name, model, **options)
         self.combine = combine
         compared = {
             "auto": (
@@ -346,7 +316,7 @@ class Bleurt(ComparingTool):
             "references": "the references",
             "source": "the source (fact and conversation in dialogue) in a reference's place",
             "context": "the context in a reference's place",
-        }[against]
+        }[self.against]
         self.description = (
             f"BLEURT: how well the output says what {compared} say, learned from human ratings;"
             f" higher is better. {describe_scale(model)} Scores of different checkpoints do not"
@@ -371,7 +341,7 @@ class Bleurt(ComparingTool):
             engine, [encoding for plan in plans for _, row in plan for encoding in row]
         )
         # Any classifier loads; only its number of outputs shows that it is no regressor.
-        one_output(answers[0].shape, self.runner.label)
+        one_output(answers[0].shape, engine.label)
         values, at = [], 0
         for plan in plans:
             parts = []
@@ -521,9 +491,7 @@ class UniEval(ModelTool):
         task: str = "summarization",
         aspect: str = "coherence",
         max_tokens: int = 8192,
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ModelOptions],
     ) -> None:
         """Keep the settings.
 
@@ -535,9 +503,7 @@ class UniEval(ModelTool):
             aspect: One of the task's aspects; see `QUESTIONS`.
             max_tokens: Longest input that is tried, in tokens; T5 itself sets no limit, memory
                 does.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences.
+            **options: See `ModelOptions`.
 
         Raises:
             UnknownName: There is no such task, or no such aspect of the task.
@@ -549,14 +515,8 @@ class UniEval(ModelTool):
             raise UnknownName(
                 f"aspect of UniEval's {task}", aspect, [a for t, a in QUESTIONS if t == task]
             )
-        super().__init__(
-            name,
-            model or DEFAULT_UNIEVAL[task],
-            engine="transformers",
-            device=device,
-            batch_tokens=batch_tokens,
-        )
-        self.task, self.aspect, self.max_tokens, self.splitter = task, aspect, max_tokens, splitter
+        super().__init__(name, model or DEFAULT_UNIEVAL[task], **options)
+        self.task, self.aspect, self.max_tokens = task, aspect, max_tokens
         self.question = QUESTIONS[task, aspect]
         summed = self.question.sentences == "sum"
         self.scale = None if summed else (0.0, 1.0)
@@ -583,7 +543,7 @@ class UniEval(ModelTool):
             raise ContextTooLong(
                 f"{self.name}: {longest} tokens, but max_tokens is {self.max_tokens}"
             )
-        yes, no = (answer_token(engine, word, self.runner.label) for word in ("Yes", "No"))
+        yes, no = (answer_token(engine, word) for word in ("Yes", "No"))
         values = [p_yes(float(a[yes]), float(a[no])) for a in await self.runner.ask(encodings)]
         total = math.fsum(values)
         return Measurement(
@@ -599,7 +559,7 @@ class UniEval(ModelTool):
         # end mark.
         end = engine.config.get("eos_token_id")
         if not isinstance(end, int):
-            raise ConfigurationError(f"config.json of {self.runner.label} names no eos_token_id")
+            raise ConfigurationError(f"config.json of {engine.label} names no eos_token_id")
         given: dict[InputPart, str] = {
             "source": example.source or "",
             "context": example.context or "",
@@ -614,11 +574,117 @@ class UniEval(ModelTool):
         return Encoding(tuple(ids), (0,) * len(ids), (0,) * len(ids))
 
 
-def answer_token(engine: Engine, word: str, label: str) -> int:
+def answer_token(engine: Engine, word: str) -> int:
     """Return the first token of an answer."""
     ids = engine.tokenizer.encode_plain(word)
     if not ids or ids[0] == engine.tokenizer.unknown:
         raise ConfigurationError(
-            f"the vocabulary of {label} does not know {word!r}, so it is not a UniEval model"
+            f"the vocabulary of {engine.label} does not know {word!r}, so it is not a UniEval model"
         )
     return ids[0]
+
+
+_PLACE = "{premise}"
+
+
+class LMProb(TextTool):
+    """exp(mean log P(token | premise, earlier tokens)), by a model that scores continuations."""
+
+    kind: ClassVar[str] = "lm_prob"
+
+    def __init__(
+        self,
+        name: str = "lm_prob",
+        model: str | None = None,
+        *,
+        connected: Model | None = None,
+        template: str = "{premise}\n",
+        unconditional: bool = False,
+    ) -> None:
+        """Keep the settings.
+
+        Args:
+            name: Name of the tool.
+            model: Name of a model as `connect` takes it, such as `llamacpp/PATH.gguf`; opened at
+                the first score.
+            connected: A model that is open already, instead of `model`; the caller closes it.
+            template: The prompt; `{premise}` stands for context and source. The output follows
+                directly.
+            unconditional: Whether the output is scored without a premise, after the template's
+                other words.
+
+        Raises:
+            ConfigurationError: The template has no place for the premise.
+        """
+        if not unconditional and template.count(_PLACE) != 1:
+            raise ConfigurationError(
+                f"the template of {name} needs {_PLACE} exactly once: {template!r}"
+            )
+        if model is not None and connected is not None:
+            raise ConfigurationError(f"{name} takes a model's name or an open model, not both")
+        self.name, self.model, self.connected = name, model, connected
+        self.template, self.unconditional = template, unconditional
+        self.scale = (0.0, 1.0)
+        self.needs = () if unconditional else ("premise",)
+        given = "" if unconditional else " given the source (fact and conversation in dialogue)"
+        self.description = (
+            f"Probability a language model gives to the output{given}, per token (geometric mean),"
+            " 0 to 1; higher: more natural and expected in its place. Says little about facts."
+        )
+        self._opened: Model | None = None
+        self._opening: asyncio.Lock = asyncio.Lock()
+        self._closed = False
+
+    def settings(self) -> Mapping[str, object]:
+        """Model and template."""
+        name = self.connected.name if self.connected else self.model
+        return {
+            "model": name,
+            "template": repr(self.template),
+            "unconditional": self.unconditional or None,
+        }
+
+    async def measure(self, example: Example) -> Measurement | Abstention:
+        """Ask for the log-probabilities of the output's tokens."""
+        model = await self._model()
+        text = "" if self.unconditional else premise(example) or ""
+        # Not `format`: other braces in a template are text.
+        before, _, after = self.template.partition(_PLACE)
+        request = ContinuationRequest(
+            prompt=f"{before}{text}{after}", continuation=example.output.strip()
+        )
+        answer = await scoring(model, "continuation").continuation(request)
+        mean = answer.logprob / len(answer.tokens)
+        cut = (
+            f"; {answer.truncated_tokens} tokens of the premise were left out"
+            if answer.truncated_tokens
+            else ""
+        )
+        return Measurement(
+            value=min(1.0, math.exp(mean)),
+            explanation=f"mean log-probability {mean:.4g} over {len(answer.tokens)} tokens{cut}",
+            usage=answer.usage,
+            signature_parts={"truncated": "yes"} if answer.truncated_tokens else {},
+        )
+
+    async def _model(self) -> Model:
+        if self._closed:
+            raise ModelClosed(f"the tool {self.name} was closed")
+        if self.connected is not None:
+            return self.connected
+        if self.model is None:
+            raise ConfigurationError(
+                f"{self.name} needs a model: {self.name}:MODEL, such as lm_prob:llamacpp/PATH.gguf"
+            )
+        # Tools score examples side by side: without a lock each would load the model.
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await connect(self.model).__aenter__()
+            return self._opened
+
+    async def aclose(self) -> None:
+        """Close the model that the tool opened itself; safe to call twice."""
+        self._closed = True
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()

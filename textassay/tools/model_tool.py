@@ -1,25 +1,303 @@
-"""Bases of the tools that use a model: runner, windows of long texts, what is compared."""
+"""Tools that use a model: what runs it, and the bases of such tools.
+
+A `Runner` loads a model at first use, is shared by the tools that name it alike, and asks equal
+inputs once.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple, TypedDict, Unpack
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
-from textassay.runtime.errors import ContextTooLong, ModelClosed
+from textassay.runtime.backends.local.work_queue import LengthOrder, WorkQueue, shared_result
+from textassay.runtime.errors import ConfigurationError, ContextTooLong, ModelClosed
 from textassay.runtime.messages import Example
-from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head
-from textassay.tools.engines.runner import ModelKey, Runner, runner_for
-from textassay.tools.text import SentenceSplitter, pack_sentences
-from textassay.tools.tool import Abstention, Measurement, TextTool, premise, references
+from textassay.tools.engines import (
+    PACKAGED_VECTORS,
+    Array,
+    Encoding,
+    Engine,
+    EngineName,
+    Head,
+    ModelFiles,
+    OnnxEngine,
+    StaticEngine,
+    locate,
+    on_hub,
+    read_folder,
+)
+from textassay.tools.pytorch_engine import PytorchEngine
+from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences
+from textassay.tools.tool import (
+    Abstention,
+    Measurement,
+    TextTool,
+    check_installed,
+    need,
+    premise,
+    references,
+)
+
+MAX_BYTES = 64 * 2**20
+"""Answers that a runner remembers."""
+MODULES: dict[str, tuple[str, ...]] = {
+    "auto": ("torch", "transformers"),
+    "transformers": ("torch", "transformers"),
+    "onnx": ("onnxruntime", "tokenizers"),
+    "static": ("tokenizers", "safetensors"),
+}
+"""Modules that each engine imports."""
+EXTRA_OF = {"auto": "nli", "transformers": "nli", "onnx": "onnx", "static": "static"}
+_ENGINES: dict[str, Callable[..., Engine]] = {
+    "transformers": PytorchEngine,
+    "onnx": OnnxEngine,
+    "static": StaticEngine,
+}
+
+
+class ModelKey(NamedTuple):
+    """What a tool needs of which model: tools with equal keys share a runner."""
+
+    model: str
+    """A folder, or a Hub id with a revision."""
+    head: Head
+    engine: EngineName
+    device: str
+    layer: int | None
+    """For `encode`, the layer whose states are wanted; the last if `None`."""
+    batch_tokens: int
+
+    def check_extra(self) -> None:
+        """Look at what is installed before a download of half a gigabyte, not after it."""
+        folder = Path(self.model).expanduser()
+        static = self.model == PACKAGED_VECTORS or (
+            folder.exists() and read_folder(folder, folder.name).vectors is not None
+        )
+        engine = "static" if static else self.preferred
+        check_installed(
+            MODULES[engine], extra=EXTRA_OF[engine], what=f"the {engine} engine ({self.model})"
+        )
+
+    @property
+    def preferred(self) -> EngineName:
+        """The engine to use, as far as what is installed decides."""
+        if self.engine != "auto":
+            return self.engine
+        if self.head in ("answer", "likelihood"):
+            return "transformers"  # no other one runs a decoder
+        if not (find_spec("torch") and find_spec("transformers")):
+            return "onnx" if find_spec("onnxruntime") else "transformers"
+        return "auto"
+
+    def open(self) -> Engine:
+        """Find, or fetch, the model and read it into memory."""
+        self.check_extra()
+        files = locate(self.model, engine=self.preferred)
+        engine = _ENGINES[self._kind(files)](files, self.head, device=self.device, layer=self.layer)
+        # A commit names its content; a folder is named by a digest of what lies in it now.
+        label = files.label if "@" in files.label else f"{files.label}#{files.digest()}"
+        engine.label = f"{label}|engine:{engine.name}"
+        return engine
+
+    def _kind(self, files: ModelFiles) -> EngineName:
+        if files.vectors is not None and self.engine in ("auto", "static"):
+            return "static"
+        kind = self.preferred
+        if kind == "static":
+            raise ConfigurationError(
+                f"{str(files.folder)!r} contains no table of vectors; leave engine=static out to "
+                "run it as a network"
+            )
+        if kind == "auto":
+            return "onnx" if files.onnx and not files.weights else "transformers"
+        return kind
+
+
+@dataclass(slots=True)
+class _Shared:
+    future: Future[Array]
+    waiting: int = 0
+
+
+class Runner:
+    """Runs one model for any number of tools, tasks and event loops; use `runner_for`.
+
+    Equal inputs share one evaluation, while it is under way and for a while after: the systems of
+    one source come after each other and are compared with the same references, so on SummEval seven
+    of eight inputs are repeats. An input that nobody waits for leaves the queue; a failed
+    evaluation is not remembered.
+    """
+
+    def __init__(self, key: ModelKey) -> None:
+        self.key = key
+        self.label = key.model
+        """The model as signatures call it; with commit or digest once it is loaded."""
+        self.users = 0
+        """Tools that have it; the last one closes the model."""
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Encoding, _Shared] = OrderedDict()
+        self._bytes = 0
+        self._queue = WorkQueue[Engine, Encoding, Array](
+            key.open, LengthOrder(batch_tokens=key.batch_tokens), name=key.model
+        )
+        finalize(self, self._queue.stop).atexit = False  # for tools that nobody closed
+
+    async def release(self) -> None:
+        """Count one user less, and free the model when none is left."""
+        with _LOCK:
+            self.users -= 1
+            if self.users:
+                return
+            _RUNNERS.pop(self.key, None)
+        await self._queue.aclose()
+        self._known.clear()
+
+    async def open(self) -> Engine:
+        """Return the engine, loaded at the first call."""
+        engine = await self._queue.open()
+        self.label = engine.label
+        return engine
+
+    def check(self) -> None:
+        """Find out, without loading or downloading, what would keep the model from being opened.
+
+        A model on the Hub that is not here yet passes unless the Hub's client is offline.
+        """
+        self.key.check_extra()
+        # Asking the Hub whether a model exists would need the network for a dry run.
+        if not on_hub(self.key.model) or _hub_is_offline():
+            locate(self.key.model, engine=self.key.preferred, cached_only=True)
+
+    async def ask(self, encodings: Sequence[Encoding]) -> list[Array]:
+        """Run the model on inputs, batched with what others ask at the same time."""
+        await self.open()
+        joined = self._join(encodings)
+        try:
+            return [await shared_result(shared.future) for shared in joined]
+        finally:
+            self._leave(encodings, joined)
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """Batches run and requests answered so far."""
+        return self._queue.batches, self._queue.requests
+
+    @property
+    def known(self) -> tuple[Encoding, ...]:
+        """Inputs whose answers are remembered or under way."""
+        with self._lock:
+            return tuple(self._known)
+
+    def _join(self, encodings: Sequence[Encoding]) -> list[_Shared]:
+        with self._lock:
+            fresh = [e for e in dict.fromkeys(encodings) if not self._is_usable(e)]
+            futures = self._queue.submit(fresh)
+            for encoding, future in zip(fresh, futures, strict=True):
+                self._known[encoding] = _Shared(future)
+            joined = [self._known[encoding] for encoding in encodings]
+            for encoding, shared in zip(encodings, joined, strict=True):
+                shared.waiting += 1
+                self._known.move_to_end(encoding)
+        for encoding, future in zip(fresh, futures, strict=True):
+            # Outside of the lock: a future that is done already calls back at once, and `_remember`
+            # locks.
+            future.add_done_callback(partial(self._remember, encoding))
+        return joined
+
+    def _is_usable(self, encoding: Encoding) -> bool:
+        shared = self._known.get(encoding)
+        return shared is not None and not shared.future.cancelled()
+
+    def _remember(self, encoding: Encoding, done: Future[Array]) -> None:
+        """Count a finished answer, and drop the least recently used ones."""
+        with self._lock:
+            shared = self._known.get(encoding)
+            if shared is None or shared.future is not done:
+                return
+            if done.cancelled() or done.exception() is not None:
+                del self._known[encoding]
+                return
+            self._bytes += done.result().nbytes
+            for oldest in list(self._known):
+                if self._bytes <= MAX_BYTES:
+                    break
+                future = self._known[oldest].future
+                # What is still under way has waiters and no size yet.
+                if future.done():
+                    self._bytes -= future.result().nbytes
+                    del self._known[oldest]
+
+    def _leave(self, encodings: Sequence[Encoding], joined: Sequence[_Shared]) -> None:
+        abandoned = []
+        with self._lock:
+            for encoding, shared in zip(encodings, joined, strict=True):
+                shared.waiting -= 1
+                if not shared.waiting and not shared.future.done():
+                    abandoned.append(shared.future)
+                    if self._known.get(encoding) is shared:
+                        # whoever comes now must not join what is canceled
+                        del self._known[encoding]
+        for future in abandoned:  # outside of the lock: it calls `_remember`
+            future.cancel()
+
+
+# Weak: a runner lives as long as some tool holds it.
+_RUNNERS: WeakValueDictionary[ModelKey, Runner] = WeakValueDictionary()
+_LOCK = threading.Lock()
+
+
+def runner_for(key: ModelKey) -> Runner:
+    """Return the runner of a model, the same one for equal keys while it is in use."""
+    with _LOCK:
+        runner = _RUNNERS.get(key)
+        if runner is None:
+            runner = _RUNNERS[key] = Runner(key)
+        runner.users += 1
+    return runner
+
+
+def _hub_is_offline() -> bool:
+    hub = need("huggingface_hub.constants", extra="nli", what="a model on the Hub")
+    return bool(hub.HF_HUB_OFFLINE)
+
 
 Against = Literal["auto", "references", "source", "context"]
 """What the output is compared with; `auto` takes the references if there are any, else the source
 (context and source together), and says so. `context` is the example's context alone, such as the
 fact that an answer should rest on."""
+
+
+class ModelOptions(TypedDict, total=False):
+    """Options of every tool with a model."""
+
+    engine: EngineName
+    """`transformers`, `onnx`, `static`, or `auto`; encoder-decoder models run on transformers."""
+    device: str
+    """`cpu`, `cuda`, ...; `auto`, the default, takes a GPU when there is one."""
+    batch_tokens: int
+    """Most tokens in a batch, padding included; 8,192 by default."""
+    splitter: SentenceSplitter
+    """Finds sentences: those that are judged, or where a long text is cut into windows."""
+
+
+class ComparingOptions(ModelOptions, total=False):
+    """Options of every tool with a model that compares two texts."""
+
+    against: Against
+    """`references`, `source`, `context`, or `auto` for references if there are any and else the
+    source."""
 
 
 class ModelTool(TextTool):
@@ -37,9 +315,10 @@ class ModelTool(TextTool):
         device: str = "auto",
         layer: int | None = None,
         batch_tokens: int = 8192,
+        splitter: SentenceSplitter = DEFAULT_SPLITTER,
     ) -> None:
         self.name, self.model, self.engine, self.device = name, model, engine, device
-        self.layer, self.batch_tokens = layer, batch_tokens
+        self.layer, self.batch_tokens, self.splitter = layer, batch_tokens, splitter
         self._runner: Runner | None = None
         self._closed = False
 
@@ -49,16 +328,10 @@ class ModelTool(TextTool):
         if self._closed:
             raise ModelClosed(f"the tool {self.name} was closed")
         if self._runner is None:
-            self._runner = runner_for(
-                ModelKey(
-                    self.model,
-                    self.head,
-                    self.engine,
-                    self.device,
-                    self.layer,
-                    self.batch_tokens,
-                )
+            key = ModelKey(
+                self.model, self.head, self.engine, self.device, self.layer, self.batch_tokens
             )
+            self._runner = runner_for(key)
         return self._runner
 
     def settings(self) -> Mapping[str, object]:
@@ -97,72 +370,45 @@ class ComparingTool(ModelTool):
         name: str,
         model: str,
         *,
-        against: Against,
-        splitter: SentenceSplitter,
-        engine: EngineName,
-        device: str,
         layer: int | None = None,
-        batch_tokens: int,
+        against: Against = "auto",
+        **options: Unpack[ModelOptions],
     ) -> None:
-        super().__init__(
-            name, model, engine=engine, device=device, layer=layer, batch_tokens=batch_tokens
-        )
-        self.against, self.splitter = against, splitter
+        super().__init__(name, model, layer=layer, **options)
+        self.against = against
         # With `auto` nothing is required: what is missing shows per example, as an abstention.
         if against != "auto":
             self.needs = ("premise" if against == "source" else against,)
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Compare the output with every target, or say that there is none."""
-        compared = targets(self.name, example, self.against)
-        if isinstance(compared, Abstention):
-            return compared
-        texts, against = compared
+        texts, against = self._targets(example)
+        if not texts:
+            return Abstention(
+                type="MissingReferences",
+                message=f"{self.name} needs references or a source, which this example does not"
+                " have",
+            )
         return await self.compare(await self.runner.open(), example.output, texts, against)
 
     @abstractmethod
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
-        """Compare an output with texts.
+        """Compare an output with one or more texts.
 
-        Args:
-            engine: The model.
-            output: What is measured.
-            texts: One or more to compare it with.
-            against: Whether they are the `references`, the `source` or the `context`.
+        `against` says what these are: `references`, `source` or `context`.
         """
 
-
-def targets(
-    name: str, example: Example, against: Against
-) -> tuple[tuple[str, ...], str] | Abstention:
-    """Return the texts to compare an output with, and their kind.
-
-    The kind is `references`, `source` or `context`.
-    """
-    if against == "context":
-        if example.context and example.context.strip():
-            return (example.context.strip(),), "context"
-        return Abstention(
-            type="MissingContext",
-            message=f"{name} needs a context, which this example does not have",
-        )
-    # References first: they say what was wanted, the source only what there was.
-    known = references(example) if against != "source" else ()
-    if known:
-        return known, "references"
-    text = premise(example) if against != "references" else None
-    if text is not None:
-        return (text,), "source"
-    if against == "source":
-        return Abstention(
-            type="MissingSource", message=f"{name} needs a source, which this example does not have"
-        )
-    needed = "references" if against == "references" else "references or a source"
-    return Abstention(
-        type="MissingReferences", message=f"{name} needs {needed}, which this example does not have"
-    )
+    def _targets(self, example: Example) -> tuple[tuple[str, ...], str]:
+        """Return the texts to compare an output with, and their kind."""
+        if self.against == "context":
+            return ((example.context or "").strip(),), "context"
+        # References first: they say what was wanted, the source only what there was.
+        if self.against != "source" and (known := references(example)):
+            return known, "references"
+        text = premise(example)
+        return (() if text is None else (text,)), "source"
 
 
 def windowed(
@@ -170,17 +416,14 @@ def windowed(
 ) -> tuple[Encoding, ...]:
     """Cut a text into inputs that the model takes; one if it fits."""
     tokenizer = engine.tokenizer
-    if engine.max_tokens is None and longest is None:
+    limit = min((n for n in (engine.max_tokens, longest) if n is not None), default=None)
+    if limit is None:
         return (tokenizer.encode(text),)
-    room = min(n for n in (engine.max_tokens, longest) if n is not None) - tokenizer.special_tokens(
-        pair=False
-    )
-    texts = (
-        [text]
-        if tokenizer.count(text) <= room
-        else pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
-    )
-    return tuple(tokenizer.encode(part) for part in texts)
+    room = limit - tokenizer.special_tokens(pair=False)
+    if tokenizer.count(text) <= room:
+        return (tokenizer.encode(text),)
+    parts = pack_sentences(splitter.split(text), tokenizer.count, max(1, room))
+    return tuple(tokenizer.encode(part) for part in parts)
 
 
 def unit(vectors: Array) -> Array:

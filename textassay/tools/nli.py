@@ -15,15 +15,15 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Example
-from textassay.tools.engines.engine import Array, Encoding, Engine, EngineName, Head, labels
-from textassay.tools.model_tool import ModelTool, p_yes
-from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences, split_long
+from textassay.tools.engines import Array, Encoding, Engine, Head, labels
+from textassay.tools.model_tool import ModelOptions, ModelTool, p_yes
+from textassay.tools.text import pack_sentences, split_long
 from textassay.tools.tool import Abstention, Measurement
 from textassay.tools.tool import premise as premise_of
 
@@ -62,10 +62,7 @@ class NLI(ModelTool):
         window_tokens: int = 400,
         overlap: int = 1,
         hypothesis: Literal["sentences", "whole"] = "sentences",
-        engine: EngineName = "auto",
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ModelOptions],
     ) -> None:
         """Keep the settings.
 
@@ -80,19 +77,11 @@ class NLI(ModelTool):
             window_tokens: Longest window of the premise; less if the model takes less.
             overlap: Sentences that a window of `tokens` repeats from the one before.
             hypothesis: Whether the hypothesis is judged sentence by sentence or as a whole.
-            engine: `transformers`, `onnx`, or `auto`.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences.
+            **options: See `ModelOptions`.
         """
-        super().__init__(name, model, engine=engine, device=device, batch_tokens=batch_tokens)
-        self.premise, self.window, self.window_tokens, self.overlap = (
-            premise,
-            window,
-            window_tokens,
-            overlap,
-        )
-        self.hypothesis, self.splitter = hypothesis, splitter
+        super().__init__(name, model, **options)
+        self.premise, self.hypothesis, self.window = premise, hypothesis, window
+        self.window_tokens, self.overlap = window_tokens, overlap
         self.scale, self.needs = (0.0, 1.0), ("premise",)
         texts = ("the source (fact and conversation in dialogue)", "the output")
         first, second = texts if premise == "source" else texts[::-1]
@@ -151,7 +140,7 @@ class NLI(ModelTool):
         Raises:
             ConfigurationError: The model is of another kind.
         """
-        entailment = entailment_index(engine.config, self.runner.label)
+        entailment = entailment_index(engine.config, engine.label)
         return lambda logits: softmax_at(logits, entailment)
 
     def encode(self, engine: Engine, premise: str, hypothesis: str) -> Encoding:
@@ -228,10 +217,7 @@ class MiniCheck(NLI):
         *,
         reads: Literal["labels", "answer"] = "labels",
         window_tokens: int = 400,
-        engine: EngineName = "auto",
-        device: str = "auto",
-        batch_tokens: int = 8192,
-        splitter: SentenceSplitter = DEFAULT_SPLITTER,
+        **options: Unpack[ModelOptions],
     ) -> None:
         """Keep the settings.
 
@@ -242,21 +228,10 @@ class MiniCheck(NLI):
             reads: Whether the model is a classifier (RoBERTa, DeBERTa) or answers with 1 or 0
                 (Flan-T5).
             window_tokens: Longest chunk of the source.
-            engine: `transformers`, `onnx`, or `auto`; an encoder-decoder runs on transformers.
-            device: `cpu`, `cuda`, ...; `auto` takes a GPU when there is one.
-            batch_tokens: Most tokens in a batch, padding included.
-            splitter: Finds sentences.
+            **options: See `ModelOptions`.
         """
         super().__init__(
-            name,
-            model,
-            window="tokens",
-            window_tokens=window_tokens,
-            overlap=0,
-            engine="transformers" if reads == "answer" else engine,
-            device=device,
-            batch_tokens=batch_tokens,
-            splitter=splitter,
+            name, model, window="tokens", window_tokens=window_tokens, overlap=0, **options
         )
         self.reads = reads
         if reads == "answer":
@@ -279,7 +254,7 @@ class MiniCheck(NLI):
         Raises:
             ConfigurationError: The model does not have two labels, or does not know the answers.
         """
-        label = self.runner.label
+        label = engine.label
         if self.reads == "answer":
             # "0" alone may be two tokens, of which the first is read as in the authors' code
             yes, no = (engine.tokenizer.encode_plain(word) for word in (SUPPORTED, UNSUPPORTED))
@@ -308,7 +283,7 @@ class MiniCheck(NLI):
         if self.reads == "answer":
             end = engine.config.get("eos_token_id")
             if not isinstance(end, int):
-                raise ConfigurationError(f"config.json of {self.runner.label} has no eos_token_id")
+                raise ConfigurationError(f"config.json of {engine.label} has no eos_token_id")
             ids = [*tokenizer.encode_plain(f"predict: {premise}"), end, *claim, end]
         else:
             # [CLS] document [SEP], then claim [SEP] in the same segment

@@ -23,9 +23,8 @@ from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Message, Scale
 from textassay.runtime.model import Model
 from textassay.tools.embedding import Embedding
-from textassay.tools.engines.engine import has_packaged_vectors
-from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, UniEval
-from textassay.tools.lm_prob import LMProb
+from textassay.tools.engines import has_packaged_vectors
+from textassay.tools.learned_metrics import BartScore, BertScore, Bleurt, LMProb, UniEval
 from textassay.tools.nli import NLI, MiniCheck
 from textassay.tools.overlap import Bleu, Chrf, Meteor, Rouge, Ter
 from textassay.tools.surface import Coverage, Length, Novelty, Readability, Repetition
@@ -269,20 +268,18 @@ def _checked(
     factory: Factory, kind: str, options: dict[str, Any], model: Model | None
 ) -> dict[str, Any]:
     """Return the options as the factory's annotations want them."""
-    parameters = inspect.signature(factory).parameters
-    # Such a factory checks its own options: its signature says nothing about them.
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+    hints = _options_of(factory)
+    if hints is None:
         return options
-    if "connected" in parameters and model is not None and "model" not in options:
+    if "connected" in hints and model is not None and "model" not in options:
         options["connected"] = model
     # `rouge1` is `Rouge` with its variant; giving another one would contradict the name.
     fixed = set(factory.keywords) if isinstance(factory, partial) else set()
-    known = [name for name in parameters if name not in fixed | {"connected", "name"}]
-    hints = _hints(factory)
+    known = [name for name in hints if name not in fixed | {"connected", "name"}]
     for name in options:
         if name not in known and name not in ("name", "connected"):
             raise UnknownName(f"option of the tool {kind}:", name, known)
-    return {name: _read(kind, name, value, hints.get(name, Any)) for name, value in options.items()}
+    return {name: _read(kind, name, value, hints[name]) for name, value in options.items()}
 
 
 def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
@@ -298,12 +295,23 @@ def _read(kind: str, name: str, value: Any, hint: Any) -> Any:
         ) from None
 
 
-def _hints(factory: Factory) -> dict[str, Any]:
+def _options_of(factory: Factory) -> dict[str, Any] | None:
+    """Return the annotations of a factory's options, or `None` if it checks them itself."""
     target = factory.func if isinstance(factory, partial) else factory
     # with what `Annotated` adds, such as the bounds of a number
-    return typing.get_type_hints(
+    hints = typing.get_type_hints(
         target.__init__ if inspect.isclass(target) else target, include_extras=True
     )
+    options: dict[str, Any] = {}
+    for name, parameter in inspect.signature(factory).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            options[name] = hints.get(name, Any)
+        elif typing.get_origin(hints.get(name)) is typing.Unpack:
+            [shared] = typing.get_args(hints[name])
+            options |= typing.get_type_hints(shared, include_extras=True)
+        else:
+            return None
+    return options
 
 
 def _points() -> dict[str, EntryPoint]:

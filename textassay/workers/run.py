@@ -63,11 +63,7 @@ class Cluster:
 
     @classmethod
     def parse(cls, text: str, count: int | None = None) -> Cluster:
-        """Read `ray` or `ray://HOST:PORT`.
-
-        Raises:
-            ConfigurationError: It is something else, or there would be no worker.
-        """
+        """Read `ray` or `ray://HOST:PORT`."""
         match = _ADDRESS.fullmatch(text)
         if match is None:
             raise ConfigurationError(

@@ -22,7 +22,7 @@ from aiohttp import web
 from tests.loopback import listening
 from tests.work import grows_linearly
 from textassay.runtime import errors
-from textassay.runtime.backends import http_errors, openai_probabilities
+from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
@@ -350,7 +350,7 @@ async def test_an_echoed_character_of_several_tokens_is_aligned():
             }
         ]
     }
-    found = openai_probabilities.read_continuation(payload, prompt, continuation)
+    found = openai_format.read_continuation(payload, prompt, continuation)
     assert [(t.token, t.logprob) for t in found] == [(" plain", -0.5)]
 
 

@@ -13,7 +13,7 @@ from textassay.runtime import errors
 from textassay.runtime.backends import http_errors, openai_format, responses_format
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.openai_probabilities import choices_as_request
+from textassay.runtime.backends.openai_format import choices_as_request
 from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
 from textassay.runtime.batches.providers import open_dialect
 from textassay.runtime.calls.health import probe_like

@@ -10,7 +10,7 @@ import pytest
 from tests.benchmark_data import benchmark
 from textassay.agents.reading.json_in_prose import find_json
 from textassay.runtime import errors
-from textassay.runtime.backends import openai_format, openai_probabilities
+from textassay.runtime.backends import openai_format
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
@@ -174,7 +174,7 @@ def ask(**choices: tuple[str, ...]) -> ChoicesRequest:
 def test_forms_with_and_without_a_space_are_summed():
     """Yes is the sum of its four forms, no more."""
     response = first_token(Yes=0.4, _Yes=0.2, yes=0.1, _no=0.05, Yesterday=0.15)
-    answer = openai_probabilities.read_choices(response, ask(yes=("yes", "Yes"), no=("No", "no")))
+    answer = openai_format.read_choices(response, ask(yes=("yes", "Yes"), no=("No", "no")))
     assert math.exp(answer.logprobs["yes"]) == pytest.approx(0.7)
     assert math.exp(answer.logprobs["no"]) == pytest.approx(0.05)
     assert answer.mass == pytest.approx(0.75)
@@ -183,9 +183,7 @@ def test_forms_with_and_without_a_space_are_summed():
 def test_what_is_not_reported_is_unknown():
     """Not zero, not a floor."""
     assert (
-        openai_probabilities.read_choices(
-            first_token(A=0.9, B=0.1), ask(a=("A",), c=("C",))
-        ).logprobs["c"]
+        openai_format.read_choices(first_token(A=0.9, B=0.1), ask(a=("A",), c=("C",))).logprobs["c"]
         is None
     )
 
@@ -201,20 +199,20 @@ def test_what_is_not_reported_is_unknown():
 def test_a_choice_of_several_tokens_is_an_error(alternatives, choices):
     """The first part of a choice must not count as another, nor as nothing."""
     with pytest.raises(errors.CapabilityError, match="more than one token"):
-        openai_probabilities.read_choices(first_token(**alternatives), ask(**choices))
+        openai_format.read_choices(first_token(**alternatives), ask(**choices))
 
 
 def test_the_beginning_that_is_reported_is_named():
     """Whoever reads the message sees which token stands in the way."""
     with pytest.raises(errors.CapabilityError, match=r"begins with 'in' at a probability of 0\.6"):
-        openai_probabilities.read_choices(
+        openai_format.read_choices(
             first_token(**{"in": 0.6, "A": 0.4}), ask(bad=("incoherent",), a=("A",))
         )
 
 
 def test_a_part_of_a_character_begins_no_choice():
     """llama_cpp.server shows a token that is a piece of a character as an empty one."""
-    answer = openai_probabilities.read_choices(
+    answer = openai_format.read_choices(
         first_token(**{"": 0.9, "maybe": 0.1}), ask(yes=("yes",), no=("no",))
     )
     assert answer.logprobs == {"yes": None, "no": None}
@@ -222,7 +220,7 @@ def test_a_part_of_a_character_begins_no_choice():
 
 def test_an_unlikely_beginning_is_no_evidence():
     """A label stays readable when a piece of another is merely possible."""
-    answer = openai_probabilities.read_choices(
+    answer = openai_format.read_choices(
         first_token(A=0.99, i=0.001), ask(a=("A",), bad=("incoherent",))
     )
     assert answer.logprobs["bad"] is None
@@ -231,7 +229,7 @@ def test_an_unlikely_beginning_is_no_evidence():
 def test_two_labels_with_one_form_are_a_mistake():
     """A token cannot count for both."""
     with pytest.raises(errors.ConfigurationError, match="share the form"):
-        openai_probabilities.read_choices(first_token(A=1.0), ask(a=("A",), b=(" A",)))
+        openai_format.read_choices(first_token(A=1.0), ask(a=("A",), b=(" A",)))
 
 
 def echo(
@@ -244,22 +242,20 @@ def echo(
 def test_a_continuation_is_cut_at_its_border():
     """The sampled token after it is left out."""
     payload = echo(["It", " is", " so", "."], [None, -1.0, -2.0, -9.0], [0, 2, 5, 8], "It is so.")
-    tokens = openai_probabilities.read_continuation(payload, "It is", " so")
+    tokens = openai_format.read_continuation(payload, "It is", " so")
     assert [(t.token, t.logprob) for t in tokens] == [(" so", -2.0)]
 
 
 def test_a_mark_for_the_beginning_of_the_text_is_skipped():
     """Some servers list it, and count it in the places."""
     payload = echo(["<s>", "It", " is"], [None, -1.0, -2.0], [0, 3, 5], "It is")
-    assert [t.token for t in openai_probabilities.read_continuation(payload, "It", " is")] == [
-        " is"
-    ]
+    assert [t.token for t in openai_format.read_continuation(payload, "It", " is")] == [" is"]
 
 
 def test_bytes_of_a_character_may_be_several_tokens():
     """Places decide where the texts of tokens cannot."""
     payload = echo(["It", " \ufffd", "\ufffd"], [None, -1.0, -2.0], [0, 2, 3], "It \u20ac")
-    assert len(openai_probabilities.read_continuation(payload, "It", " \u20ac")) == 2
+    assert len(openai_format.read_continuation(payload, "It", " \u20ac")) == 2
 
 
 @pytest.mark.parametrize(
@@ -275,4 +271,4 @@ def test_bytes_of_a_character_may_be_several_tokens():
 def test_doubtful_places_are_never_summed(payload, said):
     """Either the tokens are exactly those of the text or there is no number."""
     with pytest.raises((errors.CapabilityError, errors.RequestRefused), match=said):
-        openai_probabilities.read_continuation(payload, "It is", " so")
+        openai_format.read_continuation(payload, "It is", " so")

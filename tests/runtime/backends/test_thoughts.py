@@ -24,7 +24,7 @@ from textassay.runtime.backends.answers import (
 )
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.backends.openai_probabilities import (
+from textassay.runtime.backends.openai_format import (
     NO_DISTRIBUTION,
     choices_as_request,
     read_choices,

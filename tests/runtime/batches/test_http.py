@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.loopback import listening
 from textassay.runtime.backends.endpoint import Endpoint
-from textassay.runtime.batches.http import BatchHttp
+from textassay.runtime.batches.dialect import BatchHttp
 from textassay.runtime.errors import AnswerTooLong, ModelNotFound, RequestRefused
 
 pytestmark = pytest.mark.asyncio

@@ -12,16 +12,16 @@ import pytest
 from tests.batch_server import Faults, serve_batches
 from tests.runtime.batches.test_batch import asked, session
 from tests.virtual_time import SkippingLoop, run_skipping, run_virtual
-from textassay.runtime.batches.batch import BatchUnfinished
-from textassay.runtime.batches.dialect import FileUnread
-from textassay.runtime.batches.polling import (
+from textassay.runtime.batches.batch import (
     FIRST_ANSWER,
     MAX_PAUSE,
     Availability,
+    BatchUnfinished,
     Polling,
     PollPolicy,
     loop_time,
 )
+from textassay.runtime.batches.dialect import FileUnread
 from textassay.runtime.errors import NothingListening, RateLimited, ServerFailed, TransientError
 from textassay.runtime.model import Response
 

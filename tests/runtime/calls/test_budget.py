@@ -55,8 +55,7 @@ async def ask_all(model: BudgetedModel, count: int) -> tuple[int, int]:
 def test_concurrent_requests_do_not_pass_the_cap(
     cap: float, actual: list[float], failing: set[int], price_known: bool
 ) -> None:
-    """All asked at once, each costing up to its estimate, some failing: never above the cap,
-    nothing left reserved."""
+    """All asked at once, each costing up to its estimate, some failing."""
     dice = random.Random(len(actual))
 
     async def main() -> None:
@@ -89,8 +88,7 @@ def test_concurrent_requests_do_not_pass_the_cap(
 
 
 def test_the_budget_is_used_before_it_stops() -> None:
-    """Reservations ten times too high do not stop a run early: who does not fit waits for those in
-    flight."""
+    """Reservations ten times too high do not stop a run early."""
 
     async def reply(_: Request) -> Response:
         await asyncio.sleep(1)
@@ -209,8 +207,7 @@ def test_an_unknown_cost_under_a_cap_is_an_error_that_names_the_option() -> None
 
 
 def test_a_price_tells_the_cost_where_the_backend_does_not() -> None:
-    """Ten tokens in and twenty out, in the answer's usage too; without tokens the reservation
-    counts."""
+    """Ten tokens in and twenty out, in the answer's usage too."""
 
     async def main() -> None:
         budget = Budget(1.0)
@@ -244,8 +241,7 @@ def test_tokens_that_the_provider_had_cached_cost_their_own_price(
 def test_without_a_price_the_first_request_goes_alone_and_tells_it(
     cost: float, expected: int
 ) -> None:
-    """Nobody else is asked until it is known what asking costs; a free model is then free for
-    all."""
+    """Nobody else is asked until it is known what asking costs."""
     starts: list[float] = []
 
     async def reply(_: Request) -> Response:

@@ -151,8 +151,7 @@ def test_keys_are_the_same_in_every_process_and_version():
 
 
 def test_any_text_has_a_key():
-    """Half a surrogate pair, which UTF-8 cannot hold, and huge integers are told apart like
-    everything else."""
+    """Half a surrogate pair, which UTF-8 cannot hold."""
     texts = ["\ud83d", "\ude00", "\ud83d\ude00", "😀", "\\ud83d"]
     keys = {request_key(IDENTITY, Request(prompt=text)) for text in texts}
     assert len(keys) == len(texts)
@@ -207,8 +206,7 @@ ANSWERS = st.one_of(
 
 @given(answer=ANSWERS)
 def test_a_kept_answer_is_the_answer(answer):
-    """Every kind of answer comes back as it was, to the last bit, but for what it costs; what is
-    kept is what pydantic itself would write, without what says that there is no thought."""
+    """Every kind of answer comes back as it was, to the last bit, but for what it costs."""
     kept = encode_answer(answer)
     assert decode_answer(kept) == answer.model_copy(update={"usage": FREE})
     dumped = answer.model_dump(exclude={"usage"})
@@ -232,8 +230,7 @@ def test_parts_of_a_subclass_are_kept_as_what_they_stand_for():
 
 @pytest.mark.asyncio
 async def test_equal_requests_are_asked_once(tmp_path):
-    """The second answer is the first at no cost, in the same run and after reopening; another draw
-    is asked."""
+    """The second answer is the first at no cost, in the same run and after reopening."""
     model = CountingModel()
     async with DiskStore(tmp_path) as store:
         cached = keeping(model, store)
@@ -282,8 +279,7 @@ async def test_errors_are_not_kept(tmp_path):
 
 @pytest.mark.asyncio
 async def test_an_answer_that_cannot_be_read_is_an_error(tmp_path):
-    """Sound bytes that are no answer name key, folder and command; nothing is asked in their
-    place."""
+    """Sound bytes that are no answer name key, folder and command."""
     model = CountingModel()
     key = request_key(model.identity, ASKED)
     for value in (
@@ -373,8 +369,6 @@ async def test_closing_the_model_leaves_the_store_open(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_key_made_on_the_way_in_is_found_for_that_request_alone():
-    """Equal requests, other identities and later changes of a request's dicts get keys of their
-    own."""
     keys, other = Keys(IDENTITY), Keys({**IDENTITY, "model": "n"})
     request, twin = (
         ASKED.model_copy(update={"extra": {"top_k": 1}}),

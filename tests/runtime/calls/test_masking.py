@@ -16,8 +16,7 @@ ASK = Request(messages=(ChatMessage(role="user", content="Rate it."),))
 
 
 def test_known_secrets_are_those_in_use_and_those_of_the_environment():
-    """Short values are no secrets: a judge says `1` and `EMPTY` by chance. The longest is looked
-    for first."""
+    """Short values are no secrets: a judge says `1` and `EMPTY` by chance."""
     environment = {
         "A_KEY": "k" * 12,
         "B_TOKEN": "short",

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.prompt_caching import CachingServer, at_once, examples, judged
 from examples.mock_server import Options, serving
-from tests.runtime.calls.test_adapting import ANSWER, Server, adapted
+from tests.runtime.calls.test_adaptation import ANSWER, Server, adapted
 from textassay import Settings, evaluate
 from textassay.runtime.backends.openai_format import prompt_fields, sampling_fields
 from textassay.runtime.calls.adaptation import Adaptation

@@ -188,10 +188,7 @@ def refusals(times: list[float], rate: float, amount: float) -> int:
 def test_four_processes_keep_limits_while_redis_restarts_and_one_is_killed(
     redis: RedisServer, asking: list[Asking]
 ) -> None:
-    """However busy the machine is; that the limits are used up is tested without real time below.
-
-    An HTTP server enforces the lower limit; for the higher one two cores are not enough.
-    """
+    """However busy the machine is."""
     rate = 50
     with server(rpm=rate * 60, tpm=rate * 60 * TOKENS) as url:
         begin(asking, redis.url, url, rate)
@@ -227,10 +224,7 @@ def restart_between(redis: RedisServer) -> None:
 async def test_times_that_processes_reserve_follow_each_other_without_a_gap(
     redis: RedisServer, rate: int
 ) -> None:
-    """Four in turn, five seconds ahead: each time is as soon as both limits allow.
-
-    On Redis' own clock, so that it does not matter when this process gets to run.
-    """
+    """Four in turn, five seconds ahead: each time is as soon as both limits allow."""
     limits = {"rpm": rate * 60, "tpm": rate * 60 * TOKENS, "concurrency": 400}
     quotas = [RedisQuota(redis.url, "quota", **limits) for _ in range(PROCESSES)]
     interval = WINDOW / (rate * 60)
@@ -310,10 +304,7 @@ class Reserving:
 @pytest.mark.parametrize("distance", [0.0005, 0.04])
 @pytest.mark.parametrize("rate", [50, 500])
 def test_four_limiters_use_up_what_they_reserve(rate: int, distance: float) -> None:
-    """98 % of ten seconds, and no second above the limit by more than one each.
-
-    Also where Redis is 80 ms away, there and back.
-    """
+    """98 % of ten seconds, and no second above the limit by more than one each."""
 
     async def main() -> list[tuple[float, int]]:
         shared = {"free_at": 0.0}
@@ -600,8 +591,7 @@ def test_errors_of_settings_repeat_no_secret(given: dict[str, object]) -> None:
 async def test_what_an_address_does_not_take_is_refused(
     kind: str, place: str, message: str
 ) -> None:
-    """An option that the client does not know would stop a run, and others change what it returns;
-    the client takes database 0 for any name."""
+    """An option that the client does not know would stop a run."""
     pytest.importorskip("redis")
     where = {kind: f"redis://127.0.0.1:1/{place}"}
     with pytest.raises(ConfigurationError, match=message):

@@ -110,8 +110,7 @@ async def test_cancelling_one_that_joined_leaves_the_others():
 
 @pytest.mark.asyncio
 async def test_the_last_one_to_be_cancelled_cancels_the_request():
-    """Nobody waits any more: the request ends before the cancellation is over, and the next one is
-    asked anew."""
+    """Nobody waits any more: the request ends before the cancellation is over."""
     model = CountingModel(waits=True)
     shared = SharedModel(model)
     tasks = [asyncio.create_task(shared.generate(ASKED)) for _ in range(3)]
@@ -127,8 +126,7 @@ async def test_the_last_one_to_be_cancelled_cancels_the_request():
 
 @pytest.mark.asyncio
 async def test_a_failure_reaches_everyone_and_is_forgotten():
-    """All that wait get the same exception, whose traceback does not grow with their number; the
-    next request is asked."""
+    """All that wait get the same exception, whose traceback does not grow with their number."""
     model = CountingModel(waits=True)
     model.error = ServerFailed("503", retry_after=2.0)
     shared = SharedModel(model)
@@ -181,8 +179,6 @@ async def test_an_error_that_a_cancellation_became_does_not_reach_the_others():
 
 @pytest.mark.asyncio
 async def test_cache_around_sharing_never_asks_twice(tmp_path):
-    """Requests that arrive at every moment around the end of a flight find the flight or the kept
-    answer."""
     model = CountingModel(waits=True)
     async with DiskStore(tmp_path) as store:
         cached = CachedModel(SharedModel(StoringModel(model, store)), store)

@@ -170,8 +170,7 @@ def test_raters_vote_on_labels_without_an_order():
 def test_any_word_may_be_a_category():
     reader = LabelReader(any_word=True)
     assert numbers(rated("kind", "Rude", "kind "), labels=reader) == [0, 1, 0]
-    assert list(reader.categories.values()) == ["kind", "Rude"]
-    assert reader.categorical == {("human", "tone")}
+    assert reader.categories == {("human", "tone"): {"kind": "kind", "rude": "Rude"}}
 
 
 @pytest.mark.parametrize(

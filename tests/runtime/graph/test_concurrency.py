@@ -101,8 +101,6 @@ async def test_gather_raises_the_error_itself_with_its_cause_and_cancels_the_res
 
 @pytest.mark.asyncio
 async def test_gather_closes_coroutines_that_never_started() -> None:
-    """An early failure under a limit leaves no `never awaited` warning (warnings are errors
-    here)."""
     with pytest.raises(ValueError, match="first"):
         await gather([after(0, ValueError("first")), *(after(0, i) for i in range(5))], limit=1)
     with pytest.raises(ValueError, match="at least 1"):
@@ -164,8 +162,6 @@ async def test_leading_picks_the_first_real_error_of_nested_groups() -> None:
 
 @given(n=st.integers(0, 30), workers=st.integers(1, 8), later=st.booleans())
 def test_every_item_is_worked_on_exactly_once(n: int, workers: int, later: bool) -> None:
-    """All results come, once each, with at most `workers` under way, from iterables of both
-    kinds."""
     gauge = Gauge()
 
     async def main() -> list[int]:

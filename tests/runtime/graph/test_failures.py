@@ -151,8 +151,6 @@ def test_a_property_that_raises_fails_the_node_that_reads_it() -> None:
 def test_an_error_that_stops_the_run_comes_out_and_cancels_the_siblings(
     error: Exception, grouped: bool
 ) -> None:
-    """It is raised as it is, never as a failure or a group, even if an agent raises it in a
-    group."""
     cancelled = []
 
     async def waits(text: Text) -> int:

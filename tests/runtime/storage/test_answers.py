@@ -98,8 +98,6 @@ class Payload:
 
 
 def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
-    """A row that says it is a pickle is damage, for `get`, for `verify` and for the disk that
-    diskcache uses."""
     folder, proof = tmp_path / "cache", tmp_path / "proof"
     put_all(folder, {"a": b"1", "b": b"2"})
     change(
@@ -127,8 +125,6 @@ def test_a_planted_pickle_is_refused_and_never_loaded(tmp_path):
 
 
 def test_a_planted_file_name_is_refused(tmp_path):
-    """A row that points to a file is neither read nor, when it is replaced, the reason to delete
-    that file."""
     folder, victim = tmp_path / "cache", tmp_path / "victim"
     victim.write_text("precious")
     put_all(folder, {"a": b"1"})
@@ -150,8 +146,6 @@ def test_a_planted_setting_is_refused(tmp_path):
 
 
 def test_a_changed_value_is_noticed(tmp_path):
-    """A value that is not the one that was put is an error that names file, key and command, not
-    another answer."""
     put_all(tmp_path, {"a": b'{"rating": 4}', "b": b"2"})
     change(tmp_path, "UPDATE Cache SET value = ? WHERE key = 'a'", b'{"rating": 5}')
     with pytest.raises(StorageError, match=r"cache\.db.* a does not match.*textassay cache verify"):
@@ -164,8 +158,7 @@ def test_a_changed_value_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("start_at", [0, 100, 8192])
 def test_a_damaged_file_is_an_error_that_says_what_to_do(tmp_path, start_at):
-    """Overwritten pages are told of by `verify`, and by the store at the latest when it reads
-    them."""
+    """Overwritten pages are told of by `verify`."""
     keys = [f"{i:064x}" for i in range(400)]
     put_all(tmp_path, dict.fromkeys(keys, b"x" * 900))
     file = tmp_path / "cache.db"
@@ -230,8 +223,7 @@ asyncio.run(main())
 
 
 def test_kill_9_loses_no_acknowledged_answer(tmp_path):
-    """Whatever a `put` returned for is there after SIGKILL, also when that happens
-    again."""
+    """Whatever a `put` returned for is there after SIGKILL, also when that happens again."""
     acknowledged: list[str] = []
     for _ in range(2):
         acknowledged += killed_after(300, WRITES_UNTIL_KILLED, tmp_path)
@@ -316,8 +308,7 @@ asyncio.run(main())
 
 @POSIX
 def test_a_full_disk_stops_writing_and_not_reading(tmp_path):
-    """All that wait and all that come later learn of it; what was committed stays readable, then
-    and later."""
+    """All that wait and all that come later learn of it."""
     kept = finished(FILLS, tmp_path).split()
     assert len(kept) > 100
     assert set(get_all(tmp_path, kept)) == {bytes(3000)}
@@ -386,8 +377,7 @@ def test_a_pipe_in_place_of_the_database_does_not_hang(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_folder_that_is_deleted_stops_the_writer(tmp_path):
-    """SQLite would go on writing to the deleted file, and every answer would be paid for in
-    vain."""
+    """SQLite would go on writing to the deleted file."""
     async with DiskStore(tmp_path / "cache") as store:
         await store.put("a", b"1")
         shutil.rmtree(tmp_path / "cache")

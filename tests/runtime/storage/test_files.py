@@ -21,8 +21,6 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 
 
 def test_a_failure_leaves_the_old_file(tmp_path):
-    """What is no JSON, and a folder in the file's place, change nothing and leave nothing
-    behind."""
     path = tmp_path / "manifest.json"
     write_json(path, {"a": 1})
     with pytest.raises(TypeError):

@@ -12,8 +12,7 @@ from textassay.runtime.storage.group_commit import MAX_BATCH, GroupCommit
 
 
 class Kept:
-    """Keeps batches in memory; waits for leave before each, and refuses a value that it is told
-    to."""
+    """Keeps batches in memory; waits for leave before each."""
 
     def __init__(self, *, refused=None, held=False):
         self.batches, self.refused, self.closed = [], refused, False
@@ -63,8 +62,7 @@ async def test_more_than_a_batch_is_written_to_the_last_value(count):
 
 @pytest.mark.asyncio
 async def test_closing_before_the_turn_has_ended_writes_what_it_handed_in():
-    """A blocking `close` comes before the announcement that the turn owes; nobody is left
-    waiting."""
+    """A blocking `close` comes before the announcement that the turn owes."""
     kept = Kept()
     commits = GroupCommit(kept, name="it")
     puts = [asyncio.ensure_future(commits.put(i)) for i in range(MAX_BATCH + 5)]
@@ -99,8 +97,7 @@ async def test_values_that_come_during_a_write_are_written_next():
 
 @pytest.mark.asyncio
 async def test_a_failure_reaches_every_waiter():
-    """Those of its batch, of the batches behind it, and all that come later; nothing more is
-    written."""
+    """Those of its batch, of the batches behind it, and all that come later."""
     kept = Kept(refused=MAX_BATCH + 1)
     commits = GroupCommit(kept, name="it")
     results = await asyncio.gather(*map(commits.put, range(3 * MAX_BATCH)), return_exceptions=True)
@@ -155,8 +152,7 @@ def test_loops_of_several_threads_are_all_served():
 
 @pytest.mark.asyncio
 async def test_closing_beside_puts_leaves_nobody_waiting():
-    """Another thread closes at any moment: each value is written or refused, and its waiter told
-    which."""
+    """Another thread closes at any moment: each value is written or refused."""
     for _ in range(200):
         kept = Kept()
         commits = GroupCommit(kept, name="it")

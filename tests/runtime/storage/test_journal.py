@@ -39,8 +39,7 @@ def append_all(path, rows):
 @settings(max_examples=20, deadline=None)
 @given(rows=ROWS, more=ROWS)
 def test_rows_come_back_in_order(tmp_path_factory, rows, more):
-    """Any JSON objects come back as they were, also when the file is opened again and appended
-    to."""
+    """Any JSON objects come back as they were."""
     path = tmp_path_factory.mktemp("journal") / "rows.jsonl"
     append_all(path, rows)
     append_all(path, more)
@@ -242,8 +241,7 @@ asyncio.run(main())
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are those of POSIX")
 def test_a_full_disk_keeps_exactly_what_was_acknowledged(tmp_path):
-    """The rows whose `append` failed are not in the file, not even in part; later ones are
-    refused."""
+    """The rows whose `append` failed are not in the file, not even in part."""
     path = tmp_path / "rows.jsonl"
     kept = finished(FILLS, path).split()
     assert len(kept) > 50

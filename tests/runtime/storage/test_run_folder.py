@@ -198,8 +198,6 @@ FEW = scores(ids=st.sampled_from("ab"), aspects=st.sampled_from(["x", "y"]))
 
 @given(rows=st.lists(FEW, max_size=12))
 def test_a_tally_is_what_the_last_scores_say(rows):
-    """Adding scores one by one, with replacements, gives what counting the last ones at the end
-    gives."""
     tally = RunSummary()
     for row in rows:
         tally.add(row)
@@ -287,8 +285,7 @@ def test_later_lines_replace_earlier_ones(tmp_path):
 
 @pytest.mark.asyncio
 async def test_settled_grows_with_a_resumed_run(tmp_path):
-    """What is appended now is completed now, and a cancelled append is counted since it is
-    written."""
+    """What is appended now is completed now."""
     async with RunFolder.create(tmp_path / "run") as run:
         run.write_manifest({})
     async with RunFolder.resume(tmp_path / "run") as run:
@@ -313,8 +310,7 @@ def test_a_run_that_is_there_is_not_overwritten(tmp_path):
 
 
 def test_a_run_without_scores_gives_way_to_another(tmp_path):
-    """The command that was stopped at its start can be typed again; a foreign manifest.json is not
-    touched."""
+    """The command that was stopped at its start can be typed again; a foreign manifest."""
     write(tmp_path / "run")
     run = RunFolder.create(tmp_path / "run")
     run.write_manifest({**MANIFEST, "second": True})
@@ -353,8 +349,7 @@ async def test_a_folder_that_another_process_writes_to_is_in_use_whatever_it_hol
 
 
 def test_a_discarded_run_leaves_nothing(tmp_path):
-    """Neither in a folder that was made for it nor in one that was given; what holds scores is
-    kept."""
+    """Neither in a folder that was made for it nor in one that was given."""
     (tmp_path / "given").mkdir()
     for name, left in (("new", None), ("given", [])):
         run = RunFolder.create(tmp_path / name)
@@ -402,8 +397,7 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path):
 
 
 def test_a_folder_that_never_became_a_run_is_left_as_it_was(tmp_path):
-    """Closed without a manifest, a made folder is gone, and a given empty one is empty; then it can
-    be used."""
+    """Closed without a manifest, a made folder is gone, and a given empty one is empty."""
     RunFolder.create(tmp_path / "new").close()
     assert not (tmp_path / "new").exists()
     (tmp_path / "given").mkdir()
@@ -499,8 +493,7 @@ sys.stdin.readline()
 
 
 def test_a_second_process_is_refused_until_the_first_has_ended(tmp_path):
-    """A run in use cannot be resumed but can be read; when its process dies it is free, with
-    nothing to clean up."""
+    """A run in use cannot be resumed but can be read."""
     write(tmp_path, scored("a", 1.0))
     with start(HOLDS, tmp_path) as process:
         assert process.stdout.readline() == "held\n"

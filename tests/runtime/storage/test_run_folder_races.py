@@ -11,8 +11,6 @@ from tests.interleaving import before
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.storage.run_folder import RunFolder
 
-MANIFEST = {"models": {}}
-
 
 def begin(path):
     """Begin a run without a score; it is closed."""
@@ -21,7 +19,7 @@ def begin(path):
 
 def with_manifest(run):
     """Write a manifest."""
-    run.write_manifest(MANIFEST)
+    run.write_manifest({"models": {}})
     return run
 
 

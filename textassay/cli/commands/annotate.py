@@ -139,11 +139,7 @@ class Annotation:
 
 
 async def _serve(annotation: Annotation) -> int:
-    """Serve the study until it is done or interrupted; return 0.
-
-    Raises:
-        TextassayError: The data, the task or an earlier journal do not fit; nothing is served.
-    """
+    """Serve the study until it is done or interrupted; return 0."""
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
     from textassay.annotate.study import Guidelines, Study
@@ -189,11 +185,7 @@ def _warn(message: str) -> None:
 
 
 def public_address(url: str) -> str:
-    """Return scheme and host of a proxy's address.
-
-    Raises:
-        ConfigurationError: It is no web address, or has a path, which the page does not know.
-    """
+    """Return scheme and host of a proxy's address."""
     if (known := origin(url)) is None:
         raise ConfigurationError(
             f"--public-url takes https://HOST or https://HOST:PORT, not {url!r}"
@@ -224,12 +216,7 @@ async def _show_links(ratings: CollectedRatings, annotation: Annotation, address
 
 
 def exposure(host: str, public: str | None) -> str | None:
-    """Return what others on the network can read; `None` if nothing crosses it as it is.
-
-    Args:
-        host: The address that is listened at.
-        public: The address of a proxy in front.
-    """
+    """Return what others on the network can read; `None` if nothing crosses it as it is."""
     is_encrypted = public is not None and public.startswith("https://")
     if is_loopback(host) and (is_encrypted or public is None):
         return None

@@ -98,12 +98,7 @@ def export(
 async def _export(
     folder: Path, out: Path | None, data: Path | None, reading: Mapping[str, Any]
 ) -> None:
-    """Write prompts and answers of a run as JSON Lines, to a new file or to standard output.
-
-    Raises:
-        ConfigurationError: The run or its data cannot be found.
-        StorageError: The file exists or cannot be written.
-    """
+    """Write prompts and answers of a run as JSON Lines, to a new file or to standard output."""
     from textassay.evaluation.exchanges import exchanges_of_run
 
     count = missing = 0

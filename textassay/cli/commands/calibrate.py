@@ -16,7 +16,6 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
-    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -67,7 +66,7 @@ def calibrate(
     labels: Labels = "random",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task") | ALLOWING],
+    given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
     allowed = arguments.allow_change(given.get("set"))
@@ -116,15 +115,15 @@ def _learn(
     from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
     from textassay.calibration.columns import assumptions, scales_of
-    from textassay.cli.rated import CHOSEN, read_columns, read_people, sources_of
+    from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
     if out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    people = read_people(scores, data, given, aspect_map or (), labels)
-    tables = read_columns(scores, data, given, people, aspect_map, labels)
+    rated = Rated(scores, data, given, aspect_map, picked=labels)
+    tables = rated.columns()
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(
@@ -155,7 +154,7 @@ def _learn(
         reports,
         "\n\n".join(map(to_text, drawn)) + "\n",
         out,
-        sources=sources_of(tables, people),
+        sources=rated.sources(tables),
         made={"seed": seed, "method": method, "labels": labels},
     )
     print_tables(drawn, {"out": str(out), "aspects": reports}, as_json=as_json)

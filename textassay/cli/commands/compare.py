@@ -14,7 +14,6 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.exits import INCONCLUSIVE, UNSCORED
 from textassay.cli.flags import (
-    JUDGING,
     MAPPED,
     RATED,
     AsJson,
@@ -84,7 +83,7 @@ def compare(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task")],
+    given: Annotated[Given, RATED],
 ) -> int:
     """Compare two runs or two systems: differences A - B by source, with intervals and tests.
 
@@ -167,33 +166,34 @@ class _Sides:
 
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
-    from textassay.cli.rated import judged_in, known_labels, own_data, read_people
+    from textassay.cli.rated import Rated
     from textassay.runtime.data.label_reader import LabelReader
 
-    labels = known_labels(run_a, given), known_labels(run_b, given)
-    files = (
-        judged_in(run_a, data, given, LabelReader(labels[0])),
-        judged_in(run_b, data, given, LabelReader(labels[1])),
-    )
-    a, b = map(read_judged, files, labels)
+    first, second = Rated(run_a, data, given), Rated(run_b, data, given)
     people = other = None
-    if data is not None or given.keys() - {"task"} or own_data(run_a) is not None:
-        people = read_people(run_a, data, given)
+    first_labels = first.declared
+    if data is not None or given.keys() - {"task"} or first.own_data is not None:
+        people, first_labels = first.people, first.labels
+    labels = first_labels, {**first_labels, **second.declared}
+    readers = [LabelReader(one) for one in labels]
+    files = first.source(readers[0]), second.source(readers[1])
+    a, b = map(read_judged, files, readers)
     known = set() if people is None else set(people.ids)
     judged = {id_ for one in b.values() for id_ in one.values}
-    if not judged <= known and own_data(run_b) is not None:
-        other = read_people(run_b, None, {key: given[key] for key in given.keys() & {"task"}})
+    if not judged <= known and second.own_data is not None:
+        task = {key: given[key] for key in given.keys() & {"task"}}
+        other = Rated(run_b, None, task).people
         known |= set(other.ids)
     return _Sides(a, b, people, other, judged <= known, files, labels)
 
 
 def _systems(run: Path, data: Path | None, systems: tuple[str, str], given: Given) -> _Sides:
     from textassay.calibration.compare_runs import of_system
-    from textassay.cli.rated import read_people, read_scores_of
+    from textassay.cli.rated import Rated
 
-    scores, people = read_scores_of(run, data, given), read_people(run, data, given)
-    first, second = (of_system(scores, people, name) for name in systems)
-    return _Sides(first, second, people, None, known=True)
+    rated = Rated(run, data, given)
+    first, second = (of_system(rated.judged, rated.people, name) for name in systems)
+    return _Sides(first, second, rated.people, None, known=True)
 
 
 @command(
@@ -226,10 +226,10 @@ def rank(
     """Rank systems by a run of pairwise comparisons: Bradley-Terry, with intervals over sources."""
     from textassay.calibration.ranking import rank_systems
     from textassay.cli.console import print_tables
-    from textassay.cli.rated import compared_examples
+    from textassay.cli.rated import Rated
 
     arguments.check_confidence(confidence)
-    pairs = compared_examples(scores, data, given, pair)
+    pairs = Rated(scores, data, given).comparisons(pair)
     names = arguments.typed_names(aspects)
     rankings = rank_systems(scores, pairs, aspects=names, confidence=confidence)
     document = {

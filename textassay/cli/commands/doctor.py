@@ -60,10 +60,6 @@ async def _examine(name: str, settings: Settings, *, as_json: bool) -> int:
     """Probe each ability, print what was found, and return the exit status.
 
     1 if the model answers nothing at all.
-
-    Raises:
-        ConfigurationError: The name or a setting cannot be used.
-        ModelError: The model cannot be asked at all.
     """
     from textassay.runtime.backends.doctor import examine, plain_text
     from textassay.runtime.connected import connect

@@ -63,14 +63,7 @@ def tree(
 async def _write_tree(
     method: str, out: Path, flags: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
 ) -> None:
-    """Grow the tree, write it, and print it; what could not be used goes to standard error.
-
-    Raises:
-        ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        Stopped: The model could not be asked or gave no list (see its cause); nothing is
-            written.
-        StorageError: The file cannot be written.
-    """
+    """Grow the tree, write it, and print it; what could not be used goes to standard error."""
     from textassay.methods.by_name import METHODS
     from textassay.methods.checklist import write_checklist
     from textassay.methods.coascore import name_chains
@@ -140,14 +133,7 @@ def plan(
 async def _write_plan(
     out: Path, flags: Mapping[str, Any], chosen: Mapping[str, Any], settings: Settings
 ) -> None:
-    """Have the plan written, save it, and print it.
-
-    Raises:
-        ConfigurationError: Something does not fit, or the file exists; nothing was asked.
-        Stopped: The model could not be asked or its plan cannot be used (see the cause);
-            nothing is written.
-        StorageError: The file cannot be written.
-    """
+    """Have the plan written, save it, and print it."""
     from textassay.methods.by_name import tools_for
     from textassay.methods.fusion_eval import FusionEval, FusionEvalOptions, planner_of
     from textassay.methods.library import plans, tasks
@@ -170,16 +156,7 @@ async def _write_plan(
 
 
 def check_new_file(path: Path, kind: str) -> None:
-    """Refuse a path before anything is asked.
-
-    Args:
-        path: Where the file is to be written.
-        kind: What it holds, such as `tree`.
-
-    Raises:
-        ConfigurationError: It is there already, has no folder, or ends in neither `.toml` nor
-            `.json`.
-    """
+    """Refuse a path before anything is asked."""
     from textassay.methods.library.toml import SUFFIXES
 
     if path.suffix not in SUFFIXES:
@@ -197,11 +174,7 @@ def check_new_file(path: Path, kind: str) -> None:
 async def opened_models(
     models: Mapping[str, str], settings: Settings
 ) -> AsyncIterator[dict[str, Model]]:
-    """Open models by role, under one budget, and close them at the end of the block.
-
-    Raises:
-        Stopped: A model could not be asked or gave nothing usable; see its cause.
-    """
+    """Open models by role, under one budget, and close them at the end of the block."""
     from textassay.evaluation.opening import open_models, open_store
     from textassay.runtime.connected import with_store
 

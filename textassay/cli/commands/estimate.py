@@ -14,7 +14,6 @@ from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
 from textassay.cli.flags import (
     ALLOWING,
-    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -33,8 +32,9 @@ from textassay.table import Column, Note, Table
 
 if TYPE_CHECKING:
     from textassay.calibration.calibration import Calibration
-    from textassay.calibration.columns import Columns, People
+    from textassay.calibration.columns import Columns
     from textassay.calibration.maps import Map
+    from textassay.cli.rated import Rated
 
 
 @command(
@@ -66,14 +66,14 @@ def estimate(
     weight: Weight = "sources",
     seed: Seed = 0,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task") | ALLOWING],
+    given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Estimate means on the human scale: judge only, labels only, and both together."""
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.estimate import estimate_means
     from textassay.calibration.intervals import weight_named
-    from textassay.cli.rated import CHOSEN, read_columns, read_people
+    from textassay.cli.rated import CHOSEN, Rated
 
     if by not in (None, "system"):
         raise UnknownName("unit of --by", str(by), ["system"])
@@ -82,13 +82,13 @@ def estimate(
     allowed = arguments.allow_change(given.get("set"))
     rating_scales = arguments.scales(scale or ())
     read = None if calibration is None else load_calibration(calibration)
-    people = read_people(scores, data, given, aspect_map or (), labels)
-    if by and not people.aspects:
+    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    if by and not rated.people.aspects:
         raise DataError(
             "the data contain no human ratings, so there is nothing to estimate from; which system"
             " the judge scores higher: textassay compare RUN --systems A B"
         )
-    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
+    tables = rated.columns()
     estimates = []
     for columns in tables:
         # before anything is learned: scores of two judges have two kinds of errors
@@ -97,7 +97,7 @@ def estimate(
             raise ConfigurationError(
                 "--by system needs the field 'system' in DATA, and no row has it"
             )
-        learned, method = _from_folder(read, columns, people, signature, allowed)
+        learned, method = _from_folder(read, columns, rated, signature, allowed)
         estimates.append(
             estimate_means(
                 columns,
@@ -127,7 +127,7 @@ def estimate(
 def _from_folder(
     read: Calibration | None,
     columns: Columns,
-    people: People,
+    rated: Rated,
     signature: str,
     allowed: bool,
 ) -> tuple[Map | None, str]:
@@ -135,8 +135,6 @@ def _from_folder(
 
     Then its kind is cross-fitted.
     """
-    from textassay.cli.rated import sources_of
-
     if read is None:
         return None, "auto"
     own = read.of(columns.score)
@@ -146,7 +144,7 @@ def _from_folder(
     read.check(columns.score, signature, allow_change=allowed)
     # a map applied to the ratings it was learned from fits them too well, and the correction would
     # find too little error
-    if read.sources & sources_of([columns], people):
+    if read.sources & rated.sources([columns]):
         say(
             f"{columns.score}: the calibration has seen ratings of these sources, so its map "
             f"({own.kind}) is learned again across sources",
@@ -199,7 +197,7 @@ def label_plan(
     """
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.label_plan import first_rows, next_rows, plan_labels
-    from textassay.cli.rated import CHOSEN, read_columns, read_people, read_scores_of
+    from textassay.cli.rated import CHOSEN, Rated
 
     arguments.check_confidence(confidence)
     if (next_ is None) != (out is None):
@@ -214,13 +212,13 @@ def label_plan(
             "from them; --labels takes random or the file of an earlier plan"
         )
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or (), labels)
-    if not people.aspects and next_ is not None and out is not None:
-        rows = first_rows(read_scores_of(scores, data, given), people, next_, seed=seed)
+    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
+    if not rated.people.aspects and next_ is not None and out is not None:
+        rows = first_rows(rated.judged, rated.people, next_, seed=seed)
         print_tables([_first_draw(rows)], {"rows": []}, as_json=as_json)
         _write(rows, out)
         return
-    tables = read_columns(scores, data, given, people, aspect_map or (), labels)
+    tables = rated.columns()
     for columns in tables:
         one_signature(columns)
     scaled = [(columns, scales_of(columns, rating_scales)) for columns in tables]

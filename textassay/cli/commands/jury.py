@@ -82,7 +82,7 @@ def cascade(
     """Learn from ratings when a cheap judge can decide alone, with a bound on disagreements."""
     from textassay.calibration.cascade import learn_rule
     from textassay.calibration.columns import scales_of
-    from textassay.cli.rated import read_columns, read_people
+    from textassay.cli.rated import Rated
     from textassay.learning.cascade import save
     from textassay.runtime.storage.files import check_new_folder
 
@@ -92,8 +92,8 @@ def cascade(
     # before the scores are read, which may take minutes
     check_new_folder(out)
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or ())
-    tables = read_columns(scores, data, given, people, aspect_map or ())
+    rated = Rated(scores, data, given, aspect_map or ())
+    tables = rated.columns()
     rules, rows = [], list[dict[str, Any]]()
     for columns in tables:
         rule, tried = learn_rule(
@@ -108,7 +108,7 @@ def cascade(
         rows.append(_row(rule, tried))
     save(rules, out)
     costs = _costs(scores, strong, rules)
-    others = [] if strong is None else read_columns(strong, data, given, people, aspect_map or ())
+    others = [] if strong is None else rated.columns(strong)
     if strong is not None:
         _compare(rows, rules, tables, others)
     document = {"rows": rows, "costs": costs, "out": str(out)}
@@ -257,20 +257,20 @@ def jurors(
     given: Annotated[Given, RATED],
 ) -> None:
     """Show what each juror adds to a jury, what it costs, and which ones to leave out."""
-    from textassay.cli.rated import judged_in, rated_examples
+    from textassay.cli.rated import Rated
     from textassay.fitting.jurors import worth_table, worths
     from textassay.fitting.learn import Fitter
     from textassay.fitting.table import rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
+    from textassay.runtime.data.label_reader import LabelReader
 
     arguments.check_confidence(confidence)
     if aggregator not in NAMES:
         raise UnknownName("aggregator", aggregator, list(NAMES))
-    rated = read_table(
-        rated_examples(scores, data, given),
-        scores=read_files((judged_in(scores, data, given),)),
-    )
+    source = Rated(scores, data, given)
+    files = read_files((source.source(LabelReader(source.declared)),))
+    rated = read_table(source.examples(), scores=files)
     fitter = Fitter(rating_scales(rated, {}), seed, 1)
     costs = _juror_costs(scores, rated.aspects)
     found = worths(rated, fitter, aggregator=aggregator, costs=costs, confidence=confidence)

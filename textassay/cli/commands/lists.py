@@ -103,11 +103,7 @@ def _paragraph(row: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _methods(name: str | None) -> Rows:
-    """Return all methods, or the options of one.
-
-    Raises:
-        UnknownName: There is no such method.
-    """
+    """Return all methods, or the options of one."""
     from textassay.methods.by_name import find, known
 
     if name is None:
@@ -116,12 +112,7 @@ def _methods(name: str | None) -> Rows:
 
 
 def _tasks(name: str | None) -> Rows:
-    """Return all built-in tasks, or the aspects of one.
-
-    Raises:
-        UnknownName: There is no such task.
-        ConfigurationError: The file of a task cannot be read.
-    """
+    """Return all built-in tasks, or the aspects of one."""
     from textassay.methods.library import tasks as library
     from textassay.prompts import TASKS
 

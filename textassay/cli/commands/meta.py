@@ -10,7 +10,6 @@ from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables
 from textassay.cli.flags import (
-    JUDGING,
     RATED,
     AsJson,
     AspectMap,
@@ -67,19 +66,22 @@ def meta(
         ),
     ] = None,
     as_json: AsJson = False,
-    given: Annotated[Given, RATED | JUDGING.only("task")],
+    given: Annotated[Given, RATED],
 ) -> None:
     """Measure how well scores agree with human ratings."""
-    from textassay.cli.console import print_tables
-    from textassay.cli.rated import judged_in, known_labels, rated_examples
-    from textassay.meta.score_files import label_reader, read_judge
+    from textassay.cli.rated import Rated
+    from textassay.meta.score_files import read_judge, read_with_labels
     from textassay.meta.table import agreement_table
 
-    labels = known_labels(scores, given, aspect_map or ())
-    reader = label_reader(labels, aspect_map or ())
-    examples = rated_examples(scores, data, given, needs_output=False, labels=reader)
+    rated = Rated(scores, data, given, aspect_map or ())
+    recorded, examples, labels = read_with_labels(
+        lambda reader: read_judge(rated.source(reader), reader),
+        lambda reader: rated.examples(reader, needs_output=False),
+        rated.declared,
+        rated.aspect_map,
+    )
     found = agreement_table(
-        read_judge(judged_in(scores, data, given, reader), reader),
+        recorded,
         examples,
         # names of levels are checked there
         levels=cast("list[Level]", arguments.typed_names(level) or ["dataset"]),
@@ -89,7 +91,6 @@ def meta(
         raters=raters,
         labels=labels,
         threshold=_threshold(threshold),
-        reader=reader,
     )
     print_tables(found.tables(), found.as_dict(), as_json=as_json)
 
@@ -141,14 +142,13 @@ def alt_test(
     """Test whether the judge can replace a human rater, and whether a constant would, too."""
     from textassay.calibration.alternative_annotator import annotator_test, pooled_annotator_test
     from textassay.calibration.columns import one_signature, scales_of
-    from textassay.cli.rated import read_columns, read_people
+    from textassay.cli.rated import Rated
 
     arguments.check_confidence(confidence)
     if not 0 <= epsilon < 1:
         raise ConfigurationError(f"--epsilon must be between 0 and 1, such as 0.2, not {epsilon!r}")
     rating_scales = arguments.scales(scale or ())
-    people = read_people(scores, data, given, aspect_map or ())
-    tables = read_columns(scores, data, given, people, aspect_map or ())
+    tables = Rated(scores, data, given, aspect_map or ()).columns()
     for columns in tables:
         # judges must not be mixed even here: each would pass or fail by the other's scores
         one_signature(columns)

@@ -153,13 +153,6 @@ def _flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str
 
     The file may be the one that the run was made with: what it says of the run itself, such as its
     method and data, stays as the run has it.
-
-    Args:
-        typed: The flags as they were typed, `config` among them.
-        known: Keys that the file may have.
-
-    Raises:
-        ConfigurationError: A value or the file cannot be read.
     """
     path = typed.get("config")
     flags = arguments.read({name: value for name, value in typed.items() if name != "config"})
@@ -197,16 +190,7 @@ def merge(
 
 
 def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
-    """Merge the shards of a run, print the result as `score` does, and return the exit status.
-
-    Args:
-        run: The folder that holds the shards.
-        partial: Whether shards may be missing or unfinished.
-        as_json: Whether to print one JSON document.
-
-    Raises:
-        RunFolderError: The shards do not belong together, or one is missing or unfinished.
-    """
+    """Merge the shards of a run, print the result as `score` does, and return the exit status."""
     from textassay.cli.run_result import print_result
     from textassay.evaluation.run import Run
 
@@ -223,11 +207,7 @@ def merge_shards(run: Path, *, partial: bool, as_json: bool) -> int:
 
 
 def merge_to_resume(run: Path) -> None:
-    """Merge the shards of a run as they are, so that the rest can be judged as of any run.
-
-    Raises:
-        RunFolderError: The shards do not belong together, or one is in use or waits for a batch.
-    """
+    """Merge the shards of a run as they are, so that the rest can be judged as of any run."""
     made = _merge_shards(run, partial=True)
     if made.absent:
         say(

@@ -144,11 +144,7 @@ async def _show_exchanges(
     *,
     as_json: bool,
 ) -> None:
-    """Print prompts and answers of some examples of a run.
-
-    Raises:
-        ConfigurationError: The run, its data or an id cannot be found.
-    """
+    """Print prompts and answers of some examples of a run."""
     from textassay.evaluation.exchanges import exchanges_of_run
 
     exchanges = exchanges_of_run(folder, ids, data=data, reading=reading)
@@ -160,11 +156,7 @@ async def _show_exchanges(
 
 
 async def show_prompts(request: RunRequest, count: int) -> None:
-    """Print what `score` would ask for the first `count` examples.
-
-    Raises:
-        ConfigurationError: Something does not fit.
-    """
+    """Print what `score` would ask for the first `count` examples."""
     from textassay.evaluation.exchanges import exchanges_ahead
 
     await _print(exchanges_ahead(request, count))

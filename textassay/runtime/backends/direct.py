@@ -1,8 +1,7 @@
 """A lean client for OpenAI-compatible servers: vLLM, llama-server, OpenAI and most others.
 
 One HTTP request an answer; no retries, no limits, no time limits, no cache: wrappers do that.
-Errors are translated by `http_errors.py`, bodies by `openai_format.py` and
-`openai_probabilities.py`.
+Errors are translated by `http_errors.py`, bodies by `openai_format.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from textassay.runtime.backends import http_errors, openai_format, responses_for
 from textassay.runtime.backends.answers import read_usage
 from textassay.runtime.backends.endpoint import Endpoint, read_address, with_login
 from textassay.runtime.backends.http_client import HttpClient
-from textassay.runtime.backends.openai_probabilities import (
+from textassay.runtime.backends.openai_format import (
     choices_as_request,
     read_choices,
     read_continuation,

@@ -1,8 +1,7 @@
 """Turns failures between client and server into our errors, by one rule for all backends.
 
-Knows HTTP statuses and low-level network exceptions; `error_bodies.py` reads the bodies, and
-`refusals.py` what a server objects to. Knows nothing of requests. What a server said is quoted in
-part only, made printable, and freed of the API key.
+Knows HTTP statuses and low-level network exceptions; `refusals.py` reads the bodies. Knows nothing
+of requests. What a server said is quoted in part only, made printable, and freed of the API key.
 """
 
 from __future__ import annotations

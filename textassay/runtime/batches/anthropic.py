@@ -26,11 +26,13 @@ from textassay.runtime.batches.dialect import (
     BatchRecord,
     BatchResult,
     BatchStatus,
+    HttpDialect,
     Limits,
     Undecided,
     check_request,
+    read_array,
+    read_id,
 )
-from textassay.runtime.batches.http import HttpDialect, read_array, read_id
 from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,

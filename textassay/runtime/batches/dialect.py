@@ -1,14 +1,35 @@
-"""What a provider's batch API is to the rest: the protocol of dialects, and what it exchanges."""
+"""What a provider's batch API is to the rest: the protocol of dialects, and what it exchanges.
+
+`BatchHttp` is what the dialects ask through: JSON requests, uploads, and results read line by line,
+however long they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from urllib.parse import urljoin, urlsplit
 
-from textassay.runtime.errors import CapabilityError, ModelError
+import aiohttp
+import orjson
+from aiohttp import hdrs
+
+from textassay.runtime.backends import http_errors, openai_format
+from textassay.runtime.backends.endpoint import Endpoint, proxy_for, read_address, with_login
+from textassay.runtime.backends.http_client import UNTIMED, HttpClient
+from textassay.runtime.errors import (
+    AnswerTooLong,
+    CapabilityError,
+    MalformedResponse,
+    ModelError,
+    RequestRefused,
+)
 from textassay.runtime.model import Request, Response
+from textassay.version import __version__
 
 HALF_PRICE = 0.5
 GIVEN_TEXT = frozenset({"continuation"})
@@ -193,3 +214,176 @@ def check_request(
     for feature, is_requested in lacking.items():
         if is_requested:
             raise CapabilityError(f"batches of {provider} do not take {feature}")
+
+
+_JSON = {"Content-Type": "application/json"}
+GONE = (404, 410)
+MAX_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class BatchHttp:
+    """Asks one provider; errors are ours."""
+
+    def __init__(
+        self, api_base: str, endpoint: Endpoint, *, name: str, headers: Mapping[str, str], key: str
+    ) -> None:
+        address = read_address(api_base)
+        self.base = address.url
+        self._secrets = (key, *address.secrets, *endpoint.secrets)
+        self._endpoint = replace(endpoint, query={**address.query, **endpoint.query})
+        headers = {"User-Agent": f"textassay/{__version__}", **headers}
+        is_bearer = bool(key) and "Authorization" in headers
+        self._http = HttpClient(
+            self.base,
+            self._endpoint,
+            name=name,
+            headers=with_login(headers, address, endpoint, key=is_bearer),
+        )
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> Any:
+        """Return the parsed answer to a request."""
+        try:
+            status, headers, raw = await self._http.send(method, self.base + path, body, _JSON)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._failed(error) from error
+        if not 200 <= status < 300:
+            raise self._refused(status, headers, raw)
+        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
+
+    async def upload(self, path: str, file: Path, fields: Mapping[str, str]) -> Any:
+        """Upload a file as a form and return the parsed answer."""
+        form = aiohttp.FormData(dict(fields))
+        with file.open("rb") as opened:
+            form.add_field(
+                "file", opened, filename=file.name, content_type="application/octet-stream"
+            )
+            try:
+                async with self._http.session().post(
+                    self.base + path,
+                    data=form,
+                    params=self._endpoint.query or None,
+                    # following one would carry key and prompts to an address that nobody chose
+                    allow_redirects=False,
+                ) as answer:
+                    raw = await self._http.read(answer.headers, answer.content)
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise self._failed(error) from error
+        if not 200 <= answer.status < 300:
+            raise self._refused(answer.status, answer.headers, raw)
+        return openai_format.parse_json(raw, where=self.base, secret=self._secrets)
+
+    async def lines(self, path: str) -> AsyncGenerator[Any]:
+        """Yield the JSON values of a file of lines as they come; `None` for a line that is none."""
+        rest = b""
+        try:
+            async with self._download(self.base + path) as answer:
+                if answer.status in GONE:
+                    raise ResultsGone(f"{self.base} has deleted the results ({path})")
+                if not 200 <= answer.status < 300:
+                    raw = await self._http.read(answer.headers, answer.content)
+                    raise self._refused(answer.status, answer.headers, raw)
+                async for piece in answer.content.iter_any():
+                    # Pieces end where the network cut them; what follows the last line break is the
+                    # start of a line.
+                    *whole, rest = (rest + piece).split(b"\n")
+                    for line in whole:
+                        if line.strip():
+                            yield self._line(line)
+                    # Bounds memory: the file may be of any length, a single line may not.
+                    if len(rest) > self._endpoint.max_bytes:
+                        raise AnswerTooLong(
+                            f"{self.base} sent a line of more than {self._endpoint.max_bytes} "
+                            "bytes (max_answer_bytes=BYTES)"
+                        )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._failed(error) from error
+        if rest.strip():
+            yield self._line(rest)
+
+    @asynccontextmanager
+    async def _download(self, url: str) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Get a file, which may lie in a storage elsewhere that the server leads to."""
+        origin, params = _origin(url), self._endpoint.query or None
+        session = self._http.session()
+        # without the session's headers: the key is for the address that was given alone
+        async with aiohttp.ClientSession(
+            connector=session.connector,
+            connector_owner=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=UNTIMED,
+        ) as bare:
+            for _ in range(MAX_REDIRECTS):
+                if _origin(url) == origin:
+                    getting = session.get(url, params=params, allow_redirects=False)
+                else:
+                    proxy = self._endpoint.proxy or proxy_for(url)
+                    getting = bare.get(url, proxy=proxy, allow_redirects=False)
+                async with getting as answer:
+                    place = answer.headers.get(hdrs.LOCATION)
+                    if answer.status not in _REDIRECTS or place is None:
+                        yield answer
+                        return
+                    # the query is in the address that the server leads to, if it is wanted there
+                    url, params = urljoin(str(answer.url), place), None
+                if origin[0] == "https" and _origin(url)[0] != "https":
+                    raise RequestRefused(f"{self.base} leads to results at an address without TLS")
+        raise RequestRefused(f"{self.base} leads from address to address for the results")
+
+    def row_error(self, status: int, body: Any) -> ModelError:
+        """Return the error that a line with a status other than 200 stands for."""
+        return http_errors.from_status(
+            status, {}, orjson.dumps(body), where=self.base, secret=self._secrets
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    @staticmethod
+    def _line(line: bytes) -> Any:
+        try:
+            return orjson.loads(openai_format.whole_characters(line))
+        except orjson.JSONDecodeError:
+            return None
+
+    def _failed(self, error: BaseException) -> ModelError:
+        return http_errors.from_exception(error, where=self.base, secret=self._secrets)
+
+    def _refused(self, status: int, headers: Mapping[str, str], raw: bytes) -> ModelError:
+        return http_errors.from_status(status, headers, raw, where=self.base, secret=self._secrets)
+
+
+class HttpDialect:
+    """A batch API over HTTP that takes requests in the body of a submission."""
+
+    def __init__(self, http: BatchHttp, model: str) -> None:
+        self._http, self._model = http, model
+
+    async def upload(self, file: Path) -> str | None:
+        """Do nothing: there is no file."""
+        return None
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+
+async def read_array(file: Path) -> bytes:
+    """Return the lines of a file as a JSON array."""
+    lines = (await asyncio.to_thread(file.read_bytes)).splitlines()
+    return b"[" + b",".join(lines) + b"]"
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def read_id(answer: Any) -> str:
+    """Return the id in an answer."""
+    id_ = answer.get("id") if isinstance(answer, Mapping) else None
+    if not isinstance(id_, str):
+        raise MalformedResponse("the answer of the batch API has no id")
+    return id_

@@ -23,10 +23,11 @@ from textassay.runtime.batches.dialect import (
     BatchRecord,
     BatchResult,
     BatchStatus,
+    HttpDialect,
     Limits,
     check_request,
+    read_array,
 )
-from textassay.runtime.batches.http import HttpDialect, read_array
 from textassay.runtime.errors import (
     ContentRefused,
     MalformedResponse,

@@ -35,6 +35,7 @@ from textassay.runtime.batches.dialect import (
     PAGE,
     TOKEN_PROBABILITIES,
     UNREADABLE,
+    BatchHttp,
     BatchRecord,
     BatchResult,
     BatchStatus,
@@ -42,8 +43,8 @@ from textassay.runtime.batches.dialect import (
     Limits,
     ResultsGone,
     check_request,
+    read_id,
 )
-from textassay.runtime.batches.http import BatchHttp, read_id
 from textassay.runtime.errors import (
     ConfigurationError,
     ConnectionFailed,

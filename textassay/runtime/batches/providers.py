@@ -10,9 +10,8 @@ from urllib.parse import urlencode, urlsplit
 
 from textassay.runtime.backends.endpoint import Endpoint, read_address, split_address
 from textassay.runtime.batches.anthropic import AnthropicDialect
-from textassay.runtime.batches.dialect import Dialect
+from textassay.runtime.batches.dialect import BatchHttp, Dialect
 from textassay.runtime.batches.gemini import GeminiDialect
-from textassay.runtime.batches.http import BatchHttp
 from textassay.runtime.batches.openai import SERVERS, FilesDialect, OpenAIDialect, OpenAIServer
 from textassay.runtime.errors import ConfigurationError
 

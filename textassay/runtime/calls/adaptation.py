@@ -135,15 +135,9 @@ class Adaptation:
     def __init__(
         self, model: Model, sampling: Sampling | None = None, *, in_batches: bool = False
     ) -> None:
-        """Begin with what is known of a model.
-
-        Args:
-            model: The backend; its identity is read when the first request comes.
-            sampling: What the settings say.
-            in_batches: Whether it is asked in batches: then no request goes ahead of the others,
-                and all have tokens for a thought, as an answer that is cut off costs a batch.
-        """
         self.name = model.name
+        # In batches no request goes ahead of the others, and all have tokens for a thought, as an
+        # answer that is cut off costs a batch.
         self._model, self._in_batches = model, in_batches
         self.sampling = sampling or Sampling()
         self._set_fields = self.sampling.fields
@@ -220,17 +214,7 @@ class Adaptation:
     # What is sent -------------------------------------------------------------------------------
 
     def fit(self, request: Q, least: int = 0, most: int | None = None) -> Q:
-        """Return the request as it is sent.
-
-        Args:
-            request: The request as it is wanted.
-            least: Fewest tokens for a thought, whatever is known of the model.
-            most: Most tokens for a thought, if its context is too short for more.
-
-        Raises:
-            CapabilityError: The model lacks what the answer's meaning rests on, or refuses what the
-                user set.
-        """
+        """Return the request as it is sent, with `least` to `most` tokens for a thought."""
         if isinstance(request, ContinuationRequest):
             return request
         if self._takes_all is None:
@@ -466,11 +450,7 @@ class Adaptation:
         return True
 
     def learn(self, refusal: Refusal, request: AnyRequest) -> bool:
-        """Change what is sent from now on; return whether the request may be sent again.
-
-        Raises:
-            CapabilityError: What was refused may not be left out.
-        """
+        """Change what is sent from now on; return whether the request may be sent again."""
         learned, name = self.learned, _PARAMETERS.get(refusal.parameter, refusal.parameter)
         if refusal.kind == "rename":
             if refusal.instead in ("max_tokens", "max_completion_tokens"):
@@ -712,13 +692,6 @@ class AdaptingModel(Wrapper):
     def __init__(
         self, wrapped: Model, adaptation: Adaptation, store: AnswerStore | None = None
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            adaptation: What is known of it.
-            store: Keeps what is learned for later processes.
-        """
         super().__init__(wrapped)
         self.adaptation = adaptation
         self._store = store
@@ -736,13 +709,7 @@ class AdaptingModel(Wrapper):
         return own.model_copy(update=update) if update else own
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer with what the model takes.
-
-        Raises:
-            AnswerUnfinished: Its thought left no tokens for an answer, however many it was given.
-            CapabilityError: It lacks what the answer's meaning rests on, or refuses what the user
-                set.
-        """
+        """Answer with what the model takes."""
         if not self._is_restored:
             await self._restore()
         adaptation, attempts = self.adaptation, _Attempts(self, request)
@@ -907,11 +874,7 @@ class OneSamplePerRequest(Wrapper):
         return own.model_copy(update={"n": True}) if own.n is False else own
 
     def generate(self, request: Request) -> Coroutine[Any, Any, Response]:
-        """Answer, sample by sample if needed; the first failure cancels the other samples.
-
-        Raises:
-            CapabilityError: More than 1,000 samples are asked for.
-        """
+        """Answer, sample by sample if needed; the first failure cancels the other samples."""
         # Not `async`: with a model that takes `n`, this wrapper adds no coroutine of its own.
         return self._split(request) if self._splits else self.wrapped.generate(request)
 

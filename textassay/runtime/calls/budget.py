@@ -37,7 +37,6 @@ class Reservation:
     __slots__ = ("_budget", "cost")
 
     def __init__(self, budget: Budget, cost: float) -> None:
-        """Ask for `cost` US dollars; use `Budget.reserve`."""
         self._budget, self.cost = budget, cost
 
     async def __aenter__(self) -> Self:
@@ -212,13 +211,6 @@ class BudgetedModel(Wrapper):
     """
 
     def __init__(self, wrapped: Model, budget: Budget, price: Price | None) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            budget: May be shared with other models.
-            price: `None` if unknown.
-        """
         super().__init__(wrapped)
         self.budget, self.price = budget, price
         self._forecast = TokenForecast()
@@ -226,13 +218,7 @@ class BudgetedModel(Wrapper):
         self._first = asyncio.Lock()
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer within the budget.
-
-        Raises:
-            BudgetReached: The request might pass the cap.
-            ConfigurationError: There is a cap, but the cost of an answer is neither reported nor
-                known from a price.
-        """
+        """Answer within the budget."""
         # Without a cap nothing is reserved and nobody waits; costs are still counted.
         if self.budget.max_cost is None:
             try:

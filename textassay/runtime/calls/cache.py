@@ -86,11 +86,7 @@ _ANSWERS: dict[str, type[Response] | type[ChoicesResponse] | type[ContinuationRe
 
 
 def identity_bytes(identity: Mapping[str, Any]) -> bytes:
-    """Return a model's identity as `request_key` takes it, for callers that need many keys.
-
-    Raises:
-        ConfigurationError: The identity is not JSON.
-    """
+    """Return a model's identity as `request_key` takes it, for callers that need many keys."""
     return _canonical(identity, "the identity of the model")
 
 
@@ -98,13 +94,6 @@ def request_key(identity: Mapping[str, Any] | bytes, request: AnyRequest) -> str
     """Return the name of the answer to `request`.
 
     64 hex digits of SHA-256 over everything that changes the answer.
-
-    Args:
-        identity: The model's identity, or `identity_bytes` of it.
-        request: Any of the three kinds; `dry_run_answer` is never sent and not part of the key.
-
-    Raises:
-        ConfigurationError: The request holds something that is not JSON.
     """
     if not isinstance(identity, bytes):
         identity = identity_bytes(identity)
@@ -185,19 +174,10 @@ class Keys:
     """
 
     def __init__(self, identity: Mapping[str, Any]) -> None:
-        """Take the model's identity.
-
-        Raises:
-            ConfigurationError: The identity is not JSON.
-        """
         self._identity = identity_bytes(identity)
 
     def compute(self, request: AnyRequest) -> str:
-        """Return `request_key` of the request as it is now.
-
-        Raises:
-            ConfigurationError: The request holds something that is not JSON.
-        """
+        """Return `request_key` of the request as it is now."""
         return request_key(self._identity, request)
 
     def keep(self, request: AnyRequest, key: str) -> None:
@@ -205,11 +185,7 @@ class Keys:
         _last.set((request, self._identity, key))
 
     def get(self, request: AnyRequest) -> str:
-        """Return the key that was made for this very request on its way in, or else make it.
-
-        Raises:
-            ConfigurationError: The request holds something that is not JSON.
-        """
+        """Return the key that was made for this very request on its way in, or else make it."""
         last = _last.get()
         # `is` rather than `==`: wrappers in between replace a request (one per sample, say), and a
         # task may ask several models in turn.
@@ -256,11 +232,7 @@ def _is_bare(response: Response) -> bool:
 
 
 def decode_answer(value: bytes) -> AnyResponse:
-    """Return a kept response, with the usage of one that cost nothing.
-
-    Raises:
-        ValueError: The bytes are no kept response.
-    """
+    """Return a kept response, with the usage of one that cost nothing."""
     fields = decode(value)
     try:
         kind, answer = fields["kind"], fields["answer"]
@@ -274,11 +246,7 @@ def decode_answer(value: bytes) -> AnyResponse:
 
 
 async def look_up(store: AnswerStore, key: str) -> AnyResponse | None:
-    """Return the response that a store keeps under a key, if any.
-
-    Raises:
-        StorageError: The store cannot be read, or the kept answer is damaged.
-    """
+    """Return the response that a store keeps under a key, if any."""
     value = await store.fetch(key)
     if value is None:
         return None
@@ -296,11 +264,7 @@ def _unusable(store: AnswerStore, key: str, error: ValueError) -> StorageError:
 
 
 def verify(folder: str | Path) -> Verification:
-    """Read everything in a cache folder, decode every entry, and report what is damaged.
-
-    Raises:
-        ConfigurationError: It is no cache folder, or of a newer format.
-    """
+    """Read everything in a cache folder, decode every entry, and report what is damaged."""
     return cache_folder.verify(folder, _check_entry)
 
 
@@ -334,13 +298,7 @@ class StoringModel(Wrapper):
         self._full: StorageError | None = None
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Ask and store; a cancellation that arrives with the answer waits until it is stored.
-
-        Raises:
-            StorageError: The store cannot be written; later requests are not sent, since their
-                answers would be lost.
-            ModelError: The wrapped model could not be asked; that is not kept.
-        """
+        """Ask and store; a cancellation that arrives with the answer waits until it is stored."""
         if self._full is not None:
             raise StorageError(str(self._full)) from self._full
         response = await call(request)
@@ -372,12 +330,7 @@ class CachedModel(Wrapper):
         self._hits_in_a_row = 0
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer from the store, or ask.
-
-        Raises:
-            StorageError: The store cannot be read, or the kept answer is damaged.
-            ModelError: The wrapped model could not be asked.
-        """
+        """Answer from the store, or ask."""
         if self._keys is None:  # see `StoringModel`
             self._keys = Keys(self.wrapped.identity)
         key = self._keys.compute(request)

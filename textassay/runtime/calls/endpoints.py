@@ -54,13 +54,6 @@ class EndpointState:
     """What is known of one endpoint; shared by all stacks around its model."""
 
     def __init__(self, number: int, limiter: Limiter, weight: float) -> None:
-        """Start with nothing known.
-
-        Args:
-            number: Its place in the settings, from 1, for messages.
-            limiter: Its own limiter.
-            weight: Its part of the requests, relative to the others.
-        """
         self.number, self.limiter, self.weight = number, limiter, weight
         self.credit = 0.0
         """Credit of the smooth weighted round robin."""

@@ -50,12 +50,6 @@ class Health:
     """What calls to one model have shown of its server; shared by all stacks around the model."""
 
     def __init__(self, *, outage_wait: float = 300.0, failure_limit: int = 20) -> None:
-        """Start with nothing known.
-
-        Args:
-            outage_wait: Seconds to wait for a server that has answered before.
-            failure_limit: Failed calls in a row after which the server counts as unusable.
-        """
         self.outage_wait, self.failure_limit = outage_wait, failure_limit
         self.answered = 0
         """Calls that were answered."""
@@ -77,23 +71,12 @@ class HealthModel(Wrapper):
     """
 
     def __init__(self, wrapped: Model, *, once: Model, health: Health) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model, retried.
-            once: The same model without its retries, for probes of a server that is down.
-            health: What is known so far.
-        """
         super().__init__(wrapped)
+        # `once` is without retries, for probes of a server that is down
         self._once, self.health = once, health
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer, once the server is up.
-
-        Raises:
-            ServerUnusable: The server is down for too long, or fails every call.
-            RequestRefused: It refuses this very text.
-        """
+        """Answer, once the server is up."""
         health, asked_again = self.health, False
         while True:
             if health.outage is not None:
@@ -145,9 +128,10 @@ class HealthModel(Wrapper):
         if isinstance(error, RequestRefused) and await self._answers_probe(request):
             health.failed_in_a_row = 0  # it is the texts that are refused
             return
-        _log.warning("%d calls in a row failed, the last with %s", *_shown(health, error))
+        failed = health.failed_in_a_row
+        _log.warning("%d calls in a row failed, the last with %s", failed, _kind(error))
         raise ServerUnusable(
-            f"the last {health.failed_in_a_row} calls to {self.name} failed, and none was answered "
+            f"the last {failed} calls to {self.name} failed, and none was answered "
             f"in between; the last: {error}"
         ) from error
 
@@ -207,10 +191,6 @@ class HealthModel(Wrapper):
 
 def _kind(error: ModelError) -> str:
     return type(error).__name__
-
-
-def _shown(health: Health, error: ModelError) -> tuple[int, str]:
-    return health.failed_in_a_row, _kind(error)
 
 
 def probe_like(request: AnyRequest) -> AnyRequest:

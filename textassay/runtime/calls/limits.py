@@ -1,6 +1,7 @@
-"""How many calls may be in flight at once, learned from answers, rejections and timeouts.
+"""Limits on calls: requests and tokens per minute, and how many are in flight.
 
-Pure arithmetic on times that the limiter gives: no clock, no event loop.
+`AdaptiveConcurrency` learns how many a server can handle from answers, rejections and timeouts; it
+is pure arithmetic on times that the `Limiter` gives: no clock, no event loop.
 """
 
 from __future__ import annotations
@@ -46,12 +47,6 @@ class AdaptiveConcurrency:
     LOWER = 0.7
 
     def __init__(self, cap: int, *, timeout: float | None = None) -> None:
-        """Set the limits.
-
-        Args:
-            cap: The most calls in flight, one or more; may be changed at any time.
-            timeout: Seconds after which calls are given up; `None` if they are not.
-        """
         self.cap = cap
         self._timeout = math.inf if timeout is None else timeout
         # Growth and cuts are computed on the exact limit: 5 % of 10 calls are half a call.
@@ -204,7 +199,6 @@ class Pace:
     __slots__ = ("_catch_up", "free_at", "seconds_each")
 
     def __init__(self, per_minute: float, *, catch_up: float = CATCH_UP) -> None:
-        """Set the units (requests or tokens) per minute."""
         self.set_rate(per_minute)
         self._catch_up = catch_up
         self.free_at = -math.inf
@@ -300,7 +294,6 @@ class Permit:
     """The event loop's time of the admission."""
 
     def __init__(self, limiter: Limiter, tokens: int) -> None:
-        """Ask for admission with `tokens`; use `Limiter.admit`."""
         self.limiter = limiter
         self.tokens = tokens
         """Tokens that count against the limit: reserved, or true once settled."""
@@ -321,11 +314,7 @@ class Permit:
         self.limiter._leave(self, error)
 
     def settle(self, actual_tokens: int) -> None:
-        """Replace the reserved tokens with those really used; may be called again.
-
-        Raises:
-            ValueError: The number is negative.
-        """
+        """Replace the reserved tokens with those really used; may be called again."""
         self.limiter._settle(self, actual_tokens)
 
 
@@ -625,8 +614,6 @@ def _whole(rpm: float) -> float:
     return max(math.floor(rpm), min(rpm, 1.0))
 
 
-__all__ = ["LimitedModel", "Limiter", "LimiterState", "Permit"]
-
 OVERLOADED = (503, 529)
 """HTTP statuses by which a server says that it has too much to do."""
 
@@ -644,7 +631,6 @@ class LimitedModel(Wrapper):
     """
 
     def __init__(self, wrapped: Model, limiter: Limiter) -> None:
-        """Wrap a model; `limiter` may serve other wrappers, too."""
         super().__init__(wrapped)
         self.limiter = limiter
         self._forecast = TokenForecast()

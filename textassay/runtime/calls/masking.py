@@ -32,12 +32,7 @@ _MIN_FOUND = 12
 
 
 def known_secrets(named: Iterable[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what must not be shown: secrets in use, and those in variables that litellm may read.
-
-    Args:
-        named: Secrets that the settings name.
-        environment: Variables; those count that end in KEY, TOKEN, SECRET or PASSWORD.
-    """
+    """Return what must not be shown: secrets in use, and variables that litellm may read."""
     secrets = {secret for secret in named if len(secret) >= MIN_SECRET}
     for name, value in environment.items():
         if len(value) >= _MIN_FOUND and _SECRET_VARIABLE.search(name):
@@ -49,17 +44,9 @@ class MaskedModel(Wrapper):
     """Replaces known secrets in answers and errors by `[key]`."""
 
     def __init__(self, wrapped: Model, secrets: Iterable[str]) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            secrets: From `known_secrets`.
-        """
         super().__init__(wrapped)
-        known = tuple(secrets)
         # An empty alternation would match everywhere; `(?!)` matches nowhere.
-        self._pattern = re.compile("|".join(map(re.escape, known)) or r"(?!)")
-        self._masks = bool(known)
+        self._pattern = re.compile("|".join(map(re.escape, secrets)) or r"(?!)")
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
         """Answer, with secrets replaced in texts, tokens and the messages of errors."""
@@ -72,8 +59,6 @@ class MaskedModel(Wrapper):
                 self._masked(part) if isinstance(part, str) else part for part in error.args
             )
             raise
-        if not self._masks:
-            return response
         update: dict[str, object] = {}
         if response.model and self._pattern.search(response.model):
             update["model"] = self._masked(response.model)
@@ -93,7 +78,7 @@ class MaskedModel(Wrapper):
         return any(
             self._pattern.search(text)
             for token in tokens
-            for text in (token.token, *_others(token))
+            for text in (token.token, *(other for other, _ in token.top))
         ) or bool(self._pattern.search("".join(token.token for token in tokens)))
 
     def _masked_sample(self, sample: Sample) -> Sample:
@@ -117,7 +102,3 @@ class MaskedModel(Wrapper):
             update = {"token": MASK, "top": ()} if inside else {"top": top}
             masked.append(token.model_copy(update=update))
         return tuple(masked)
-
-
-def _others(token: TokenLogprob) -> Iterable[str]:
-    return (text for text, _ in token.top)

@@ -145,18 +145,6 @@ class RedisQuota:
     def __init__(
         self, url: str, name: str, *, rpm: float | None, tpm: float | None, concurrency: int
     ) -> None:
-        """Store the limits; nothing is connected yet.
-
-        Args:
-            url: Address of Redis; may name environment variables as `${NAME}`.
-            name: Identifies the quota; only a digest of it is stored.
-            rpm: Requests per minute; `None` for no limit.
-            tpm: Tokens per minute; `None` for no limit.
-            concurrency: Most calls in flight of all processes together.
-
-        Raises:
-            ConfigurationError: The address cannot be used, or the package redis is missing.
-        """
         self.url = url
         # The name holds the endpoint's address and its key: neither is to be seen in Redis.
         digest = hashlib.sha256(name.encode()).hexdigest()[:32]
@@ -184,17 +172,8 @@ class RedisQuota:
         """Reserve times for requests, and report the outcome of earlier ones.
 
         Fewer are reserved than requested if they would take more than `block` seconds, and none
-        during a pause, or while processes keep to their own shares.
-
-        Args:
-            tokens: Tokens of each request.
-            held: Calls that are in flight, or may be before the reply is here.
-            correction: Tokens to add to what was reserved earlier; negative to give back.
-            pause: Seconds for which no process may send a request.
-            block: Seconds of capacity that are reserved at most.
-
-        Raises:
-            RedisUnavailable: Redis did not answer; nothing is known of what it did.
+        during a pause, or while processes keep to their own shares. `held` calls are in flight, or
+        may be before the reply is here; `correction` is in tokens, negative to give back.
         """
         timing = [pause * 1e6, block * 1e6, MEMBER_SECONDS * 1e6, REJOIN_SECONDS * 1e6]
         with as_unavailable(self.url):
@@ -214,11 +193,7 @@ class RedisQuota:
         )
 
     async def leave(self) -> None:
-        """Let the other processes have this one's share at once, rather than after a while.
-
-        Raises:
-            RedisUnavailable: Redis did not answer.
-        """
+        """Let the other processes have this one's share at once, rather than after a while."""
         with as_unavailable(self.url):
             await self._client.hdel(self._key, f"member {self._id}")
 
@@ -270,11 +245,6 @@ class SharedLimiter(Limiter):
         adaptive: bool = True,
         timeout: float | None = None,
     ) -> None:
-        """Set the limits, which hold for all processes together; see `Limiter`.
-
-        Raises:
-            ConfigurationError: A limit is not a positive number.
-        """
         super().__init__(
             rpm=rpm, tpm=tpm, concurrency=concurrency, adaptive=adaptive, timeout=timeout
         )
@@ -304,11 +274,7 @@ class SharedLimiter(Limiter):
         return min(super().limit, self._share)
 
     async def open(self) -> None:
-        """Join the other processes.
-
-        Raises:
-            ConfigurationError: Redis refuses, or answers late `OPEN_ATTEMPTS` times.
-        """
+        """Join the other processes."""
         self._loop = asyncio.get_running_loop()
         for attempt in range(1, 1 + OPEN_ATTEMPTS):
             try:
@@ -334,11 +300,7 @@ class SharedLimiter(Limiter):
         await self._quota.aclose()
 
     def pause(self, seconds: float) -> None:
-        """Admit nothing for some seconds, in no process; a longer pause that is under way stays.
-
-        Raises:
-            ValueError: `seconds` is not a number from 0 up.
-        """
+        """Admit nothing for some seconds, in no process; a longer pause that is under way stays."""
         super().pause(seconds)
         self._unreported_until = max(self._unreported_until, self._now() + seconds)
         self._due.set()

@@ -33,24 +33,12 @@ class DeadlineModel(Wrapper):
     def __init__(
         self, wrapped: Model, *, timeout: float | None, thinking_timeout: float | None = None
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            timeout: Seconds one attempt may take; `None` for no limit.
-            thinking_timeout: Seconds for requests that have tokens for a thought, if they may take
-                longer.
-        """
         super().__init__(wrapped)
         self._plain = None if timeout is None else _Deadlines(timeout)
         self._thinking = self._plain if thinking_timeout is None else _Deadlines(thinking_timeout)
 
     async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
-        """Answer, or cancel the attempt.
-
-        Raises:
-            TimedOut: The time is over.
-        """
+        """Answer, or cancel the attempt."""
         deadlines = self._thinking if request.thought_allowance else self._plain
         if deadlines is None:
             return await call(request)
@@ -169,21 +157,10 @@ class RetryingModel(Wrapper):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Wrap a model.
-
-        Args:
-            wrapped: The model.
-            attempts: Most attempts at one request, the first included.
-            total_timeout: Seconds from the first attempt after which no further one begins.
-            on_failure: Called with the error of every attempt that failed transiently, the last one
-                included.
-            sleep: Waits for some seconds.
-            rng: Draws the waits.
-        """
         super().__init__(wrapped)
         self.attempts = attempts
         self.total_timeout = total_timeout
-        self._on_failure = on_failure
+        self.on_failure = on_failure
         self._sleep = sleep
         self._rng = rng or random.Random()
 
@@ -235,11 +212,6 @@ class RetryingModel(Wrapper):
         # From zero ("full jitter"): callers that failed together must not come back together.
         return self._rng.uniform(0, ceiling)
 
-    def observe(self, error: BaseException) -> None:
-        """Report a failed attempt to the observer."""
-        if self._on_failure is not None and isinstance(error, ModelError):
-            self._on_failure(error)
-
 
 class _Attempts:
     """Counts the failed attempts at one request and decides on the next."""
@@ -283,7 +255,8 @@ class _Attempts:
         if isinstance(error, ModelError) and error.usage is not None:
             self.usage += error.usage
             error.usage = None  # counted: what is raised in the end tells the sum
-        self.model.observe(error)
+        if self.model.on_failure is not None and isinstance(error, ModelError):
+            self.model.on_failure(error)
 
     def usage_with(self, error: ModelError | BudgetReached) -> Usage | None:
         """Return what all failed attempts cost, the one that ended in `error` included."""

@@ -146,12 +146,7 @@ class CalledOnce(Generic[P, R]):
         self._shared: SharedCalls[R] = SharedCalls()
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the result for these arguments.
-
-        Raises:
-            TypeError: An argument is not hashable.
-            Exception: Whatever the agent raised.
-        """
+        """Return the result for these arguments."""
         key = (args, tuple(sorted(kwargs.items())))
         if key in self._results:
             return self._results[key]

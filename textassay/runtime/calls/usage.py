@@ -145,7 +145,6 @@ class RunningMean:
     """The mean of what was seen, about the last `MEMORY` of it."""
 
     def __init__(self, first: float) -> None:
-        """Forecast `first` until anything was seen."""
         self._mean, self._seen, self._first = 0.0, 0, first
 
     def add(self, value: float) -> None:

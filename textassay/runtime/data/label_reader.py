@@ -14,7 +14,7 @@ from textassay.runtime.data.values import FieldError, advice, finite, short_repr
 from textassay.runtime.labels import LabelScale, LabelSets, known_pair, member_name, number_of
 
 MAX_CATEGORIES = 200
-"""Most different words that are read as categories."""
+"""Most different words of a name that are read as categories."""
 _USUAL_MARKS = frozenset({
     "n/a", "na", "n.a.", "#n/a", "none", "null", "nil", "empty", "-", "--", "–", "—", "?", ".",
 })  # fmt: skip
@@ -34,9 +34,10 @@ class LabelReader:
     for each label.
 
     Attributes:
-        categories: Words that are no declared labels, by their numbers, if these are read.
-        categorical: Fields (`human`, also of single raters, or `metrics`) and names that have such
-            words.
+        declared: The labels that were declared, by name.
+        categories: Words that are no declared labels, if these are read, by field (`human`, also of
+            single raters, or `metrics`) and name: in lower case and as written, in the order of
+            their numbers.
         missing: Marks of missing values, as they were declared.
     """
 
@@ -52,20 +53,18 @@ class LabelReader:
         Args:
             declared: The labels.
             missing: The marks.
-            any_word: Whether any other word is a category, too. All names share one numbering, so
-                that the labels of a judge and of people are the same.
+            any_word: Whether any other word is a category, too.
         """
         self._declare_missing(missing)
-        self._declared = dict(declared or {})
-        self._words = {word.casefold() for scale in self._declared.values() for word in scale.names}
-        self._sets = {name for name, scale in self._declared.items() if scale.multiple}
+        self.declared = dict(declared or {})
+        self._words = {word.casefold() for scale in self.declared.values() for word in scale.names}
+        self._sets = {name for name, scale in self.declared.items() if scale.multiple}
         # words for the labels of a name, and names with numbers that stand for labels, or for none
         self._words_of: dict[tuple[str, str], tuple[str, ...]] = {}
         self._positions: set[tuple[str, str]] = set()
         self._rated: dict[str, set[str]] = {}
         self._any_word = any_word
-        self.categories: dict[str, str] = {}
-        self.categorical: set[tuple[str, str]] = set()
+        self.categories: dict[tuple[str, str], dict[str, str]] = {}
 
     def _declare_missing(self, missing: Iterable[str]) -> None:
         self.missing = tuple(missing)
@@ -82,8 +81,8 @@ class LabelReader:
     @property
     def voted(self) -> frozenset[str]:
         """Names of the aspects whose labels have no order, so that raters have no mean."""
-        declared = {name for name, scale in self._declared.items() if scale.is_nominal}
-        return frozenset(declared | {name for field, name in self.categorical if field == "human"})
+        declared = {name for name, scale in self.declared.items() if scale.is_nominal}
+        return frozenset(declared | {name for field, name in self.categories if field == "human"})
 
     def pair(self, field: str, name: str) -> tuple[str, str] | None:
         """Return the words for no and yes that the values of a name are; `None` if none are."""
@@ -119,7 +118,7 @@ class LabelReader:
 
     def has_numerals(self, name: str) -> bool:
         """Return whether a label of an aspect is a number."""
-        declared = self._declared.get(name)
+        declared = self.declared.get(name)
         return declared is not None and any(finite(label) is not None for label in declared.names)
 
     def numbers(
@@ -142,7 +141,7 @@ class LabelReader:
         rated = self._rated.setdefault(field, set())
         if (
             not self._codes
-            and self._declared.keys().isdisjoint(values)
+            and self.declared.keys().isdisjoint(values)
             and rated.issuperset(values)
             and _NUMERIC.issuperset(map(type, values.values()))
         ):
@@ -161,7 +160,7 @@ class LabelReader:
             if name not in self._sets:
                 found[name] = value
                 continue
-            where, labels = f"{field}.{name}", self._declared[name].names
+            where, labels = f"{field}.{name}", self.declared[name].names
             sets = (
                 [self._members(where, one, labels) for one in value or ()]
                 if field == "annotators"
@@ -190,7 +189,7 @@ class LabelReader:
         where = f"{field}.{name}"
         if self.is_missing(value):
             return None
-        if (declared := self._declared.get(name)) is not None and value is not None:
+        if (declared := self.declared.get(name)) is not None and value is not None:
             return self._of_declared(field, name, value, declared)
         if not isinstance(value, str | bool):
             if value is not None and self._is_categorical(field, name):
@@ -215,7 +214,7 @@ class LabelReader:
         return float(number)
 
     def _is_categorical(self, field: str, name: str) -> bool:
-        return (_FIELD_OF.get(field, field), name) in self.categorical
+        return (_FIELD_OF.get(field, field), name) in self.categories
 
     def _of_declared(self, field: str, name: str, value: Any, scale: LabelScale) -> Any:
         """Return the position of a label, or a mean of positions where there can be one."""
@@ -258,15 +257,14 @@ class LabelReader:
                 f"is {short_repr(word)}, and a number, yes or no in another row; name its labels in"
                 f" the task's aspect{advice(word)}",
             )
-        self.categorical.add((_FIELD_OF.get(field, field), name))
+        words = self.categories.setdefault((_FIELD_OF.get(field, field), name), {})
         plain = word.strip().casefold()
-        self.categories.setdefault(plain, word.strip())
-        if len(self.categories) > MAX_CATEGORIES:
+        words.setdefault(plain, word.strip())
+        if len(words) > MAX_CATEGORIES:
             raise FieldError(
-                f"{field}.{name}",
-                f"has {len(self.categories)} different words, which are no categories",
+                f"{field}.{name}", f"has {len(words)} different words, which are no categories"
             )
-        return float(list(self.categories).index(plain))
+        return float(list(words).index(plain))
 
     def _note_number(self, field: str, name: str, value: float, *, is_label: bool) -> None:
         """Keep whether a number may stand for a label."""

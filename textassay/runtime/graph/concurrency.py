@@ -170,16 +170,6 @@ async def run_workers(
     by then; if these cannot be committed, it has a note that says so. Leaving early (`aclose`, or
     canceling the consumer) returns once all workers have stopped; what they had under way, errors
     included, goes with them.
-
-    Args:
-        items: What to work on; never asked for two items at a time.
-        work: Called once per item.
-        workers: How many items are worked on at a time, at least 1.
-        commit: Awaited with each list of results before it is yielded, also if the consumer left;
-            never called twice at a time.
-
-    Raises:
-        ValueError: There is not a single worker.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}")

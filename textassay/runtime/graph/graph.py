@@ -146,14 +146,7 @@ class Step:
     """Steps that wait for this one."""
 
     async def run(self, values: Sequence[Any]) -> Any:
-        """Return the node's value, or the `Failure` that stands for it.
-
-        Args:
-            values: What has run so far, by index.
-
-        Raises:
-            TextassayError: An error that stops the run, as the agent raised it.
-        """
+        """Return the node's value, or the `Failure` that stands for it."""
         arguments = self.constants.copy()
         try:
             for parameter, source, fetch, takes_failure, inside in self.passed:
@@ -194,12 +187,7 @@ class Step:
             raise ValueError(f"lists gone through together differ in length: {', '.join(what)}")
 
     async def _call(self, arguments: dict[str, Any], items: Sequence[Any] = ()) -> Any:
-        """Return what the agent yields, or the failure in place of its arguments or its result.
-
-        Args:
-            arguments: Arguments that all calls share; added to.
-            items: The item of each mapped parameter.
-        """
+        """Return what the agent yields, or the failure in place of its arguments or its result."""
         try:
             for (parameter, _, _, takes_failure, inside), item in zip(
                 self.mapped, items, strict=True
@@ -249,12 +237,7 @@ def _list_for(parameter: str, items: Any) -> Any:
 
 
 def _unwanted_failure(items: Iterable[Any], taken: tuple[bool, ...]) -> Failure | None:
-    """Return the first failure among items, or inside of them, that their consumer does not take.
-
-    Args:
-        items: The items.
-        taken: Whether a failure is taken in place of an item, of an item of an item, ...
-    """
+    """Return the first failure among items, or inside of them, that is not `taken` there."""
     here, *deeper = taken
     for item in items:
         if isinstance(item, Failure):
@@ -301,11 +284,6 @@ class Wiring:
     """
 
     def __init__(self, graph: str, input: Any, nodes: tuple[Node, ...], output: str) -> None:
-        """Check all and plan.
-
-        Raises:
-            GraphError: A name, a type or the shape of the graph is wrong.
-        """
         self._graph, self._nodes, self._output = graph, {node.name: node for node in nodes}, output
         self._check_names(nodes)
         order = self._order()
@@ -487,9 +465,6 @@ def _takes_failure(expected: Any, depth: int) -> tuple[bool, ...]:
     return tuple(taken)
 
 
-__all__ = ["Agent", "Graph", "Node", "each", "fixed"]
-
-
 class Graph(Displayed):
     """Agents wired together.
 
@@ -612,14 +587,7 @@ class Graph(Displayed):
     async def _run_from(
         self, step: Step, values: list[Any], waiting: list[int], start: Start
     ) -> None:
-        """Run a step, then what waited for it alone: the first step here, the others in tasks.
-
-        Args:
-            step: The step, whose inputs are there.
-            values: Results of the steps, by index; added to.
-            waiting: How many steps each step still waits for, by index; counted down.
-            start: Starts a task.
-        """
+        """Run a step, then what waited for it alone: the first step here, the others in tasks."""
         # A loop, since recursion would be as deep as the graph is long; and a task for every step
         # would cost more than the step.
         while True:

@@ -42,9 +42,6 @@ def signature_of(agent: Callable[..., Awaitable[Any]]) -> Signature:
     """Read a function, a `functools.partial` or an object with `async def __call__`.
 
     An object that knows better, such as a graph, says so in an attribute `signature`.
-
-    Raises:
-        GraphError: It is not async, its annotations cannot be read, or it has no annotated result.
     """
     if isinstance(own := getattr(agent, "signature", None), Signature):
         return own
@@ -175,11 +172,7 @@ def type_of_value(value: Any) -> Any:
 
 
 def field_of(hint: Any, name: str) -> Any:
-    """Return the annotated type of a field or property.
-
-    Raises:
-        AttributeError: A member of the type has no such annotated field.
-    """
+    """Return the annotated type of a field or property."""
     types = []
     for member in members(hint):
         if member is Any:

@@ -39,15 +39,6 @@ from textassay.runtime.storage.cache_folder import (
 from textassay.runtime.storage.group_commit import AnswerCommits
 from textassay.runtime.storage.redis import RedisStore
 
-__all__ = [
-    "AnswerStore",
-    "DiskStore",
-    "LocalStore",
-    "RecordedAnswers",
-    "merge_answers",
-    "open_answers",
-]
-
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
     "eviction_policy": "none",
@@ -167,11 +158,7 @@ class _Writer:
         self._locked_since = 0.0
 
     def open(self) -> None:
-        """Create the database or open it, which writes diskcache's settings.
-
-        Raises:
-            StorageError: It is damaged or cannot be written to.
-        """
+        """Create the database or open it, which writes diskcache's settings."""
         with held(self._lock), self._as_unusable():
             refuse_links(self._file)
             if self._file.exists():
@@ -182,11 +169,7 @@ class _Writer:
             self._made = self._file.stat()
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs in one transaction, or none.
-
-        Raises:
-            StorageError: The disk is full, or the file is damaged or gone.
-        """
+        """Write all pairs in one transaction, or none."""
         with self._as_unusable():
             # SQLite goes on writing to a file that was deleted, and what it takes is paid for
             if not os.path.samestat(self._file.stat(), self._made):
@@ -205,11 +188,7 @@ class _Writer:
                 self._release_lock()
 
     def get(self, key: str) -> bytes | None:
-        """Return the committed value of `key`; diskcache connects each thread by itself.
-
-        Raises:
-            StorageError: The file is damaged, or holds something else than bytes under this key.
-        """
+        """Return the committed value of `key`; diskcache connects each thread by itself."""
         try:  # a context manager takes a tenth of the time of a read
             value, tag = self._cache.get(key, tag=True)
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
@@ -332,21 +311,12 @@ class RecordedAnswers:
     """An answer store that nothing is added to: its folder may be read-only, or in use."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep where the answers are, which are opened when one is first looked up.
-
-        Raises:
-            ConfigurationError: The folder is no cache folder, or of a newer format.
-        """
         require(folder)
         self.place = folder
         self._readers: list[Reader] | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`.
-
-        Raises:
-            StorageError: The answers cannot be read.
-        """
+        """Return the value of `key`, or `None`."""
         if self._readers is None:
             self._readers = [Reader(file) for file in databases(self.place)]
         return _first(self._readers, key)
@@ -382,17 +352,6 @@ def merge_answers(target: Path, sources: Iterable[Path]) -> int:
     """Copy all answers; if two folders have the same key, the answer of the later is kept.
 
     Doing it again does no harm: keys name answers, and a key that is there is written over.
-
-    Args:
-        target: Cache folder, which is made if it is missing.
-        sources: Cache folders, which are only read.
-
-    Returns:
-        The number of answers copied.
-
-    Raises:
-        ConfigurationError: A folder is no cache folder.
-        StorageError: A folder is damaged, or the target cannot be written to.
     """
     copied = 0
     prepare(target)

@@ -99,22 +99,13 @@ def was_begun(folder: Path) -> bool:
 
 
 def holds_answers(folder: Path) -> bool:
-    """Return whether there is a cache folder: one that is missing or empty can become one.
-
-    Raises:
-        ConfigurationError: The folder holds something else.
-    """
+    """Return whether there is a cache folder: one that is missing or empty can become one."""
     _refuse_foreign(folder)
     return is_cache_folder(folder)
 
 
 def require(folder: Path) -> int:
-    """Return the format of a cache folder that this version can read.
-
-    Raises:
-        ConfigurationError: It is no cache folder, or of a newer format.
-        StorageError: Its marker is damaged.
-    """
+    """Return the format of a cache folder that this version can read."""
     if not is_cache_folder(folder):
         raise ConfigurationError(f"{folder} is not a cache folder: it has no {MARKER}")
     try:
@@ -138,10 +129,6 @@ def prepare(folder: Path) -> None:
 
     A folder of format 1 becomes one of this format, which earlier versions refuse: they would not
     find the answers that are written from now on.
-
-    Raises:
-        ConfigurationError: The folder holds something else, or a newer format.
-        StorageError: It cannot be written to.
     """
     _refuse_foreign(folder)
     try:
@@ -178,11 +165,7 @@ def cache_lock(folder: Path) -> filelock.BaseFileLock:
 
 @contextmanager
 def held(lock: filelock.BaseFileLock) -> Iterator[None]:
-    """Hold the lock of a folder.
-
-    Raises:
-        StorageError: Another process held it for too long, or the folder cannot be written to.
-    """
+    """Hold the lock of a folder."""
     acquire(lock)
     try:
         yield
@@ -210,11 +193,7 @@ def databases(folder: Path) -> list[Path]:
 
 
 def refuse_links(file: Path) -> None:
-    """Refuse a database with links or pipes in place of its files, which lead elsewhere or hang.
-
-    Raises:
-        StorageError: Its shard is a link, or one of its files is no regular file.
-    """
+    """Refuse a database with links or pipes in place of its files, which lead elsewhere or hang."""
     if _is_in_shard(file) and file.parent.is_symlink():
         raise StorageError(
             f"{file.parent} is a link, which textassay never makes; remove it, or name the folder "
@@ -234,11 +213,6 @@ class Reader:
     """
 
     def __init__(self, file: Path) -> None:
-        """Open the database.
-
-        Raises:
-            StorageError: It is damaged or cannot be read.
-        """
         self.file = file
         refuse_links(file)
         try:
@@ -252,11 +226,7 @@ class Reader:
             raise unusable(file, error) from error
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`.
-
-        Raises:
-            StorageError: The file is damaged, or holds something else than bytes under this key.
-        """
+        """Return the value of `key`, or `None`."""
         rows = self._rows(
             "SELECT mode, filename, tag, value FROM Cache WHERE key = ? AND raw = 1", key
         )
@@ -272,11 +242,7 @@ class Reader:
         return sum(count for (count,) in self._rows("SELECT COUNT(*) FROM Cache"))
 
     def entries(self) -> Iterator[tuple[str, bytes | None, str | None]]:
-        """Iterate over key, value and, in place of a value, what is wrong with it.
-
-        Raises:
-            StorageError: The file itself is damaged.
-        """
+        """Iterate over key, value and, in place of a value, what is wrong with it."""
         for (message,) in self._rows("PRAGMA integrity_check(10)"):
             if message != "ok":
                 yield "", None, str(message)
@@ -301,12 +267,7 @@ class Reader:
 
 
 def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Iterate over the keys and values of a cache folder.
-
-    Raises:
-        ConfigurationError: It is no cache folder.
-        StorageError: A file in it is damaged.
-    """
+    """Iterate over the keys and values of a cache folder."""
     require(folder)
     # first those that a newer one of the same key replaces
     for file in reversed(databases(folder)):
@@ -318,12 +279,7 @@ def read_answers(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def info(folder: str | Path) -> StoreInfo:
-    """Return what a cache folder holds, also while it is in use.
-
-    Raises:
-        ConfigurationError: It is no cache folder, or of a newer format.
-        StorageError: A file is damaged.
-    """
+    """Return what a cache folder holds, also while it is in use."""
     folder = Path(folder)
     require(folder)
     files = databases(folder)
@@ -338,13 +294,6 @@ def verify(folder: str | Path, decode: Callable[[bytes], object] = bytes) -> Ver
     """Read everything in a cache folder and report what is damaged.
 
     Changes nothing and may run while it is in use.
-
-    Args:
-        folder: The cache folder.
-        decode: Raises `ValueError` for a value that cannot be used.
-
-    Raises:
-        ConfigurationError: It is no cache folder, or of a newer format.
     """
     folder = Path(folder)
     require(folder)
@@ -369,10 +318,6 @@ def clear(folder: str | Path) -> StoreInfo:
     """Delete all answers in a cache folder and return what it held.
 
     The folder itself stays.
-
-    Raises:
-        ConfigurationError: It is in use, no cache folder, or of a newer format.
-        StorageError: A file cannot be deleted.
     """
     folder = Path(folder)
     require(folder)
@@ -471,10 +416,6 @@ def _connect_read_only(file: Path) -> sqlite3.Connection:
 
     In a folder that cannot be written to, the file is opened as immutable: SQLite would otherwise
     try to create an index beside it.
-
-    Raises:
-        StorageError: The folder cannot be written to, and some answers are still in the log beside
-            the file, if they can only be read together with such an index.
     """
     mode = "mode=ro"
     if not os.access(file.parent, os.W_OK):

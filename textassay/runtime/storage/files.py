@@ -33,39 +33,23 @@ _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 def write_json(path: Path, value: Any) -> None:
     """Atomically replace the file at `path` by `value` as indented JSON.
 
-    The replacement survives a crash and a power cut.
+    The replacement survives a crash and a power cut. A link at this place is replaced, never
+    followed.
 
     The new content is first written to a file of a random name beside it, `.NAME.RANDOM.tmp`; what
     a killed process left there an hour ago or earlier is removed. If several processes write to a
     path at once, the last one wins.
-
-    Args:
-        path: The file; its folder exists. A link at this place is replaced, never followed.
-        value: JSON values.
-
-    Raises:
-        OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
-        TypeError: `value` is not JSON.
     """
     write_bytes(path, encode(value, indent=True) + b"\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file at `path` by `text` in UTF-8, as `write_json` does.
-
-    Raises:
-        OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
-        UnicodeEncodeError: `text` is not UTF-8, as with half of a surrogate pair.
-    """
+    """Replace the file at `path` by `text` in UTF-8, as `write_json` does."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the file at `path` by `content`, as `write_json` does.
-
-    Raises:
-        OSError: The folder cannot be written to, or the disk is full; the old file is untouched.
-    """
+    """Replace the file at `path` by `content`, as `write_json` does."""
     _remove_unfinished(path)
     # In the same folder, since a rename is atomic only within one file system.
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -94,17 +78,7 @@ def is_unfinished(entry: str, name: str) -> bool:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Return a descriptor of a regular file, which is created if `flags` say so.
-
-    Args:
-        path: The file. Its folder may be reached through links, the file itself may not be one if
-            it is to be written to.
-        flags: As for `os.open`.
-
-    Raises:
-        OSError: It is a link that would be written through, a pipe, a device or a folder, or cannot
-            be opened.
-    """
+    """Return a descriptor of a regular file, which is created if `flags` say so."""
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= _NO_LINKS
         # Without O_NOFOLLOW (Windows), this check is the only one; with it, it gives the reason.
@@ -118,21 +92,13 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a regular file.
-
-    Raises:
-        OSError: As `open_regular`.
-    """
+    """Return the content of a regular file."""
     with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def refuse_irregular(path: Path) -> None:
-    """Refuse a link, pipe, device or folder where a file of ours belongs; nothing there is fine.
-
-    Raises:
-        OSError: It is one of these.
-    """
+    """Refuse a link, pipe, device or folder where a file of ours belongs; nothing there is fine."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -177,38 +143,18 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def check_new_folder(out: Path) -> None:
-    """Refuse a path that is a file or a folder with something in it.
-
-    Raises:
-        RunFolderError: The path is a file or a folder that is not empty.
-    """
+    """Refuse a path that is a file or a folder with something in it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunFolderError(f"{out} exists and is not empty; choose a new folder")
 
 
 def write_sealed(path: Path, content: Mapping[str, Any], *, format: int) -> None:
-    """Write an object with its format and digest.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Write an object with its format and digest."""
     write_json(path, {"format": format, **content, "digest": digest_of(content)})
 
 
 def read_sealed(path: Path, *, format: int, kind: str, missing: str, repair: str) -> dict[str, Any]:
-    """Read an object that `write_sealed` wrote, and return it without format and digest.
-
-    Args:
-        path: The file.
-        format: Newest format that can be read.
-        kind: What the file holds, such as `evaluator`, for error messages.
-        missing: Message if there is no such file.
-        repair: How to get a good file again, such as `fit again`, for error messages.
-
-    Raises:
-        ConfigurationError: There is no such file, it is of a newer format, or it was changed since
-            it was written.
-    """
+    """Read an object that `write_sealed` wrote, and return it without format and digest."""
     try:
         content = decode(path.read_bytes())
     except FileNotFoundError:
@@ -244,12 +190,6 @@ def encode(
 ) -> bytes:
     """Return `value` as JSON, on one line unless it is to be indented.
 
-    Args:
-        value: Dicts with string keys, lists, tuples, strings, finite numbers, booleans and `None`.
-        sort_keys: Whether equal dicts give equal bytes whatever the order of their keys.
-        indent: Whether it is for people.
-        default: Gives what is written in place of a value of any other type, or raises `TypeError`.
-
     Raises:
         TypeError: Something in `value` is not JSON, such as NaN, or it is nested very deeply.
     """
@@ -269,11 +209,7 @@ def encode(
 
 
 def decode(text: bytes) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: It is not JSON.
-    """
+    """Return the value of a JSON text."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -330,16 +330,11 @@ class AnswerCommits:
         name: str,
         idle_seconds: float | None = None,
     ) -> None:
-        """Start the writing thread; arguments and errors as of `GroupCommit`."""
         self.pending: dict[str, bytes] = {}
         self._commits = GroupCommit(writer, name=name, idle_seconds=idle_seconds)
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return after the commit, which a canceled `put` waits for as well.
-
-        Raises:
-            StorageError: The value was not written.
-        """
+        """Keep `value`; return after the commit, which a canceled `put` waits for as well."""
         self.pending[key] = value
         try:
             await self._commits.put((key, value))
@@ -349,13 +344,5 @@ class AnswerCommits:
                 del self.pending[key]
 
     async def aclose(self) -> None:
-        """Write what is waiting and end the thread; safe to call twice.
-
-        Raises:
-            StorageError: A failure that no `put` has raised.
-        """
+        """Write what is waiting and end the thread; safe to call twice."""
         await self._commits.aclose()
-
-    def close(self) -> None:
-        """Do what `aclose` does, blocking."""
-        self._commits.close()

@@ -89,21 +89,13 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     """Iterate over the rows of a file of JSON lines, also while it grows.
 
     A torn last line is left out.
-
-    Raises:
-        DataError: A line is not a JSON object; names file and line.
-        StorageError: The file cannot be read.
     """
     for number, line in read_lines(path):
         yield parse_row(path, number, line)
 
 
 def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
-    """Return the JSON object on a line.
-
-    Raises:
-        DataError: It is not a JSON object; names file and line.
-    """
+    """Return the JSON object on a line."""
     if line.isspace() or line.startswith(codecs.BOM_UTF8):
         what = "a blank line" if line.isspace() else "a byte order mark"
         raise DataError(
@@ -119,11 +111,7 @@ def parse_row(path: str | Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    """Iterate over line numbers, from 1, and lines that are complete.
-
-    Raises:
-        StorageError: The file cannot be read.
-    """
+    """Iterate over line numbers, from 1, and lines that are complete."""
     try:
         with os.fdopen(open_regular(Path(path), os.O_RDONLY), "rb") as file:
             for number, line in enumerate(file, start=1):
@@ -135,11 +123,7 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of line breaks in a file.
-
-    Raises:
-        StorageError: The file cannot be read.
-    """
+    """Return the number of line breaks in a file."""
     try:
         with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
             return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK), b""))

@@ -43,11 +43,7 @@ class RedisUnavailable(StorageError):
 
 
 def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
-    """Return a client for event loops; it connects when it is first used.
-
-    Raises:
-        ConfigurationError: The address cannot be used, or the package is missing.
-    """
+    """Return a client for event loops; it connects when it is first used."""
     module = _import()
     import redis.asyncio
 
@@ -60,11 +56,7 @@ def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
 
 
 def open_blocking(url: str) -> redis.Redis:
-    """Return a client for threads; it connects when it is first used.
-
-    Raises:
-        ConfigurationError: The address cannot be used, or the package is missing.
-    """
+    """Return a client for threads; it connects when it is first used."""
     module = _import()
     with _addresses(url):
         client: redis.Redis = module.Redis.from_url(
@@ -75,11 +67,7 @@ def open_blocking(url: str) -> redis.Redis:
 
 @contextmanager
 def as_unavailable(url: str) -> Iterator[None]:
-    """Raise `RedisUnavailable` in place of errors of the client.
-
-    Raises:
-        RedisUnavailable: Redis did not answer, or refused.
-    """
+    """Raise `RedisUnavailable` in place of errors of the client."""
     module = _import()
     try:
         yield
@@ -140,12 +128,7 @@ class RedisWriter:
         self._url = url
 
     def open(self) -> None:
-        """Connect, and check that Redis keeps what it takes.
-
-        Raises:
-            ConfigurationError: The address cannot be used, or Redis could lose answers.
-            RedisUnavailable: It does not answer.
-        """
+        """Connect, and check that Redis keeps what it takes."""
         self._client: Any = open_blocking(self._url)
         with as_unavailable(self._url):
             about = {
@@ -156,11 +139,7 @@ class RedisWriter:
         check_keeps(self._url, about)
 
     def write(self, batch: Sequence[tuple[str, bytes]]) -> None:
-        """Write all pairs atomically; retries while Redis is unavailable.
-
-        Raises:
-            StorageError: Redis is full or was unavailable for too long.
-        """
+        """Write all pairs atomically; retries while Redis is unavailable."""
         deadline = time.monotonic() + OUTAGE_SECONDS
         sealed = {PREFIX + key: _sealed(key, value) for key, value in batch}
         while True:
@@ -191,12 +170,6 @@ class RedisStore:
     """
 
     def __init__(self, url: str) -> None:
-        """Connect; use `open`, which does not hold up the event loop.
-
-        Raises:
-            ConfigurationError: The address cannot be used, or Redis could lose answers.
-            RedisUnavailable: Redis does not answer.
-        """
         self.place = url
         self._commits = AnswerCommits(RedisWriter(url), name=f"Redis at {url}")
         self._reader: Any = open_async(url)
@@ -206,12 +179,7 @@ class RedisStore:
 
     @classmethod
     async def open(cls, url: str) -> RedisStore:
-        """Connect, and check that Redis keeps what it takes.
-
-        Raises:
-            ConfigurationError: The address cannot be used, or Redis does not answer or could lose
-                answers.
-        """
+        """Connect, and check that Redis keeps what it takes."""
         try:
             return await in_thread(lambda: cls(url))
         except RedisUnavailable as error:
@@ -221,11 +189,7 @@ class RedisStore:
             ) from error
 
     async def fetch(self, key: str) -> bytes | None:
-        """Return the value of `key`, or `None`; retries while Redis is unavailable.
-
-        Raises:
-            StorageError: Redis was unavailable for too long, or the value is damaged.
-        """
+        """Return the value of `key`, or `None`; retries while Redis is unavailable."""
         if key in self._commits.pending:
             return self._commits.pending[key]
         if self._closed:
@@ -242,11 +206,7 @@ class RedisStore:
         return await asyncio.shield(future)
 
     async def put(self, key: str, value: bytes) -> None:
-        """Keep `value`; return once Redis has it, which a canceled `put` waits for as well.
-
-        Raises:
-            StorageError: Redis is full or was away for too long; so are all later `put`.
-        """
+        """Keep `value`; return once Redis has it, which a canceled `put` waits for as well."""
         await self._commits.put(key, value)
 
     async def aclose(self) -> None:
@@ -299,15 +259,7 @@ class RedisStore:
 
 
 def check_keeps(url: str, about: Mapping[str, Any]) -> None:
-    """Refuse a Redis that evicts keys, or that loses what it took, or takes nothing.
-
-    Args:
-        url: Its address, for the error.
-        about: Its `INFO`, of replication, persistence and memory.
-
-    Raises:
-        ConfigurationError: It could lose answers.
-    """
+    """Refuse a Redis that evicts keys, or that loses what it took, or takes nothing."""
     if about.get("role") == "slave":
         raise ConfigurationError(
             f"Redis at {url} is a replica, which keeps only what its primary has: give the address"
@@ -331,11 +283,7 @@ def _sealed(key: str, value: bytes) -> bytes:
 
 
 def _opened(key: str, kept: bytes) -> bytes:
-    """Return a value without its checksum.
-
-    Raises:
-        StorageError: It is not what was kept.
-    """
+    """Return a value without its checksum."""
     value = kept[CHECKSUM_BYTES:]
     if kept[:CHECKSUM_BYTES] != checksum(key, value).to_bytes(CHECKSUM_BYTES, "big"):
         raise StorageError(f"the answer {key} in Redis is damaged; remove the key {PREFIX}{key}")

@@ -43,11 +43,7 @@ class ScoreLine(NamedTuple):
 
 
 def score_row(score: Score) -> bytes:
-    """Return a score as one line of `scores.jsonl`, without the line break.
-
-    Raises:
-        TypeError: It holds something that is not JSON.
-    """
+    """Return a score as one line of `scores.jsonl`, without the line break."""
     fields, usage = {**vars(score)}, score.usage
     if isinstance(usage, Usage):
         fields["usage"] = vars(usage)  # a fifth of the time that `as_json` takes
@@ -68,20 +64,12 @@ def as_json(value: Any) -> Any:
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """Return the manifest of a run.
-
-    Raises:
-        RunFolderError: The folder holds no run, or one of a newer format.
-    """
+    """Return the manifest of a run."""
     return _read_json(Path(folder), MANIFEST)
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
-    """Return the summary of a run as it was last written.
-
-    Raises:
-        RunFolderError: There is none, or it is of a newer format.
-    """
+    """Return the summary of a run as it was last written."""
     return _read_json(Path(folder), SUMMARY)
 
 
@@ -89,21 +77,12 @@ def latest_scores(folder: str | Path) -> Iterator[Score]:
     """Iterate over a run's scores, the last one per example and aspect, in the file's order.
 
     The file is read twice, and may grow meanwhile: what comes after the first reading is left out.
-
-    Raises:
-        DataError: A line is damaged; names file, line and field.
-        StorageError: The file cannot be read.
     """
     return (score for score, _, is_last in read_journal_lines(folder) if is_last)
 
 
 def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]]:
-    """Iterate over a run's scores, each with its line and whether no later line replaces it.
-
-    Raises:
-        DataError: A line is damaged; names file, line and field.
-        StorageError: The file cannot be read.
-    """
+    """Iterate over a run's scores, each with its line and whether no later line replaces it."""
     path = Path(folder) / SCORES
     last: dict[bytes, int] = {}
     replaced: set[int] = set()
@@ -125,11 +104,7 @@ def read_journal_lines(folder: str | Path) -> Iterator[tuple[Score, bytes, bool]
 
 
 def summarize_journal(folder: Path) -> RunSummary:
-    """Return what the scores of a run amount to.
-
-    Raises:
-        DataError: A line is damaged; names file and line.
-    """
+    """Return what the scores of a run amount to."""
     tally, path = RunSummary(), folder / SCORES
     for number, line in lines_of(path):
         tally.add(parse_score(path, number, line))
@@ -142,11 +117,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parse_score(path: Path, number: int, line: bytes) -> Score:
-    """Return the score on a line of `scores.jsonl`.
-
-    Raises:
-        DataError: The line holds no score; names file, line and field.
-    """
+    """Return the score on a line of `scores.jsonl`."""
     try:
         return Score.model_validate(parse_row(path, number, line))
     except ValidationError as error:
@@ -280,11 +251,7 @@ class RunSummary:
         return paid if paid.cost is None else paid.model_copy(update={"cost": fsum(self._costs)})
 
     def summary(self, without_mean: Collection[str] = ()) -> dict[str, Any]:
-        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage.
-
-        Args:
-            without_mean: Aspects whose values are labels without an order.
-        """
+        """Return the content of `summary.json`: outcomes, errors, means per aspect, and usage."""
         outcomes = Counter({"scored": self._scored.total()})
         errors: Counter[str] = Counter()
         for (outcome, error), count in self._unscored.items():

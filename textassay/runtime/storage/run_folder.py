@@ -56,7 +56,6 @@ class RunFolder(AsyncResource):
     """A run that this process alone writes to, from `create` or `resume` to `close`."""
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock, *, made: bool = False) -> None:
-        """Store a locked folder and whether it was just made; use `create` or `resume`."""
         self.path, self._made, self._resumed = path, made, False
         self.manifest: dict[str, Any] = {}
         self.tally = RunSummary()
@@ -339,11 +338,7 @@ def _timing_of(path: Path, now: str) -> tuple[str, float]:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores.
-
-    Raises:
-        RunFolderError: It holds a run or other files, or is a file.
-    """
+    """Refuse a folder for a new run unless it is absent, empty, or left by a run without scores."""
     if (path / MANIFEST).exists() and not _is_empty_run(path):
         raise RunFolderError(
             f"{path} already contains a run; resume it with `textassay resume {path}` (in Python: "
@@ -369,9 +364,6 @@ def refuse_taken(path: Path) -> None:
 
     What another process writes or discards looks foreign at some moments; so a folder that does is
     looked at again while nobody else can write to it, and one in use is refused as such.
-
-    Raises:
-        RunFolderError: It is in use, holds a run or other files, or is a file.
     """
     try:
         refuse_foreign(path)
@@ -443,11 +435,7 @@ def _is_empty_run(path: Path) -> bool:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse to write to a run folder with linked files, which an untrusted one may hold.
-
-    Raises:
-        RunFolderError: There is such a file.
-    """
+    """Refuse to write to a run folder with linked files, which an untrusted one may hold."""
     for name in (SCORES, SUMMARY, MANIFEST, LOCK):
         try:
             refuse_irregular(path / name)
@@ -462,11 +450,7 @@ def refuse_links(path: Path) -> None:
 
 
 def lock_run(path: Path) -> filelock.BaseFileLock:
-    """Return the lock of a run's folder, held for this process.
-
-    Raises:
-        RunFolderError: It is in use, or cannot be written to.
-    """
+    """Return the lock of a run's folder, held for this process."""
     lock = filelock.FileLock(path / LOCK, thread_local=False)
     try:
         lock.acquire(blocking=False)

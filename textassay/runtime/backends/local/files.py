@@ -84,12 +84,21 @@ def locate_folder(spec: str) -> Path:
         if not (folder / "config.json").is_file():
             raise ModelNotFound(f"folder {spec!r} contains no config.json, so it is not a model")
         return folder
-    match = _HUB_FOLDER.match(spec)
-    if match is None or spec.startswith((".", "/", "~")):
+    found = hub_repository(spec)
+    if found is None:
         raise ModelNotFound(
             f"there is no folder {spec!r}: transformers/ takes a folder or REPOSITORY[@REVISION]"
         )
-    return download(match["repo"], revision=match["revision"], patterns=_MODEL_PARTS)
+    repository, revision = found
+    return download(repository, revision=revision, patterns=_MODEL_PARTS)
+
+
+def hub_repository(spec: str) -> tuple[str, str | None] | None:
+    """Return repository and revision of `REPOSITORY[@REVISION]`, or `None` if it is a path."""
+    match = _HUB_FOLDER.match(spec)
+    if match is None or spec.startswith((".", "/", "~")) or Path(spec).exists():
+        return None
+    return match["repo"], match["revision"]
 
 
 def download(

@@ -379,18 +379,6 @@ class TransformersEngine:
             writer = _Writer(self, [generation.ids for generation in generations], owners)
             writer.run(drafts)
 
-    def first_logits(self, prompts: Sequence[Ids]) -> list[Floats]:
-        """Return the logits of the answer's first token after each prompt, shape (vocabulary,).
-
-        For encoder-decoder models only. A prompt's ids are what the encoder reads, with its end
-        mark.
-        """
-        with self._torch.inference_mode():
-            hidden, mask, rows = self._encode(prompts)
-            start = self._torch.full((len(prompts), 1), self.loaded.start, device=hidden.device)
-            logits = self._decode(hidden[rows], mask[rows], start).logits[:, 0]
-            return list(logits.float().cpu().numpy())
-
     # ---- scoring ----
 
     def _batches(self, sequences: Sequence[Evaluation]) -> Iterator[list[Evaluation]]:

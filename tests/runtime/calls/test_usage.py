@@ -1,8 +1,10 @@
-"""`TokenForecast` reserves what requests say, and learns where they do not."""
+"""Estimates of tokens, against counts of a real tokenizer, and what forecasts learn."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from textassay.runtime.calls.usage import TokenForecast, estimate_tokens
 from textassay.runtime.messages import Usage
@@ -48,3 +50,30 @@ def test_scoring_given_text_counts_what_is_sent() -> None:
     )
     assert forecast.completion(long) == 1
     assert forecast.completion(ChoicesRequest(prompt="p", choices={"yes": ("yes",)})) == 1
+
+
+PROSE = (
+    "The council met on Tuesday evening to discuss the new bridge, which is expected to cost about "
+    "twelve million "
+    "pounds and to take three years to build. Several residents objected, saying that the old "
+    "crossing could be "
+    "repaired for a fraction of the price; others welcomed the plan because it would shorten the "
+    "way to the hospital."
+)
+
+
+def test_english_prose_is_within_a_tenth():
+    """62 tokens by cl100k_base."""
+    assert estimate_tokens(PROSE) == pytest.approx(62, rel=0.1)
+
+
+@given(st.text())
+def test_any_text_has_at_least_one_token_and_no_more_than_its_bytes(text):
+    """Odd characters, lone surrogates among them, do no harm."""
+    assert 1 <= estimate_tokens(text) <= max(2, 2 * len(text.encode("utf-8", "surrogatepass")))
+
+
+@given(st.text(), st.text())
+def test_more_text_has_no_fewer_tokens(first, second):
+    """Adding a line never lowers the estimate."""
+    assert estimate_tokens(f"{first}\n{second}") >= estimate_tokens(first)

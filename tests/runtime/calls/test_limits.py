@@ -1,5 +1,4 @@
-"""`Limiter` keeps both limits in every window, in order, smoothly, and gives back whatever is left
-over."""
+"""The limiter admits requests within all limits at once; `LimitedModel` reserves and settles."""
 
 from __future__ import annotations
 
@@ -14,8 +13,18 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual
-from textassay.runtime.calls.limits import WINDOW, Limiter, Permit
-from textassay.runtime.errors import ConfigurationError, ServerFailed
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.limits import MAX_PAUSE, WINDOW, LimitedModel, Limiter, Permit
+from textassay.runtime.calls.usage import estimate_tokens
+from textassay.runtime.errors import (
+    ConfigurationError,
+    ContentRefused,
+    ModelError,
+    RateLimited,
+    ServerFailed,
+)
+from textassay.runtime.messages import Usage
+from textassay.runtime.model import Request, Response, Sample
 
 
 def limiter(
@@ -52,8 +61,7 @@ async def admit_many(
 async def keep_busy(
     limit: Limiter, *, seconds: float, workers: int, latency: Callable[[], float]
 ) -> list[float]:
-    """Let workers ask without end for some seconds; return the times of admission, counted from the
-    start."""
+    """Let workers ask without end for some seconds."""
     began, grants = now(), list[float]()
 
     async def work() -> None:
@@ -128,8 +136,7 @@ def test_no_window_is_ever_above_a_limit_and_nothing_leaks(
     adaptive: bool,
     late: float,
 ) -> None:
-    """Whatever comes, fails, is cancelled or uses less than reserved: limits, order and places in
-    flight hold."""
+    """Whatever comes, fails, is cancelled or uses less than reserved."""
     limit, sent, in_flight = limiter(rpm, tpm, concurrency, adaptive), Sent(), 0
     plan.sort(key=lambda call: call.arrives)
 
@@ -196,8 +203,6 @@ def test_ninety_eight_percent_of_the_limit_are_reached_and_never_more(
 
 
 def test_there_are_no_bursts() -> None:
-    """No second has more than its share and what lateness may catch up, where a leaky bucket sent
-    3,049 at once."""
     dice = random.Random(3)
     grants = run_virtual(
         keep_busy(limiter(3000), seconds=100, workers=200, latency=lambda: dice.uniform(0, 0.2)),
@@ -209,8 +214,7 @@ def test_there_are_no_bursts() -> None:
 
 @pytest.mark.parametrize("rpm", [30, 90, 600, 3000])
 def test_a_server_with_a_bucket_of_one_second_refuses_nothing(rpm: int) -> None:
-    """The bucket holds one second's requests (one at least) and the way there takes from 0 to 0.2
-    s."""
+    """The bucket holds one second's requests (one at least) and the way there takes from 0 to 0."""
     dice = random.Random(rpm)
     way = (
         0.2 if rpm >= 600 else 0.0
@@ -245,8 +249,6 @@ def test_a_request_above_the_whole_token_limit_goes_alone() -> None:
 
 
 def test_tokens_given_back_let_the_next_go_at_once() -> None:
-    """A reservation of half the limit that took a tenth of it holds nobody up for longer than
-    that."""
 
     async def settle_early(index: int, grant: Permit) -> None:
         await asyncio.sleep(1.0)
@@ -261,8 +263,7 @@ def test_tokens_given_back_let_the_next_go_at_once() -> None:
 
 
 def test_tokens_used_beyond_the_reservation_are_paid_by_who_follows() -> None:
-    """1,000 reserved and 4,000 used of 6,000 a minute: the next waits 40 s, and the window counts
-    them all."""
+    """1,000 reserved and 4,000 used of 6,000 a minute: the next waits 40 s."""
 
     async def overrun(index: int, grant: Permit) -> None:
         grant.settle(4000)
@@ -280,8 +281,6 @@ def test_tokens_used_beyond_the_reservation_are_paid_by_who_follows() -> None:
 def test_the_token_limit_is_used_in_full_with_wrong_reservations(
     reserved: int, spread: int
 ) -> None:
-    """Reservations three or forty times too high hold back only what calls in flight (1 s long)
-    have reserved."""
     dice = random.Random(reserved + spread)
     times, used = list[float](), list[int]()
 
@@ -340,8 +339,7 @@ def test_a_failed_request_still_counts_but_its_tokens_only_if_known(
 
 
 def test_a_waiter_that_is_cancelled_leaves_the_queue_at_once_and_no_trace() -> None:
-    """Those behind it move up, also when it is cancelled in the very turn in which it was
-    admitted."""
+    """Those behind it move up."""
 
     async def main() -> None:
         limit = limiter(rpm=600, tpm=60_000, concurrency=1)
@@ -494,3 +492,133 @@ def test_a_smaller_part_holds_at_once() -> None:
     gaps = [after - before for before, after in pairwise(late)]
     assert len(late) > 10
     assert min(gaps) >= 0.099
+
+
+REQUEST = Request(prompt="Is this text coherent?", max_tokens=100, n=2)
+
+
+def limited_by(
+    rpm: float | None = None, tpm: float | None = 10_000, concurrency: int = 20
+) -> Limiter:
+    return Limiter(rpm=rpm, tpm=tpm, concurrency=concurrency)
+
+
+def using(prompt_tokens: int, completion_tokens: int) -> Response:
+    usage = Usage(calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
+    return Response(samples=(Sample(text="5"),), usage=usage)
+
+
+def test_prompt_and_longest_answer_are_reserved_and_the_usage_is_settled() -> None:
+    """While the call is under way the estimate counts, afterwards what was used."""
+
+    async def main() -> None:
+        limit = limited_by()
+        seen: list[int] = []
+
+        def reply(request: Request) -> Response:
+            seen.append(limit.state.tokens_last_minute)
+            return using(12, 34)
+
+        await LimitedModel(ScriptedModel(reply), limit).generate(REQUEST)
+        assert seen == [estimate_tokens(REQUEST.text) + 200]
+        assert limit.state.tokens_last_minute == 46
+
+    run_virtual(main())
+
+
+def test_answers_teach_how_much_to_reserve() -> None:
+    """Where no request sets a length, the second reserves 1.2 times what the first took."""
+
+    async def main() -> None:
+        limit = limited_by()
+        reserved: list[int] = []
+        request = Request(prompt="Is this text coherent?")
+
+        def reply(_: Request) -> Response:
+            reserved.append(limit.state.tokens_last_minute)
+            return using(10, 50)
+
+        model = LimitedModel(ScriptedModel(reply), limit)
+        await model.generate(request)
+        await model.generate(request)
+        prompt = estimate_tokens(request.text)
+        assert reserved == [prompt + 256, 60 + prompt + 60]
+
+    run_virtual(main())
+
+
+def test_an_answer_without_token_count_keeps_its_reservation() -> None:
+    """Nothing is known, so the upper bound stands."""
+
+    async def main() -> None:
+        limit = limited_by()
+        silent = Response(samples=(Sample(text="5"),), usage=Usage(calls=1))
+        await LimitedModel(ScriptedModel([silent]), limit).generate(REQUEST)
+        assert limit.state.tokens_last_minute == estimate_tokens(REQUEST.text) + 200
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_load", "paused"),
+    [
+        (RateLimited("slow down"), True, 0.0),
+        (RateLimited("slow down", retry_after=7.5), True, 7.5),
+        (RateLimited("tomorrow", retry_after=86_400), True, MAX_PAUSE),
+        (ServerFailed("overloaded", status=503), True, 0.0),
+        (ServerFailed("overloaded", status=503, retry_after=3), True, 3.0),
+        (ServerFailed("oops", status=500), False, 0.0),
+        (ServerFailed("oops", status=502, retry_after=2), False, 2.0),
+        (ContentRefused("no"), False, 0.0),
+    ],
+)
+def test_what_an_error_means_for_everybody(error: ModelError, is_load: bool, paused: float) -> None:
+    """429 and 503 shrink, Retry-After pauses."""
+
+    async def main() -> None:
+        limit = limited_by(rpm=1000)
+        before = limit.limit
+        with pytest.raises(type(error)):
+            await LimitedModel(ScriptedModel([error]), limit).generate(REQUEST)
+        state = limit.state
+        assert (state.limit < before, state.paused_for, state.in_flight) == (is_load, paused, 0)
+        assert (state.requests_last_minute, state.tokens_last_minute) == (1, 0)
+
+    run_virtual(main())
+
+
+def test_a_retry_after_holds_all_models_behind_the_limiter() -> None:
+    """Another wrapper of the same limiter waits as well."""
+
+    async def main() -> None:
+        limit, loop = limited_by(tpm=None), asyncio.get_running_loop()
+        refused = LimitedModel(ScriptedModel([RateLimited("slow down", retry_after=30)]), limit)
+        fine = LimitedModel(ScriptedModel(["5"]), limit)
+        began = loop.time()
+        with pytest.raises(RateLimited):
+            await refused.generate(REQUEST)
+        await fine.generate(REQUEST)
+        assert loop.time() == began + 30
+
+    run_virtual(main())
+
+
+def test_cancelling_a_call_frees_its_place() -> None:
+    """At any moment of waiting or being asked."""
+
+    async def slow(request: Request) -> str:
+        await asyncio.sleep(10)
+        return "5"
+
+    async def main() -> None:
+        for cancel_after in (0.0, 0.5, 5.0, 9.999, 12.0):
+            limit = limited_by(rpm=30, concurrency=2)
+            model = LimitedModel(ScriptedModel(slow), limit)
+            tasks = [asyncio.create_task(model.generate(REQUEST)) for _ in range(5)]
+            await asyncio.sleep(cancel_after)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            assert (limit.state.in_flight, limit.state.waiting) == (0, 0)
+
+    run_virtual(main())

@@ -1,34 +1,32 @@
 """Models of the tools: their files, what an engine is, and the engines that need no PyTorch.
 
-A model lies in a folder or in a pinned revision on the Hugging Face Hub. An engine turns texts into
-tokens and batches of tokens into arrays, and knows no metric. `OnnxEngine` runs exported graphs,
-`StaticEngine` looks a vector up for each token; frameworks are imported when one is opened.
+A model lies in a folder or in a pinned revision on the Hugging Face Hub. An engine turns batches of
+tokens into arrays, and knows no metric. `OnnxEngine` runs exported graphs, `StaticEngine` looks a
+vector up for each token; frameworks are imported when one is opened.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textassay.runtime.backends.local.files import download, file_digest
+from textassay.runtime.backends.local.files import download, file_digest, hub_repository
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.tools.tool import need
 
 PACKAGED_VECTORS = "wordllama"
 """Package whose vectors the extra `static` brings."""
 
-# organization/name@revision
-_HUB_ID = re.compile(r"(?P<id>[\w.\-]+/[\w.\-]+)(?:@(?P<revision>[\w.\-/]+))?")
 _TEXT_FILES = ("*.json", "*.txt", "*.model")
 _ONNX_FILES = ("model.onnx", "model.onnx_data", "onnx/model.onnx", "onnx/model.onnx_data")
 
@@ -61,10 +59,7 @@ class ModelFiles:
         )
 
     def digest(self) -> str:
-        """Return 12 hex digits that stand for configuration, tokenizer and weights.
-
-        Reads all of them.
-        """
+        """Return 12 hex digits that stand for configuration, tokenizer and weights."""
         total = hashlib.sha256()
         texts = [p for pattern in _TEXT_FILES for p in sorted(self.folder.glob(pattern))]
         parts = (self.vectors, self.tokenizer_file, self.onnx)
@@ -85,20 +80,21 @@ def locate(model: str, *, engine: str = "auto", cached_only: bool = False) -> Mo
         return read_folder(folder, folder.resolve().name)
     if model == PACKAGED_VECTORS:
         return _packaged()
-    match = _HUB_ID.fullmatch(model)
-    if match is None:
+    found = hub_repository(model)
+    if found is None:
         raise ConfigurationError(
             f"no model at {model!r}: it is neither a folder nor a Hub id such as"
             " organization/name@revision"
         )
-    fetched = _fetch(match["id"], match["revision"], engine, cached_only=cached_only)
+    repository, revision = found
+    fetched = _fetch(repository, revision, engine, cached_only=cached_only)
     # the cache names the folder of a snapshot after its commit
-    return read_folder(fetched, f"{match['id']}@{fetched.name[:12]}")
+    return read_folder(fetched, f"{repository}@{fetched.name[:12]}")
 
 
 def on_hub(model: str) -> bool:
     """Return whether a model's name is a Hub id rather than a folder."""
-    return not Path(model).expanduser().exists() and _HUB_ID.fullmatch(model) is not None
+    return model != PACKAGED_VECTORS and hub_repository(model) is not None
 
 
 def read_folder(folder: Path, label: str) -> ModelFiles:
@@ -280,26 +276,48 @@ class Tokenizer:
         return None if index is None else int(index)
 
 
-class Engine(Protocol):
-    """A loaded model."""
+class Engine(ABC):
+    """A loaded model, as a work queue takes it."""
 
-    name: str
+    name: ClassVar[str]
     """`transformers`, `onnx` or `static`."""
-    files: ModelFiles
-    config: Mapping[str, Any]
-    """The model's `config.json`."""
     tokenizer: Tokenizer
-    max_tokens: int | None
-    """Longest input in tokens, special ones included; `None` if the model sets no limit."""
 
-    def run(self, batch: Sequence[Encoding]) -> list[Array]:
+    def __init__(self, files: ModelFiles, head: Head) -> None:
+        self.files, self.head = files, head
+        self.config = files.config
+        """The model's `config.json`."""
+        self.label = files.label
+        """The model as signatures call it, with commit or digest and engine once it is opened."""
+        self.max_tokens = longest_input(files)
+        """Longest input in tokens, special ones included; `None` if the model sets no limit."""
+        self._pad_id = int(files.config.get("pad_token_id") or 0)
+
+    @abstractmethod
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return one array per input, in order.
 
         Its shape is `(labels,)` for `classify`, `(tokens, width)` for `encode`, `(vocabulary,)` for
         `answer`, and `(tokens of the second text,)` for `likelihood`, whose segments are 0 for the
         text that the encoder reads and 1 for the text that is scored.
         """
-        ...
+
+    def prepare(self, encoding: Encoding) -> Encoding:
+        """Return it: tools tokenize."""
+        return encoding
+
+    def run(self, batch: Sequence[Encoding], _: Callable[[], bool]) -> list[Array]:
+        """Evaluate a batch; nothing stops it."""
+        return self.evaluate(batch)
+
+    def close(self) -> None:  # noqa: B027
+        """Nothing to do: the memory goes with the last reference."""
+
+    def _unpadded(self, output: Array, batch: Sequence[Encoding]) -> list[Array]:
+        """Return what a padded batch of outputs says of each input."""
+        if self.head == "encode":
+            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
+        return list(output)
 
 
 def labels(config: Mapping[str, Any]) -> dict[int, str]:
@@ -321,10 +339,7 @@ def longest_input(files: ModelFiles) -> int | None:
 
 
 def pad(batch: Sequence[Encoding], pad_id: int) -> dict[str, NDArray[np.int64]]:
-    """Return a batch as arrays of shape `(batch, longest)`, with an attention mask.
-
-    The mask leaves padding out.
-    """
+    """Return a batch as arrays of shape `(batch, longest)`; the mask leaves padding out."""
     shape = (len(batch), max(map(len, batch)))
     ids, mask, types = (
         np.full(shape, pad_id, np.int64),
@@ -345,7 +360,7 @@ _OUTPUTS: dict[Head, tuple[tuple[str, ...], int]] = {
 }
 
 
-class OnnxEngine:
+class OnnxEngine(Engine):
     """An exported graph in onnxruntime, on a GPU when its build and the machine have one."""
 
     name = "onnx"
@@ -353,10 +368,8 @@ class OnnxEngine:
     def __init__(
         self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
     ) -> None:
-        """Read the graph into memory.
-
-        `device` is `cpu` or `cuda`; `auto` takes a GPU when there is one.
-        """
+        """`device` is `cpu` or `cuda`; `auto` takes a GPU when there is one."""
+        super().__init__(files, head)
         runtime = need("onnxruntime", extra="onnx", what="the onnx engine")
         if head not in _OUTPUTS:
             raise ConfigurationError(
@@ -371,26 +384,17 @@ class OnnxEngine:
                 f"{str(files.folder)!r} contains no model.onnx; export one with `optimum-cli export"
                 " onnx`, or use engine=transformers"
             )
-        self.files, self.head = files, head
-        self.config: Mapping[str, Any] = files.config
         self.tokenizer = Tokenizer(_read_tokenizer(files.folder / "tokenizer.json", extra="onnx"))
         self.session = _session(runtime, files, device)
         self._inputs = {i.name for i in self.session.get_inputs()}
         self._output = self._find_output()
-        self.max_tokens = longest_input(files)
-        self._pad_id = int(files.config.get("pad_token_id") or 0)
 
-    def run(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `Engine.run`."""
-        feed = {
-            name: matrix
-            for name, matrix in pad(batch, self._pad_id).items()
-            if name in self._inputs
-        }
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Answer a batch; see `Engine.evaluate`."""
+        padded = pad(batch, self._pad_id)
+        feed = {name: padded[name] for name in padded.keys() & self._inputs}
         output = np.asarray(self.session.run([self._output], feed)[0], dtype=np.float32)
-        if self.head == "encode":
-            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
-        return list(output)
+        return self._unpadded(output, batch)
 
     def _find_output(self) -> str:
         names, rank = _OUTPUTS[self.head]
@@ -463,7 +467,7 @@ class StaticTokenizer(Tokenizer):
         return 0
 
 
-class StaticEngine:
+class StaticEngine(Engine):
     """A vector per token from a table, with numpy and tokenizers.
 
     Reads folders as model2vec and sentence-transformers' StaticEmbedding write them, and the
@@ -483,16 +487,13 @@ class StaticEngine:
             )
         if device not in ("auto", "cpu"):
             raise ConfigurationError(f"static vectors are read on the CPU, not on {device!r}")
-        self.files = files
-        self.config: Mapping[str, Any] = files.config
-        self.max_tokens: int | None = None
+        super().__init__(files, head)
+        self.max_tokens = None
         assert files.tokenizer_file is not None  # there is one beside each table
-        self.tokenizer: Tokenizer = StaticTokenizer(
-            _read_tokenizer(files.tokenizer_file, extra="static")
-        )
+        self.tokenizer = StaticTokenizer(_read_tokenizer(files.tokenizer_file, extra="static"))
         self._table, self._rows, self._weights = _read_vectors(files)
 
-    def run(self, batch: Sequence[Encoding]) -> list[Array]:
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the vectors of each text's tokens, shape `(tokens, width)`."""
         return [self._vectors(np.array(encoding.ids, np.intp)) for encoding in batch]
 

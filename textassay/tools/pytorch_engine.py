@@ -9,18 +9,12 @@ output. The converted checkpoints on the Hub differ in the names of their parame
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from textassay.runtime.backends.transformers.engine import (
     ENCODER,
-    NO_LIMIT,
-    LoadedTransformer,
-    TransformersEngine,
-    Vocabulary,
     device_named,
     quiet,
     read_tokenizer,
@@ -28,15 +22,7 @@ from textassay.runtime.backends.transformers.engine import (
     unreadable,
 )
 from textassay.runtime.errors import ConfigurationError
-from textassay.tools.engines.engine import (
-    Array,
-    Encoding,
-    Head,
-    ModelFiles,
-    Tokenizer,
-    longest_input,
-    pad,
-)
+from textassay.tools.engines import Array, Encoding, Engine, Head, ModelFiles, Tokenizer, pad
 from textassay.tools.tool import need
 
 # No defaults for these: a size that is guessed wrong would only show as a parameter of another
@@ -57,6 +43,7 @@ _AUTO_CLASSES: dict[Head, str] = {
     "likelihood": "AutoModelForSeq2SeqLM",
 }
 _ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_READ_BY_ENCODER = ("input_ids", "attention_mask")
 _HEAD_WORDS: dict[Head, str] = {
     "classify": "a sequence-classification head",
     "encode": ENCODER,
@@ -79,10 +66,7 @@ def bleurt_tokenizer(transformers: Any, folder: Path) -> Any:
 
 
 def load_bleurt(transformers: Any, files: ModelFiles, **options: Any) -> Any:
-    """Return the regressor: a RemBERT or BERT sequence classifier with the checkpoint's weights.
-
-    `options` are passed to `from_pretrained`.
-    """
+    """Return the regressor: a RemBERT or BERT sequence classifier with the checkpoint's weights."""
     narrow = files.config.get("embedding_size")
     settings = _settings(transformers, files)
     if narrow is None:
@@ -154,7 +138,7 @@ def _settings(transformers: Any, files: ModelFiles) -> dict[str, Any]:
     return {**settings, "hidden_act": activation}
 
 
-class PytorchEngine:
+class PytorchEngine(Engine):
     """A model in PyTorch, in single precision."""
 
     name = "transformers"
@@ -162,65 +146,55 @@ class PytorchEngine:
     def __init__(
         self, files: ModelFiles, head: Head, *, device: str = "auto", layer: int | None = None
     ) -> None:
-        """Read the model into memory.
+        """`device` is `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one.
 
-        `device` is `cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes a GPU when there is one. `layer` is
-        the one whose states `encode` returns, 0 being the embeddings; the last if `None`.
+        `layer` is the one whose states `encode` returns, 0 being the embeddings; the last if
+        `None`.
         """
+        super().__init__(files, head)
         self.torch = need("torch", extra="nli", what="the transformers engine")
         self.transformers = need("transformers", extra="nli", what="the transformers engine")
-        self.files, self.head, self.layer = files, head, layer
+        self.layer = layer
         self._place = repr(str(files.folder))
-        self.config: Mapping[str, Any] = files.config
         self.device = device_named(self.torch, device)
         with quiet(self.transformers):
             self.tokenizer, self._input_names = self._tokenizer()
             # Evaluation mode: dropout would make every score another one.
             self.model = self._model().to(self.device).eval()
-        self._answering = self._answering_engine() if head == "answer" else None
-        self.max_tokens = longest_input(files)
-        self._pad_id = int(files.config.get("pad_token_id") or 0)
 
-    def run(self, batch: Sequence[Encoding]) -> list[Array]:
-        """Answer a batch; see `Engine.run`."""
-        if self.head == "likelihood":
-            return self._likelihood(batch)
-        if self._answering is not None:
-            return list(self._answering.first_logits([np.array(e.ids, np.int32) for e in batch]))
-        padded = pad(batch, self._pad_id)
-        inputs = {
-            name: self.torch.from_numpy(matrix).to(self.device)
-            for name, matrix in padded.items()
-            if name in self._input_names
-        }
+    def evaluate(self, batch: Sequence[Encoding]) -> list[Array]:
+        """Answer a batch; see `Engine.evaluate`."""
         with self.torch.inference_mode():
-            output = self._forward(inputs).float().cpu().numpy()
-        if self.head == "encode":
-            return [output[row, : len(encoding)] for row, encoding in enumerate(batch)]
-        return list(output)
+            if self.head == "likelihood":
+                return self._likelihood(batch)
+            names = _READ_BY_ENCODER if self.head == "answer" else self._input_names
+            output = self._forward(self._inputs(batch, names)).float().cpu().numpy()
+        return self._unpadded(output, batch)
+
+    def _inputs(self, batch: Sequence[Encoding], names: Iterable[str]) -> dict[str, Any]:
+        padded = pad(batch, self._pad_id)
+        return {name: self.torch.from_numpy(padded[name]).to(self.device) for name in names}
 
     def _likelihood(self, batch: Sequence[Encoding]) -> list[Array]:
         """Return the log-probabilities of the tokens of each second text."""
         parts = [_segments(encoding) for encoding in batch]
-        read = pad([first for first, _ in parts], self._pad_id)
-        scored = pad([second for _, second in parts], self._pad_id)["input_ids"]
-        inputs = {
-            name: self.torch.from_numpy(read[name]).to(self.device)
-            for name in ("input_ids", "attention_mask")
-        }
-        targets = self.torch.from_numpy(scored).to(self.device)
-        with self.torch.inference_mode():
-            # Each model shifts by its own rule (T5 begins with the padding, BART with the end
-            # mark).
-            shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
-            # the padding of a text stands behind its tokens, which never see it
-            logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
-            logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
+        inputs = self._inputs([first for first, _ in parts], _READ_BY_ENCODER)
+        targets = self._inputs([second for _, second in parts], ("input_ids",))["input_ids"]
+        # Each model shifts by its own rule (T5 begins with the padding, BART with the end mark).
+        shifted = self.model.prepare_decoder_input_ids_from_labels(labels=targets)
+        # the padding of a text stands behind its tokens, which never see it
+        logits = self.model(**inputs, decoder_input_ids=shifted).logits.float()
+        logprobs = logits.log_softmax(-1).gather(-1, targets[..., None])[..., 0].cpu().numpy()
         return [logprobs[row, : len(second)] for row, (_, second) in enumerate(parts)]
 
     def _forward(self, inputs: dict[str, Any]) -> Any:
         if self.head == "classify":
             return self.model(**inputs).logits
+        if self.head == "answer":
+            shape = (len(inputs["input_ids"]), 1)
+            start = self.model.config.decoder_start_token_id
+            first = self.torch.full(shape, start, device=self.device)
+            return self.model(**inputs, decoder_input_ids=first).logits[:, 0]
         if self.layer is None:
             return self.model(**inputs).last_hidden_state
         states = self.model(**inputs, output_hidden_states=True).hidden_states
@@ -230,33 +204,19 @@ class PytorchEngine:
             )
         return states[self.layer]
 
-    def _answering_engine(self) -> TransformersEngine:
-        """Return the engine of `transformers/...` models over this model: it answers for both."""
-        loaded = LoadedTransformer(
-            torch=self.torch,
-            model=self.model,
-            vocabulary=Vocabulary(self._library_tokenizer, label=self.files.label),
-            is_encoder_decoder=True,
-            start=self.model.config.decoder_start_token_id,
-            length=NO_LIMIT,
-            device=self.device,
-            description={},
-        )
-        return TransformersEngine(loaded, batch_tokens=NO_LIMIT)  # the runner makes the batches
-
-    def _tokenizer(self) -> tuple[Tokenizer, frozenset[str]]:
+    def _tokenizer(self) -> tuple[Tokenizer, Sequence[str]]:
         folder, bleurt = self.files.folder, is_bleurt(self.files.config)
         if not (folder / "tokenizer.json").is_file() and any(folder.glob("*.model")):
             need("sentencepiece", extra="nli", what=f"the tokenizer of {self.files.label}")
         kind = bleurt_tokenizer(self.transformers, folder) if bleurt else None
         tokenizer = read_tokenizer(self.transformers, folder, self._place, kind=kind)
-        self._library_tokenizer = tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise ConfigurationError(
                 f"the tokenizer of {self.files.label} has no fast form (tokenizer.json)"
             )
-        return Tokenizer(backend), frozenset(_ALL_INPUTS if bleurt else tokenizer.model_input_names)
+        names = tokenizer.model_input_names
+        return Tokenizer(backend), _ALL_INPUTS if bleurt else [n for n in names if n in _ALL_INPUTS]
 
     def _model(self) -> Any:
         needs = _HEAD_WORDS[self.head]

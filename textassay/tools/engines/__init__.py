@@ -1,1 +1,0 @@
-"""Engines that run transformer models: PyTorch, onnxruntime, and tables of static vectors."""
