@@ -24,9 +24,15 @@ from scipy.stats import norm
 from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import paired_difference
 from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.correction import Weight, correct_mean, rogan_gladen
+from textassay.calibration.correction import correct_mean, rogan_gladen
 from textassay.calibration.estimate import estimate_means
-from textassay.calibration.intervals import Estimate, Linearized, holm, mean_over_groups
+from textassay.calibration.intervals import (
+    Estimate,
+    Linearized,
+    Weight,
+    holm,
+    mean_over_groups,
+)
 from textassay.calibration.maps import Scales, learn_map
 from textassay.calibration.ranking import Comparisons, fit_strengths
 from textassay.meta.agreement import compare as compare_agreement

@@ -5,6 +5,7 @@ Scores, summary and tables, read from memory or from the run folder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -262,9 +263,12 @@ class Run(Displayed):
         return (wide_rows if wide else long_rows)(self, examples)
 
     def __repr__(self) -> str:
-        outcomes = self.summary()["outcomes"]
-        counts = ", ".join(f"{count} {name}" for name, count in outcomes.items() if count)
-        return f"<Run {'in memory' if self.folder is None else str(self.folder)!r}: {counts}>"
+        # asyncio.run asks for it when a run is what it returns, so no score is read for it
+        if self.folder is not None:
+            return f"<Run {str(self.folder)!r}>"
+        counts = Counter(score.outcome for score in self._scores)
+        outcomes = ", ".join(f"{count} {name}" for name, count in counts.items())
+        return f"<Run in memory: {outcomes or 'no scores'}>"
 
     def tables(self) -> list[Table]:
         """Return the mean of each aspect, and the first scores."""
