@@ -25,8 +25,8 @@ import textassay
 from benchmarks.examples_made import make
 from benchmarks.server import ROOT, server
 from textassay import Aspect, Assignment, Example, Failure, Graph, Node, Score, each
+from textassay.agents.aggregation import Average
 from textassay.agents.ask import Ask
-from textassay.agents.average import Average
 from textassay.agents.scorer import Scorer
 from textassay.methods import build
 from textassay.methods.library import tasks

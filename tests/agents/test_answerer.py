@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from textassay.agents.answerer import Answerer, AnswersInOrder, p_yes
 from textassay.agents.ask import Ask
-from textassay.agents.profile import Profile
-from textassay.agents.prompt_template import PromptTemplate
+from textassay.agents.prompt_template import Profile, PromptTemplate
 from textassay.agents.questions import SentenceQuestions
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks

@@ -5,8 +5,7 @@ import pytest
 
 from textassay.agents.ask import Ask
 from textassay.agents.llm_fuser import LLMFuser
-from textassay.agents.planner import RefusedPlan
-from textassay.agents.tool_descriptions import Assistant
+from textassay.agents.planner import Assistant, RefusedPlan
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ContentRefused, UnknownName

@@ -3,8 +3,7 @@
 import pytest
 
 from textassay.agents.ask import Ask
-from textassay.agents.planner import Planner, RefusedPlan
-from textassay.agents.tool_descriptions import Assistant
+from textassay.agents.planner import Assistant, Planner, RefusedPlan
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ContentRefused, ServerFailed

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from textassay.agents.profile import NO_PROFILE, Profile
-from textassay.agents.shown_material import plain_texts
+from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
 from textassay.methods.library import tasks
 from textassay.runtime.messages import Example
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from textassay.agents.planner import RefusedPlan
+from textassay.agents.planner import Assistant, RefusedPlan
 from textassay.agents.tool_average import ToolAverage
-from textassay.agents.tool_descriptions import Assistant
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Failure, Plan, Score, ScoreError, Usage
 

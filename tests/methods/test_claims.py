@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from textassay.agents.lookup import GAP, narrow
 from textassay.agents.reading.lists import parse_statements
-from textassay.agents.source_windows import GAP, narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError

@@ -6,7 +6,7 @@ import pytest
 
 from tests.methods.word_likelihoods import CHAT, EXAMPLE, reader, run, tokens
 from textassay.agents.likelihood import explained_share
-from textassay.agents.qualities import object_of
+from textassay.agents.likelihood_words import object_of
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.data.exports import EXPORTS
-from textassay.agents.source_windows import narrow
+from textassay.agents.lookup import narrow
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples

@@ -1,4 +1,4 @@
-"""Answers yes/no questions with P(yes): alone, in order or at once (DecompEval, equations 1 to 3).
+"""Answers yes/no questions with P(yes), and makes a score of the answers (DecompEval).
 
 Reads the probabilities of the spellings of yes and no as the next token. Of a model that sends
 none, it reads written answers: the share of yes among several estimates the same.
@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thought_note
-from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading
+from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading, read_as
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
 from textassay.runtime.calls.prefixes import chained
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.messages import Answer, Message, ScoreError, SubQuestion, Usage
+from textassay.runtime.messages import (
+    Answer,
+    Aspect,
+    Example,
+    Message,
+    Scale,
+    Score,
+    ScoreError,
+    SubQuestion,
+    Usage,
+)
 from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 
 SURE = 0.1
@@ -329,3 +341,98 @@ def _no_mass(model: Model, mass: float, unreported: list[str], least: float) -> 
         f"yes and no together have probability {mass:.3g} for {model.name!r}{cause}, less than"
         f" {least:g}"
     )
+
+
+_NOTHING_ASKED = ScoreError(type="NoAnswer", message="no question could be asked")
+
+
+@dataclass(frozen=True)
+class YesNoAggregator:
+    """Scores the last question's P(yes), or the mean or sum over the output's sentences.
+
+    The questions with their answers are the score's evidence.
+
+    Attributes:
+        signature: What the scores carry, with how they were read in place of `how:auto`.
+    """
+
+    signature: str = ""
+
+    async def __call__(
+        self, example: Example, aspect: Aspect, question_set: QuestionSet, replies: Replies
+    ) -> Score:
+        """Return the score.
+
+        It has no value if no question could be asked or the model gave no usable answer.
+        """
+        about: dict[str, Any] = {
+            "id": example.id,
+            "aspect": aspect.label,
+            "how": "logprob" if replies.samples is None else "sampled",
+            "evidence": _evidence(replies),
+            "usage": sum((reply.usage for reply in replies.items), Usage()),
+            "signature": read_as(self.signature, replies.samples),
+        }
+        if replies.samples is not None:
+            about["samples"] = min(reply.usable or 0 for reply in replies.items)
+        if question_set.form is None:
+            missing = question_set.missing or _NOTHING_ASKED
+            about |= {"scale": (0.0, 1.0), "outcome": "abstained"}
+            return Score.unscored(missing.type, missing.message, **about)
+        # One question without an answer leaves no score: a mean over the rest would stand for
+        # another text.
+        if replies.problem is not None:
+            about |= {"scale": (0.0, 1.0), "outcome": "invalid"}
+            return Score.unscored(replies.problem.type, replies.problem.message, **about)
+        answers = replies.answers
+        if replies.parts:  # what counts is each sentence's own question, after its sub-question
+            answers = tuple(part.answers[-1] for part in replies.parts)
+        elif question_set.questions[-1] == question_set.question:
+            last = answers[-1]
+            about |= _spread(answers[-1:], replies)
+            return Score(value=min(last.p_yes, 1.0), mass=last.mass, scale=(0.0, 1.0), **about)
+        total, count = math.fsum(answer.p_yes for answer in answers), len(answers)
+        is_sum = question_set.form.value == "sum"
+        scale: Scale = (0.0, float(count) if is_sum else 1.0)
+        value = total if is_sum else total / count
+        masses = [answer.mass for answer in answers if answer.mass is not None]
+        mass = math.fsum(masses) / count if len(masses) == count else None
+        about |= _spread(answers, replies, 1 if is_sum else count)
+        return Score(value=min(value, scale[1]), mass=mass, scale=scale, **about)
+
+
+def _spread(answers: Sequence[Answer], replies: Replies, count: int = 1) -> dict[str, float]:
+    """Return the standard deviation of a score that is made of one written answer each."""
+    if replies.samples is None:
+        return {}
+    variance = math.fsum(answer.p_yes * (1 - answer.p_yes) for answer in answers)
+    return {"spread": math.sqrt(variance) / count}
+
+
+def _evidence(replies: Replies) -> tuple[Json, ...]:
+    """Return all replies as evidence, each with its sentence if this was judged by itself."""
+    # of the answer that counts most, which is the last one
+    notes = replies.items[-1].notes if replies.items else ()
+    if not replies.parts:
+        return (*map(_as_evidence, replies.items), *notes)
+    pieces = (
+        {**_as_evidence(reply), "sentence": reply.question.sentence} for reply in replies.items
+    )
+    return (*pieces, *notes)
+
+
+def _as_evidence(reply: Reply) -> Json:
+    """Return a reply as a piece of a score's evidence: the question, the answer and P(yes)."""
+    piece: Json = {"text": reply.question.text}
+    if reply.answer is not None:
+        answer = "yes" if reply.answer.yes else "no"
+        piece |= {"answer": answer, "p_yes": reply.answer.p_yes, "mass": reply.answer.mass}
+    if reply.samples is not None:
+        piece["samples"] = f"{reply.usable} of {reply.samples} usable"
+    if reply.problem is not None:
+        piece["problem"] = reply.problem.type
+    if reply.unreported is not None:
+        piece["unreported"] = reply.unreported
+    if reply.truncated_tokens:
+        piece["truncated_tokens"] = reply.truncated_tokens
+    return piece

@@ -12,8 +12,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from textassay.agents.profile import NO_PROFILE, Profile
-from textassay.agents.prompt_template import Layout, Prompt, PromptTemplate, joined_text
+from textassay.agents.prompt_template import (
+    NO_PROFILE,
+    Layout,
+    Profile,
+    Prompt,
+    PromptTemplate,
+    joined_text,
+)
 from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, thought_note
-from textassay.agents.prompt_template import Prompt
+from textassay.agents.prompt_template import Prompt, fenced, references_shown
 from textassay.agents.reading.rating import NoRating, parse_choice
-from textassay.agents.shown_material import fenced, references_shown
 from textassay.prompts import nonce
 from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ContentRefused

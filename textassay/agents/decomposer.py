@@ -6,7 +6,7 @@ layer. Nothing of files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 from pydantic import Field
 
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.prompt_template import Prompt, as_noun
+from textassay.agents.prompt_template import Prompt, PromptPart, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
 from textassay.runtime.graph.concurrency import gather
-from textassay.runtime.messages import Aspect, AspectTree, Message, Scale
+from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score
 from textassay.runtime.model import Json, Sample
 
 AGAIN_PROMPT = "listing_again"
@@ -37,6 +37,49 @@ class Decomposition(Message):
     notes: tuple[dict[str, Any], ...] = ()
     """`{text, problem}` for what the model said and could not be used: repeats, surplus, answers
     that were no list."""
+
+
+class RelatedAspect(Message):
+    """One relevant aspect (CoAScore, equation 4)."""
+
+    name: str
+    """Its name."""
+    definition: str
+    """What it means."""
+    score: float | None = None
+    """The rating of the text on it, or `None`."""
+    scale: Scale
+    """Lowest and highest rating."""
+
+
+class RelatedAspects(PromptPart):
+    """The chain of relevant aspects as a prompt shows it."""
+
+    aspects: tuple[RelatedAspect, ...] = Field(min_length=1)
+    """In the order of the chain."""
+
+    @classmethod
+    def of(cls, aspects: Iterable[Aspect], scores: Iterable[Score] | None = None) -> RelatedAspects:
+        """Put aspects and their scores together.
+
+        Args:
+            aspects: The chain.
+            scores: One for each aspect, in order; `None` to show definitions only.
+        """
+        chain = tuple(aspects)
+        values = [None] * len(chain) if scores is None else [score.value for score in scores]
+        known = (
+            RelatedAspect(
+                name=aspect.name, definition=aspect.definition, score=value, scale=aspect.scale
+            )
+            for aspect, value in zip(chain, values, strict=True)
+        )
+        return cls(aspects=tuple(known))
+
+    @property
+    def in_prompts(self) -> tuple[RelatedAspect, ...]:
+        """The aspects."""
+        return self.aspects
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
 from textassay.agents.citations import EMPTY, Action, Inquiry, Step, Verdict, verified
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material
-from textassay.agents.prompt_template import Prompt
+from textassay.agents.prompt_template import Prompt, fenced
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.rating import declines
-from textassay.agents.shown_material import fenced
 from textassay.agents.task import Task
 from textassay.prompts import nonce
 from textassay.runtime.calls.prefixes import chained

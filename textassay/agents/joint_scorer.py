@@ -1,7 +1,6 @@
-"""Asks a judge for the ratings of one example on several aspects in a single answer.
+"""Rates one example on several aspects: in a single answer, or with one call each.
 
-What the answer leaves out is asked for again, by itself; what stays out has no value. Knows how an
-answer becomes scores; errors of the model pass through.
+What a joint answer leaves out is asked for again, by itself; what stays out has no value.
 """
 
 from __future__ import annotations
@@ -23,8 +22,10 @@ from textassay.agents.ask import (
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import Form, NoRating
+from textassay.agents.scorer import Scorer
 from textassay.agents.scores import shared_fields
 from textassay.runtime.errors import ContentRefused
+from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample
@@ -235,3 +236,37 @@ def _score(example: Example, aspect: Aspect, rating: float | NoRating) -> Score:
     if isinstance(rating, NoRating):
         return Score.unscored(rating.reason, rating.message, **about)
     return Score(value=rating, **about)
+
+
+@dataclass(frozen=True)
+class IndividualScorer:
+    """Drop-in replacement for a `JointScorer` that makes one call per aspect.
+
+    Attributes:
+        scorer: Rates one aspect.
+    """
+
+    scorer: Scorer
+
+    @property
+    def digest(self) -> str:
+        """6 hex digits for the words that are sent, with the model's name."""
+        return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
+
+    async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
+        """Return a score for each aspect, in order; only the whole has a usage.
+
+        Raises:
+            PromptError: The prompt file does not render.
+            ModelError: The model could not be asked.
+        """
+        scores = await gather(self.scorer(example, aspect) for aspect in aspects)
+        usage = sum((score.usage for score in scores), Usage())
+        cut = max(
+            (piece.get("truncated_tokens", 0) for score in scores for piece in score.evidence),
+            default=0,
+        )
+        # Their cost stands on the whole; counted on each score as well, it would be paid twice in
+        # the sums.
+        freed = tuple(score.model_copy(update={"usage": Usage()}) for score in scores)
+        return Ratings(scores=freed, notes=truncation_note(cut), usage=usage)

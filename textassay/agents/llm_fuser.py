@@ -25,12 +25,19 @@ from textassay.agents.ask import (
     truncation_note,
 )
 from textassay.agents.joint_scorer import whole_lines
-from textassay.agents.planner import OVERALL, RefusedPlan, criteria_of, is_overall
+from textassay.agents.planner import (
+    OVERALL,
+    Assistant,
+    RefusedPlan,
+    as_assistance,
+    criteria_of,
+    is_overall,
+    reading_of,
+)
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import NoRating, Rating
 from textassay.agents.scores import from_samples, shared_fields
-from textassay.agents.tool_descriptions import Assistant, as_assistance, reading_of
 from textassay.runtime.errors import ContentRefused, UnknownName
 from textassay.runtime.messages import Aspect, Example, How, Plan, Score
 from textassay.runtime.model import Json, Sample

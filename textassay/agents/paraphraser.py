@@ -11,9 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from textassay.agents.ask import Ask
-from textassay.agents.prompt_template import Prompt
+from textassay.agents.prompt_template import Prompt, fenced
 from textassay.agents.scores import shared_fields
-from textassay.agents.shown_material import fenced
 from textassay.prompts import nonce
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.graph.concurrency import gather

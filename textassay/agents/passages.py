@@ -14,10 +14,15 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from textassay.agents.likelihood_words import Direction, TaskWords, Wording
-from textassay.agents.prompt_template import PromptTemplate
-from textassay.agents.qualities import Qualities, Quality, object_of
-from textassay.agents.shown_material import fenced, plain_texts
+from textassay.agents.likelihood_words import (
+    Direction,
+    Qualities,
+    Quality,
+    TaskWords,
+    Wording,
+    object_of,
+)
+from textassay.agents.prompt_template import PromptTemplate, fenced, plain_texts
 from textassay.prompts import nonce
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import Aspect, Example, Message, ScoreError

@@ -14,8 +14,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from textassay.agents.prompt_template import PromptTemplate
-from textassay.agents.shown_material import fenced, plain_texts
+from textassay.agents.prompt_template import PromptTemplate, fenced, plain_texts
 from textassay.agents.task import Task
 from textassay.prompts import fence, nonce
 from textassay.runtime.images import Image

@@ -1,11 +1,12 @@
 """Asks a judge for the rating of one example on one aspect, and turns the answer into a score.
 
-Knows how an answer becomes a value, an abstention or an invalid score. Errors of the model pass
-through: whoever runs the agent turns them into failures.
+Ratings are read from what the judge writes (`Scorer`), or from the probabilities of label tokens
+(`LabelScorer`). Errors of the model pass through: whoever runs the agent turns them into failures.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -35,14 +36,12 @@ from textassay.agents.logprobs_or_samples import (
     LogprobsOrSamples,
 )
 from textassay.agents.prompt_template import BoundPrompt, Prompt
-from textassay.agents.qualities import RelatedAspects
-from textassay.agents.reading.labels import Expectation, expected_rating
+from textassay.agents.reading.labels import MIN_MASS, Expectation, expected_rating
 from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
 from textassay.agents.scores import aspect_fields, from_samples, from_text
-from textassay.agents.steps import Steps
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
 from textassay.runtime.messages import Aspect, Example, How, Scale, Score
-from textassay.runtime.model import Json, Model, Sample
+from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
 
 Reading = Literal["text", "sampled", "logprob", "auto"]
 """One answer read as text, the mean of several, the mean over label tokens, or the latter if the
@@ -174,14 +173,7 @@ class Scorer:
             return self.how == "text" and self.ask.model.capabilities.json_schema is True
         return self.structured
 
-    async def __call__(
-        self,
-        example: Example,
-        aspect: Aspect,
-        steps: Steps | None = None,
-        knowledge: RelatedAspects | None = None,
-        parent: Aspect | None = None,
-    ) -> Score:
+    async def __call__(self, example: Example, aspect: Aspect, **shown: Any) -> Score:
         """Return the score.
 
         It has no value if the output is empty or the judge gives no usable rating.
@@ -189,9 +181,7 @@ class Scorer:
         Args:
             example: What is judged.
             aspect: On what.
-            steps: How to judge, for prompts that have `steps`.
-            knowledge: What is known of relevant aspects, for prompts that have `knowledge`.
-            parent: The aspect that `aspect` is part of, for prompts that have `parent`.
+            shown: What else the prompt names, such as `steps`; `None` for what it does without.
 
         Raises:
             PromptError: The prompt file does not render, for example because it needs steps and
@@ -201,38 +191,25 @@ class Scorer:
             ModelError: The model could not be asked.
         """
         if self.how == "auto":
-            return await self._either_way(example, aspect, steps, knowledge, parent)
+            return await self._either_way(example, aspect, shown)
         # Before it is looked at for being empty: preparing can leave nothing of a text.
         example = self.ask.prepare(example)
         constants = self._constants(aspect)
         about: dict[str, Any] = {"id": example.id, **constants.fields}
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
-        optional: dict[str, Any] = {}
-        if steps is not None:
-            optional["steps"] = steps.text
-        if knowledge is not None:
-            optional["knowledge"] = knowledge.aspects
-        if parent is not None:
-            optional["parent"] = parent
-        bound = self._bound(aspect, **optional) if optional else constants.prompt
+        shown = {name: value for name, value in shown.items() if value is not None}
+        bound = self._bound(aspect, **shown) if shown else constants.prompt
         prompt = bound.render(example)
         if self.how == "sampled":
             return await self._from_samples(prompt, aspect, about)
         return await self._from_one(prompt, aspect, about)
 
-    async def _either_way(
-        self,
-        example: Example,
-        aspect: Aspect,
-        steps: Steps | None,
-        knowledge: RelatedAspects | None,
-        parent: Aspect | None,
-    ) -> Score:
+    async def _either_way(self, example: Example, aspect: Aspect, shown: dict[str, Any]) -> Score:
         """Return the score from log-probabilities, or from samples of a model that sends none."""
 
         async def rated_by(scorer: Scorer) -> Score:
-            return await scorer(example, aspect, steps, knowledge, parent)
+            return await scorer(example, aspect, **shown)
 
         score = await self.probabilities.first(lambda: rated_by(self._by_logprobs))
         if score is not None:
@@ -448,3 +425,101 @@ def _no_logprobs(model: Model) -> str:
         f"model {model.name!r} sends no log-probabilities of its tokens, which this method reads; "
         "ask for samples instead (n=20), or use a model that sends them"
     )
+
+
+@dataclass(frozen=True)
+class LabelScorer(Scorer):
+    """Rates one example on one aspect in one call, on the scale that the profile sets."""
+
+    def _check_reading(self) -> None:
+        profile = self.ask.profile
+        if self.ask.n > 1:
+            raise ConfigurationError(
+                f"profile {profile.name!r} reads ratings from probabilities, so n={self.ask.n}"
+                " samples add nothing; leave n out, or use another profile "
+                "(options={'profile': 'none'})"
+            )
+        if profile.scale is not None and self.form != "number":
+            raise ConfigurationError(
+                f"profile {profile.name!r} asks for numbers; leave out form={self.form}, or "
+                "options={'profile': 'none'}"
+            )
+        scoring(self.ask.model, "choices")
+
+    def _asked_scale(self, aspect: Aspect) -> Scale:
+        return self.ask.profile.scale or aspect.scale
+
+    def _check_labels(self, aspect: Aspect, points: tuple[ScalePoint, ...]) -> None:
+        if not is_whole(self._asked_scale(aspect)) or len(points) > MAX_LABELS:
+            low, high = aspect.scale
+            raise ConfigurationError(
+                f"aspect {aspect.name!r}: profile {self.ask.profile.name!r} reads ratings from"
+                f" probabilities of labels, at most {MAX_LABELS} whole numbers, which the scale"
+                f" {low:g} to {high:g} does not have; give the profile a scale"
+            )
+
+    async def _from_one(self, prompt: Prompt, aspect: Aspect, about: dict[str, Any]) -> Score:
+        points = points_of(self._asked_scale(aspect), self.form)
+        # With and without a space before it: which one is a token depends on the tokenizer and the
+        # prompt.
+        choices = {point.label: (f" {point.label}", point.label) for point in points}
+        response = await self.ask.choices(prompt, choices)
+        about["usage"] = response.usage
+        about["evidence"] = truncation_note(response.truncated_tokens)
+        return self._from_choices(response, aspect, points, about)
+
+    def _from_choices(
+        self,
+        response: ChoicesResponse,
+        aspect: Aspect,
+        points: tuple[ScalePoint, ...],
+        about: dict[str, Any],
+    ) -> Score:
+        logprobs = {point.label: response.logprobs.get(point.label) for point in points}
+        known = {label: logprob for label, logprob in logprobs.items() if logprob is not None}
+        profile, name = self.ask.profile, self.ask.model.name
+        # If a label is not among those reported, the others need enough mass to speak for
+        # themselves.
+        least = max(profile.least_mass, MIN_MASS if len(known) < len(logprobs) else 0.0)
+        if not known or response.mass < least:
+            message = (
+                f"all labels together have probability {response.mass:.3g} for {name!r}, less than"
+                f" {least:g}"
+            )
+            return Score.unscored("NoLabelMass", message, mass=response.mass, **about)
+        shares = _shares(known)
+        rating = math.fsum(point.value * shares.get(point.label, 0.0) for point in points)
+        about["evidence"] += tuple(
+            {"text": label, "probability": round(share, 6)} for label, share in shares.items()
+        )
+        value = _mapped(rating, (points[0].value, points[-1].value), aspect.scale)
+        return Score(value=value, mass=response.mass, **about)
+
+
+def scorer_for(ask: Ask, **fields: Any) -> Scorer:
+    """Return the scorer that reads ratings as the model's profile says.
+
+    Args:
+        ask: Model, prompt and profile.
+        fields: The other fields of `Scorer`.
+
+    Raises:
+        ConfigurationError: Profile, options and aspects do not go together.
+        CapabilityError: The model lacks what the reading needs.
+    """
+    kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
+    return kind(ask, **fields)
+
+
+def _shares(logprobs: Mapping[str, float]) -> dict[str, float]:
+    """Return probabilities that add up to 1; labels may be as unlikely as they like."""
+    top = max(logprobs.values())
+    weights = {label: math.exp(logprob - top) for label, logprob in logprobs.items()}
+    total = math.fsum(weights.values())
+    return {label: weight / total for label, weight in weights.items()}
+
+
+def _mapped(rating: float, own_scale: Scale, scale: Scale) -> float:
+    """Return a rating mapped from the scale in the prompt onto the aspect's."""
+    share = (rating - own_scale[0]) / (own_scale[1] - own_scale[0])
+    return min(max(scale[0] + share * (scale[1] - scale[0]), scale[0]), scale[1])

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, replace
 
 from textassay.agents.ask import Ask
+from textassay.agents.prompt_template import PromptPart
 from textassay.agents.task import Task
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
-from textassay.runtime.messages import Aspect, Message
+from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Sample
 
 _DRY_RUN_ANSWER = """\
@@ -23,11 +24,16 @@ highest the best, based on the Evaluation Criteria."""
 _AFTERWARDS = re.compile(r"(?im)^[\s*#]{0,8}(?:example|evaluation form)\b.*", re.DOTALL)
 
 
-class Steps(Message):
+class Steps(PromptPart):
     """How to judge an aspect, step by step."""
 
     text: str
     """A numbered list, as it stands in prompts; empty for none."""
+
+    @property
+    def in_prompts(self) -> str:
+        """The list."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)

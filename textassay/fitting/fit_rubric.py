@@ -21,7 +21,7 @@ import numpy as np
 
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, Decomposition
-from textassay.agents.shown_material import fenced
+from textassay.agents.prompt_template import fenced
 from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession
 from textassay.fitting.importance import cross_fitted_importance

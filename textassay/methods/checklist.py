@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.answerer import Answerer, Replies
+from textassay.agents.aggregation import Average, RubricTotal, as_evidence
+from textassay.agents.answerer import Answerer, Replies, YesNoAggregator
 from textassay.agents.ask import Ask
-from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.logprobs_or_samples import (
     LogprobsOrSamples,
@@ -28,9 +28,7 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswers,
     question_of,
 )
-from textassay.agents.rubric_total import RubricTotal
 from textassay.agents.task import Task
-from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale

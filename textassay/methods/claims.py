@@ -16,13 +16,13 @@ from textassay.agents.claims import (
     ProbabilityVerifier,
     QuotedVerifier,
     SentenceClaims,
+    SupportedFraction,
     ToolVerifier,
     Windows,
 )
 from textassay.agents.logprobs_or_samples import LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import prompt_digest
 from textassay.agents.quoted_answerer import MAX_TOKENS
-from textassay.agents.supported_fraction import SupportedFraction
 from textassay.agents.task import Task
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles

@@ -8,13 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.ask import Ask
-from textassay.agents.average import Average, as_evidence
-from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, grow
-from textassay.agents.individual_scorer import IndividualScorer
-from textassay.agents.joint_scorer import JointScorer, Ratings
-from textassay.agents.qualities import RelatedAspects
+from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
+from textassay.agents.joint_scorer import IndividualScorer, JointScorer, Ratings
 from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees

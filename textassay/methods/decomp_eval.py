@@ -7,11 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder
+from textassay.agents.answerer import Answerer, AnswersAtOnce, AnswersInOrder, YesNoAggregator
 from textassay.agents.logprobs_or_samples import LogprobsOrSamples, Reading, possible_signatures
-from textassay.agents.profile import Asking
+from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import QuestionTable, SentenceQuestions
-from textassay.agents.yes_no_aggregator import YesNoAggregator
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library.toml import read_toml, validated
 from textassay.methods.method import PromptOptions

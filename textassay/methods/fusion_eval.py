@@ -13,11 +13,18 @@ from pydantic import Field
 
 from textassay.agents.ask import Ask
 from textassay.agents.llm_fuser import LLMFuser
-from textassay.agents.planner import OVERALL, Planner, RefusedPlan, is_overall
+from textassay.agents.planner import (
+    OVERALL,
+    UNIT,
+    Assistant,
+    Planner,
+    RefusedPlan,
+    assistants_of,
+    is_overall,
+    on_unit_scale,
+)
 from textassay.agents.task import Task
-from textassay.agents.tool_average import DIRECT, ToolAverage
-from textassay.agents.tool_descriptions import UNIT, Assistant, assistants_of, on_unit_scale
-from textassay.agents.tool_weights import ScorerWeights, weights_from
+from textassay.agents.tool_average import DIRECT, ScorerWeights, ToolAverage, weights_from
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles

@@ -11,9 +11,8 @@ from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
 from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
-from textassay.agents.likelihood_words import OverReferences, Protocols
+from textassay.agents.likelihood_words import OverReferences, Protocols, Qualities
 from textassay.agents.passages import Directions, PassageWriter, Scored
-from textassay.agents.qualities import Qualities
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validated

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.ask import Ask
-from textassay.agents.average import Average, as_evidence
 from textassay.agents.decomposer import Decomposer, GrownTree, grow
 from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task

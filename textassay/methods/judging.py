@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask
-from textassay.agents.label_scorer import scorer_for
-from textassay.agents.scorer import Reading, Scorer
+from textassay.agents.scorer import Reading, Scorer, scorer_for
 from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.average import Average, as_evidence
+from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.scorer import Scorer
 from textassay.agents.scores import voted
 from textassay.learning.cascade import Cascade

@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
-from textassay.agents.profile import NO_PROFILE, Profile
+from textassay.agents.prompt_template import NO_PROFILE, Profile
 from textassay.agents.task import Task
 from textassay.methods.library.toml import check_format, problem, read_toml, validated
 from textassay.methods.method import Models, PromptOptions
