@@ -208,8 +208,7 @@ def table(tmp_path):
     rows = rng.integers(0, 20, len(words))
     factors = rng.uniform(0.2, 2, len(words)).astype(np.float32)
     save_file(
-        {"embeddings": vectors, "mapping": rows, "weights": factors},
-        tmp_path / "model.safetensors",
+        {"embeddings": vectors, "mapping": rows, "weights": factors}, tmp_path / "model.safetensors"
     )
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "model2vec"}))
 

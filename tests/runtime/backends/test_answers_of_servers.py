@@ -26,13 +26,7 @@ from textassay.runtime.backends import http_errors, openai_format
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint, read_address
 from textassay.runtime.backends.litellm import LiteLLMModel, load_litellm
-from textassay.runtime.model import (
-    ChatMessage,
-    ChoicesRequest,
-    ContinuationRequest,
-    Model,
-    Request,
-)
+from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Model, Request
 
 pytestmark = pytest.mark.asyncio
 
@@ -342,11 +336,7 @@ async def test_an_echoed_character_of_several_tokens_is_aligned():
         "choices": [
             {
                 "text": prompt + continuation + "\n",
-                "logprobs": {
-                    "tokens": tokens,
-                    "token_logprobs": logprobs,
-                    "text_offset": places,
-                },
+                "logprobs": {"tokens": tokens, "token_logprobs": logprobs, "text_offset": places},
             }
         ]
     }
@@ -430,16 +420,7 @@ async def test_transformers_serve_gives_one_sample_and_no_usage(kind, build):
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        "exceed",
-        "exceeds the maximum ",
-        "model ",
-        "1",
-        "try again retry wait ",
-        "sk-",
-        "x",
-    ],
+    "said", ["exceed", "exceeds the maximum ", "model ", "1", "try again retry wait ", "sk-", "x"]
 )
 async def test_error_bodies_are_read_in_linear_time(said):
     """Before, 200 KB of one word held up the event loop for a minute."""

@@ -440,10 +440,7 @@ async def test_a_script_behaves_like_the_others():
     assert response.usage.prompt_tokens > 0
     assert (
         await model.choices(ChoicesRequest(messages=CHAT, choices={"yes": ("Yes",), "no": ("No",)}))
-    ).logprobs == {
-        "yes": -0.1,
-        "no": None,
-    }
+    ).logprobs == {"yes": -0.1, "no": None}
     assert (
         await model.continuation(ContinuationRequest(prompt="a", continuation=" b"))
     ).logprob == -1.0

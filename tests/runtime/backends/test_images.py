@@ -82,9 +82,7 @@ async def test_every_api_is_sent_images_before_the_text_of_the_first_message(
         {"type": "image", "source": {"type": "url", "url": URL}},
     )
     assert batched["gemini/m"]["request"]["contents"][0]["parts"] == labeled(
-        "",
-        {"inlineData": {"mimeType": "image/png", "data": data}},
-        {"fileData": {"fileUri": URL}},
+        "", {"inlineData": {"mimeType": "image/png", "data": data}}, {"fileData": {"fileUri": URL}}
     )
     assert batched["openai/m"]["body"]["messages"] == chat
 

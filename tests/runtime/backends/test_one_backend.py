@@ -225,8 +225,7 @@ async def test_an_unknown_provider_is_a_mistake_of_configuration():
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
-    [({"logprobs": 5}, "n=20"), ({"n": 4}, "n=1"), ({"seed": 1}, "no seed=")],
+    ("fields", "said"), [({"logprobs": 5}, "n=20"), ({"n": 4}, "n=1"), ({"seed": 1}, "no seed=")]
 )
 async def test_parameters_the_provider_does_not_take_are_refused_by_name(fields, said):
     """By litellm's own table: nothing is sent. The error names the option, too."""
@@ -249,18 +248,12 @@ async def test_parameters_the_provider_does_not_take_are_refused_by_name(fields,
         ("openai/o3", {"temperature": 0.0}, errors.Refusal("drop", "temperature")),
         ("openai/o3", {"top_p": 0.5}, errors.Refusal("drop", "top_p")),
         ("mistral/mistral-large-latest", {"n": 4}, errors.Refusal("drop", "n")),
-        (
-            "anthropic/claude-opus-4-7",
-            {"temperature": 0.0},
-            errors.Refusal("drop", "temperature"),
-        ),
+        ("anthropic/claude-opus-4-7", {"temperature": 0.0}, errors.Refusal("drop", "temperature")),
         (
             "gemini/gemini-2.5-pro",
             {"extra": {"reasoning_effort": "great"}},
             errors.Refusal(
-                "effort",
-                "reasoning_effort",
-                values=("none", "minimal", "low", "medium", "high"),
+                "effort", "reasoning_effort", values=("none", "minimal", "low", "medium", "high")
             ),
         ),
     ],

@@ -137,10 +137,7 @@ def test_a_missing_usage_leaves_the_cost_unknown():
             {"choices": [{}]},
             {"choices": [{"message": "x"}]},
         ],
-        *[
-            {"choices": [message(5)]},
-            {"choices": "abc"},
-        ],
+        *[{"choices": [message(5)]}, {"choices": "abc"}],
     ],
 )
 def test_any_other_shape_is_malformed(payload):

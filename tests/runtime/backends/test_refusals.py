@@ -473,10 +473,7 @@ PARAPHRASES: list[tuple[Refusal, str | None, tuple[str, ...]]] = [
     (
         Refusal("drop", "zzz_unknown"),
         None,
-        (
-            "Extra input zzz_unknown",
-            "'zzz_unknown' was unexpected",
-        ),
+        ("Extra input zzz_unknown", "'zzz_unknown' was unexpected"),
     ),
     (
         Refusal("drop", "output_config.format"),

@@ -424,8 +424,7 @@ async def test_only_groq_runs_a_batch_for_longer_than_a_day(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "variable"),
-    [("together_ai/m", "TOGETHER_API_KEY"), ("gemini/m", "GOOGLE_API_KEY")],
+    ("name", "variable"), [("together_ai/m", "TOGETHER_API_KEY"), ("gemini/m", "GOOGLE_API_KEY")]
 )
 async def test_the_key_is_found_where_single_calls_find_it(
     name: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

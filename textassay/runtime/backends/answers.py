@@ -470,13 +470,7 @@ def read_parts(content: Any) -> tuple[str | None, str | None]:
 
 _TEXTS = ("text", "output_text")
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
-_FIELDS = (
-    "reasoning",
-    "reasoning_content",
-    "thinking",
-    "reasoning_details",
-    "thinking_blocks",
-)
+_FIELDS = ("reasoning", "reasoning_content", "thinking", "reasoning_details", "thinking_blocks")
 """Fields of a message that servers put a thought into, in order; several may hold the same one."""
 _INNER = ("thinking", "reasoning", "reasoning_content", "text", "summary", "content")
 

@@ -66,25 +66,7 @@ class DirectModel:
         endpoint: Endpoint | None = None,
         responses: bool = False,
     ) -> None:
-        """Keep the address; nothing is connected before the first request.
-
-        Args:
-            name: The name the user gave, such as `direct/qwen2.5-7b-instruct` or
-                `responses/gpt-6-sol`.
-            api_base: Address up to and including `/v1`; a query in it is sent behind every path.
-            api_key: Sent as a bearer token; never shown.
-            model: Name sent to the server; by default `name` without the part before its slash.
-            price: US dollars per million prompt tokens, completion tokens and, if there is a third
-                number, prompt tokens that the provider had cached; without it the cost is
-                unknown.
-            connections: Most connections at once; 0 for no limit.
-            capabilities: What is known of the server.
-            endpoint: Further headers and query, certificates and proxy.
-            responses: Whether it is asked through the Responses API.
-
-        Raises:
-            ConfigurationError: The address is not an HTTP address.
-        """
+        """Keep the address; nothing is connected before the first request."""
         parts = urlsplit(api_base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             shown = http_errors.public_address(api_base)
@@ -129,12 +111,6 @@ class DirectModel:
         """Return sampled answers.
 
         A server that serves the model through the Responses API alone is asked so from then on.
-
-        Raises:
-            CapabilityError: Log-probabilities were asked for and the server gives none, or the
-                Responses API does not take what was asked for.
-            DataError: The file of an image is gone, or has changed since the data were read.
-            ModelError: The server could not be asked or did not answer usably.
         """
         if request.images:
             request = await with_images(request)
@@ -170,23 +146,12 @@ class DirectModel:
             self._name_server(error)
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the probabilities of choices that are among the 20 likeliest first tokens.
-
-        Raises:
-            CapabilityError: The server gives no alternatives, or a choice takes several tokens.
-            ModelError: The server could not be asked or did not answer usably.
-        """
+        """Return the probabilities of choices that are among the 20 likeliest first tokens."""
         response = await self.generate(choices_as_request(request))
         return read_choices(response, request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the log-probabilities of a given text, from a completion that echoes it.
-
-        Raises:
-            CapabilityError: The request is a chat, or the server does not echo with
-                log-probabilities.
-            ModelError: The server could not be asked or did not answer usably.
-        """
+        """Return the log-probabilities of a given text, from a completion that echoes it."""
         if request.prompt is None or self._uses_responses:
             raise CapabilityError(
                 f"{self._base} can score the likelihood of a text only after a plain prompt, not a"

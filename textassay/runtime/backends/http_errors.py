@@ -151,12 +151,7 @@ def _number(value: str | None) -> float | None:
 
 
 def from_status(
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes | str,
-    *,
-    where: str,
-    secret: Secret = None,
+    status: int, headers: Mapping[str, str], body: bytes | str, *, where: str, secret: Secret = None
 ) -> ModelError:
     """Return the error that an unsuccessful answer stands for.
 

@@ -273,19 +273,7 @@ class LiteLLMModel:
         price: Price | None = None,
         endpoint: Endpoint | None = None,
     ) -> None:
-        """Keep the name; litellm is not imported yet.
-
-        Args:
-            name: litellm's name, such as `openai/gpt-4.1-mini`.
-            api_base: Address of the server, if it is not the provider's own.
-            api_key: Key; if not given, litellm reads the provider's own variable. Never shown.
-            price: US dollars per million prompt tokens, completion tokens and, if there is a third
-                number, prompt tokens that the provider had cached; by default from litellm's table.
-            endpoint: Further headers and query, certificates and proxy.
-
-        Raises:
-            ConfigurationError: The address has a login, whose header is taken.
-        """
+        """Keep the name; litellm is not imported yet."""
         endpoint = endpoint or Endpoint()
         self.name = name
         address = read_address(api_base or "")
@@ -338,11 +326,7 @@ class LiteLLMModel:
 
     @functools.cached_property
     def capabilities(self) -> Capabilities:
-        """What litellm says that the provider takes. Imports litellm.
-
-        Raises:
-            ConfigurationError: litellm knows no such provider.
-        """
+        """What litellm says that the provider takes. Imports litellm."""
         litellm = load_litellm()
         model, provider = self._model_and_provider
         taken = set(litellm.get_supported_openai_params(model, custom_llm_provider=provider) or ())
@@ -407,14 +391,7 @@ class LiteLLMModel:
         )
 
     async def generate(self, request: Request) -> Response:
-        """Return sampled answers.
-
-        Raises:
-            CapabilityError: The provider gives no log-probabilities.
-            RequestRefused: The provider does not take a parameter of the request.
-            DataError: The file of an image is gone, or has changed since the data were read.
-            ModelError: The provider could not be asked or did not answer usably.
-        """
+        """Return sampled answers."""
         if request.images:
             request = await with_images(request)
         plain = request.model_copy(update={"extra": {}}) if request.extra else request
@@ -435,22 +412,11 @@ class LiteLLMModel:
         return response.model_copy(update={"usage": _with_cost(response.usage, cost)})
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the probabilities of choices that are among the 20 likeliest first tokens.
-
-        Raises:
-            CapabilityError: The provider gives no alternatives, or a choice takes several tokens.
-            ModelError: The provider could not be asked or did not answer usably.
-        """
+        """Return the probabilities of choices that are among the 20 likeliest first tokens."""
         return read_choices(await self.generate(choices_as_request(request)), request)
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the log-probabilities of a given text, from a completion that echoes it.
-
-        Raises:
-            CapabilityError: The request is a chat, or the provider does not echo with
-                log-probabilities.
-            ModelError: The provider could not be asked or did not answer usably.
-        """
+        """Return the log-probabilities of a given text, from a completion that echoes it."""
         if request.prompt is None:
             raise CapabilityError(
                 f"{self.name} can score the likelihood of a text only after a plain prompt, not a "
@@ -487,24 +453,14 @@ class LiteLLMModel:
                 litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _ask(self, body: Json, extra: Json | None = None) -> tuple[Any, float | None]:
-        """Return the answer as JSON values, and its cost in US dollars by litellm's table.
-
-        Args:
-            body: Arguments as litellm knows them.
-            extra: Further fields of the provider's.
-        """
+        """Return the answer as JSON values, and its cost in US dollars by litellm's table."""
         if self._closed:
             raise ModelClosed(f"model {self.name!r} was used after it was closed")
         litellm = (
             load_litellm() if "litellm" in sys.modules else await asyncio.to_thread(load_litellm)
         )
         _open_models.add(id(self))
-        fixed: Json = {
-            "model": self.name,
-            "max_retries": 0,
-            "num_retries": 0,
-            "drop_params": False,
-        }
+        fixed: Json = {"model": self.name, "max_retries": 0, "num_retries": 0, "drop_params": False}
         try:
             address = {
                 "api_base": self._api_base,

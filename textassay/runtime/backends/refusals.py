@@ -784,7 +784,7 @@ _UNKNOWN_NAME = lazy_pattern(
     rf"[^'\"`.]{{0,30}}?|^|: )['\"`]({_IDENTIFIER})['\"`]"
     rf"|['\"`]({_IDENTIFIER})['\"`],? (?:is|are|was|as)?(?: an?)?[^'\"`.]{{0,20}}"
     r"\b(?:parameter|argument|field|property|key|option|input)\b"
-    r"|(?:^|[\s'\"`])([a-z]\w*_\w*(?:\.\w+)*)(?=$|[\s'\"`:.,;])",
+    r"|(?:^|[\s'\"`])([a-z]\w*_\w*(?:\.\w+)*)(?=$|[\s'\"`:.,;])"
 )
 _NOT_A_PARAMETER = frozenset({"litellm.drop_params", "drop_params", "failed_generation"})
 

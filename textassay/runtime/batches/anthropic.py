@@ -33,11 +33,7 @@ from textassay.runtime.batches.dialect import (
     read_array,
     read_id,
 )
-from textassay.runtime.errors import (
-    ContentRefused,
-    MalformedResponse,
-    RequestRefused,
-)
+from textassay.runtime.errors import ContentRefused, MalformedResponse, RequestRefused
 from textassay.runtime.images import Image
 from textassay.runtime.model import FinishReason, Request, Response
 

@@ -201,11 +201,7 @@ class Batch:
         return self._status is not None
 
     async def advance(self, *, running: frozenset[str]) -> float:
-        """Take the next step; return the seconds to wait before the one after it.
-
-        Args:
-            running: Ids of other batches, whose end makes room for this one.
-        """
+        """Take the next step; return the seconds to wait before the one after it."""
         if self._lines is not None:
             await self._prepare(self._lines)
             return 0.0

@@ -28,10 +28,7 @@ from textassay.runtime.batches.dialect import (
     check_request,
     read_array,
 )
-from textassay.runtime.errors import (
-    ContentRefused,
-    MalformedResponse,
-)
+from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import Effort, FinishReason, Request, Response

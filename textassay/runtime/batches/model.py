@@ -27,12 +27,7 @@ from textassay.runtime.batches.batch import (
 )
 from textassay.runtime.batches.dialect import BatchRecord, Dialect
 from textassay.runtime.calls.cache import Keys, identity_bytes, look_up
-from textassay.runtime.errors import (
-    CapabilityError,
-    ModelClosed,
-    ModelError,
-    RequestRefused,
-)
+from textassay.runtime.errors import CapabilityError, ModelClosed, ModelError, RequestRefused
 from textassay.runtime.model import (
     A,
     AnyResponse,
@@ -92,14 +87,7 @@ class BatchQueue(Wrapper):
         self._started = self._closed = False
 
     async def generate(self, request: Request) -> Response:
-        """Return the answer once its batch has ended.
-
-        Raises:
-            CapabilityError: The provider's batches cannot answer such a request.
-            BatchesSubmitted: It is submitted, and `submit_only` is set.
-            BatchUnfinished: The provider fails for too long.
-            ModelError: The batch gave no answer.
-        """
+        """Return the answer once its batch has ended."""
         return cast(Response, await self._ask(request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:

@@ -79,20 +79,7 @@ def open_dialect(
     files: Path | None = None,
     window: str = "24h",
 ) -> Dialect:
-    """Return the batch API of a model.
-
-    Args:
-        name: The model's name, such as `openai/gpt-4.1-mini` or `direct/NAME`.
-        api_base: Address of the server, if it is not the provider's own.
-        api_key: The key; by default the value of the provider's own variable.
-        endpoint: Further headers and query, certificates and proxy.
-        files: Folder of files for `vllm run-batch`, in place of the provider's batch API.
-        window: Time in which a batch is run before it expires.
-
-    Raises:
-        ConfigurationError: The model has no batch API that is known here, or no address, or its
-            provider does not take the window.
-    """
+    """Return the batch API of a model."""
     provider, _, model = name.partition("/")
     if files is not None and model:
         return FilesDialect(files, model)

@@ -129,10 +129,7 @@ def download(
             return Path(hf_hub_download(repo, file, revision=revision))
         return Path(
             snapshot_download(
-                repo,
-                revision=revision,
-                allow_patterns=list(patterns),
-                local_files_only=cached_only,
+                repo, revision=revision, allow_patterns=list(patterns), local_files_only=cached_only
             )
         )
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:

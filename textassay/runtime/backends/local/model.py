@@ -331,14 +331,7 @@ class LocalModel(InProcessModel, Generic[E]):
         return 0 if self._engine is None else self._engine.evaluated_tokens
 
     async def open(self) -> Self:
-        """Find, or download, the model and load it; does nothing if that is done.
-
-        Raises:
-            ModelNotFound: There is no such file or repository.
-            NothingListening: It must be downloaded, and the hub cannot be reached.
-            ConfigurationError: It is no usable model, or does not fit into memory.
-            ModelClosed: The model is closed.
-        """
+        """Find, or download, the model and load it; does nothing if that is done."""
         engine = await self._queue.open()
         if self._engine is None:
             self._engine = engine
@@ -357,14 +350,7 @@ class LocalModel(InProcessModel, Generic[E]):
         return self._engine
 
     async def generate(self, request: Request) -> Response:
-        """Return `n` sampled answers.
-
-        Raises:
-            ContextTooLong: Prompt and `max_tokens` do not fit.
-            ConfigurationError: Messages were given and the model has no chat template, the JSON
-                schema cannot be kept, or extra fields were given.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
+        """Return `n` sampled answers."""
         if request.extra:
             raise ConfigurationError(
                 f"a local model takes no extra fields, and was given {', '.join(request.extra)}"
@@ -372,23 +358,11 @@ class LocalModel(InProcessModel, Generic[E]):
         return cast(Response, await self._ask(request))
 
     async def choices(self, request: ChoicesRequest) -> ChoicesResponse:
-        """Return the log of each choice's probability to come next, summed over its forms.
-
-        Raises:
-            RequestRefused: A form adds no token, or belongs to two choices.
-            ContextTooLong: The prompt does not fit.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
+        """Return the log of each choice's probability to come next, summed over its forms."""
         return cast(ChoicesResponse, await self._ask(request))
 
     async def continuation(self, request: ContinuationRequest) -> ContinuationResponse:
-        """Return the log-probability of each token of the continuation.
-
-        Raises:
-            RequestRefused: The text adds no token, or nothing stands before its first.
-            ContextTooLong: Prompt and continuation do not fit.
-            ModelClosed: The model is, or was meanwhile, closed.
-        """
+        """Return the log-probability of each token of the continuation."""
         return cast(ContinuationResponse, await self._ask(request))
 
     async def _ask(self, request: AnyRequest) -> AnyResponse:

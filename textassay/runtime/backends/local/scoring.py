@@ -437,9 +437,7 @@ class Draft:
             if np.isfinite(row[i])
         )
         return TokenLogprob(
-            token=self._vocabulary.text(token),
-            logprob=min(0.0, float(row[token]) - total),
-            top=top,
+            token=self._vocabulary.text(token), logprob=min(0.0, float(row[token]) - total), top=top
         )
 
     def sample(self) -> Sample:

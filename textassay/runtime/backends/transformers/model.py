@@ -184,9 +184,7 @@ class TransformersModel(LocalModel[LoadedModel]):
         rules = Rules(name, truncate, seed)
         self._loader = Loader(rules, spec, dtype, device, device_map, batch_tokens, n_ctx)
         queue = WorkQueue[LoadedModel, AnyRequest, AnyResponse](
-            self._loader,
-            LengthOrder(batch_tokens=batch_tokens),
-            name=name,
+            self._loader, LengthOrder(batch_tokens=batch_tokens), name=name
         )
         super().__init__(name, queue)
 
