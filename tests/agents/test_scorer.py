@@ -302,7 +302,7 @@ async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
     _, judge = scorer(["4"], prompt="g_eval")
     with pytest.raises(PromptError, match="'steps' is undefined"):
         await judge(EXAMPLE, COHERENCE)
-    assert (await judge(EXAMPLE, COHERENCE, Steps(text="1. Read."))).value == 4
+    assert (await judge(EXAMPLE, COHERENCE, steps=Steps(text="1. Read."))).value == 4
 
 
 async def test_signatures_tell_apart_what_is_not_comparable():
