@@ -5,7 +5,6 @@ Scores, summary and tables, read from memory or from the run folder.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,13 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
 from textassay.runtime.messages import Example, Score, Usage
 from textassay.runtime.storage.files import encode
-from textassay.runtime.storage.run_files import RunSummary, latest_scores, read_manifest
+from textassay.runtime.storage.run_files import (
+    SUMMARY,
+    RunSummary,
+    latest_scores,
+    read_manifest,
+    read_summary,
+)
 from textassay.table import Column, Table
 
 if TYPE_CHECKING:
@@ -263,12 +268,15 @@ class Run(Displayed):
         return (wide_rows if wide else long_rows)(self, examples)
 
     def __repr__(self) -> str:
-        # asyncio.run asks for it when a run is what it returns, so no score is read for it
-        if self.folder is not None:
+        # asyncio.run asks for it when a run is what it returns, so no score is read from a file
+        if self.folder is None:
+            outcomes = self.summary()["outcomes"]
+        elif (self.folder / SUMMARY).exists():
+            outcomes = read_summary(self.folder)["outcomes"]
+        else:
             return f"<Run {str(self.folder)!r}>"
-        counts = Counter(score.outcome for score in self._scores)
-        outcomes = ", ".join(f"{count} {name}" for name, count in counts.items())
-        return f"<Run in memory: {outcomes or 'no scores'}>"
+        counts = ", ".join(f"{count} {name}" for name, count in outcomes.items() if count)
+        return f"<Run {'in memory' if self.folder is None else str(self.folder)!r}: {counts}>"
 
     def tables(self) -> list[Table]:
         """Return the mean of each aspect, and the first scores."""

@@ -16,6 +16,7 @@ from tests.gguf_fixture import Shape, Written, next_logprobs, write_model
 from tests.waiting import eventually
 from textassay.runtime.backends.llamacpp import LlamaCppModel
 from textassay.runtime.backends.llamacpp.library import Weights
+from textassay.runtime.calls.cache import StoringModel
 from textassay.runtime.connected import with_cache
 from textassay.runtime.errors import ConfigurationError, ModelClosed, RequestRefused
 from textassay.runtime.model import (
@@ -269,7 +270,7 @@ async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
             "llamacpp/m", file.path, n_gpu_layers=0, threads=1, mode=mode, n_ctx=512
         ) as local:
             store = DiskStore(tmp_path / "cache")
-            model = with_cache(local, store)
+            model = with_cache(StoringModel(local, store), store)
             found = await asyncio.gather(
                 *(scoring(model, "choices").choices(choices) for _ in range(8)),
                 *(scoring(model, "continuation").continuation(text) for _ in range(8)),
