@@ -110,6 +110,19 @@ def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_p
     assert textassay("merge", run).code == 0
 
 
+def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server, data, run):
+    """Only an edited file has one; without the data nobody can tell."""
+    shards(data, run, server, 2)
+    scores = run / "shard-2" / "scores.jsonl"
+    scores.write_text(scores.read_text().replace('"id":"x4"', '"id":"y4"'))
+    done = textassay("merge", run)
+    assert done.code == 2
+    assert "'y4' is none of this shard's examples" in done.err
+    assert not (run / "manifest.json").exists()
+    data.unlink()
+    assert textassay("merge", run).code == 0
+
+
 def test_what_reads_runs_says_how_to_make_one_of_shards(server, data, run):
     """Where `--processes` was stopped, for example."""
     shards(data, run, server, 2)

@@ -16,11 +16,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.data import bounds_of
+from textassay.evaluation.data import bounds_of, open_examples
 from textassay.evaluation.manifest import changed, check_manifest, recorded_request
 from textassay.evaluation.request import Shard
 from textassay.runtime.batches.book import read_records
-from textassay.runtime.errors import RunFolderError, StorageError
+from textassay.runtime.data.dataset import Examples
+from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage, UsageTotal
 from textassay.runtime.storage.answers import merge_answers
@@ -82,13 +83,18 @@ class _Source:
     manifest: Mapping[str, Any]
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """The first of its examples, and the one after the last."""
+        limit = recorded_request(self.manifest).limit
+        return bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+
+    @property
     def expected(self) -> int | None:
         """Pairs of example and aspect that it judges; `None` if its manifest does not tell."""
         aspects = self.manifest["method"].get("aspects")
         if aspects is None:
             return None
-        limit = recorded_request(self.manifest).limit
-        start, stop = bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        start, stop = self.bounds
         return (stop - start) * len(aspects)
 
 
@@ -100,9 +106,8 @@ def merge(run: str | Path, *, partial: bool = False) -> Merged:
     do not belong together, or with `partial` off are missing or unfinished, are refused before
     anything is changed.
 
-    The data are not read, as they need not be on this machine. An id that is not in them, which
-    only an edited file can have, is told by what reads both: `resume` refuses it, `meta` and
-    `estimate` count it.
+    An id that is not among a shard's examples, which only an edited file can have, is refused where
+    the data are on this machine, as they were when they were judged.
     """
     run = Path(run)
     with ExitStack() as stack:
@@ -271,7 +276,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
 
 
 def _lines(
-    sources: Iterable[_Source],
+    sources: Sequence[_Source],
     tally: RunSummary,
     replaced: UsageTotal,
     *,
@@ -279,13 +284,19 @@ def _lines(
 ) -> Iterator[bytes]:
     """Yield every line that no later one replaces, and count it."""
     seen: set[bytes] = set()
+    data = _data(sources[0])
     for source in sources:
-        before = len(seen)
+        before, ids = len(seen), None if data is None else _ids(data, source)
         for score, line, is_last in _scores(source, partial=partial):
             if not is_last:
                 # a line that a later one replaced was paid for all the same
                 replaced.add(score.usage)
                 continue
+            if ids is not None and score.id not in ids:
+                raise RunFolderError(
+                    f"{source.path / SCORES}: {score.id!r} is none of this shard's examples: the"
+                    " file was edited; score the shard again, or move it elsewhere"
+                )
             pair = pair_digest(score.id, score.aspect)
             if pair in seen:
                 if not partial:
@@ -300,6 +311,22 @@ def _lines(
             yield line if line.endswith(b"\n") else line + b"\n"
         if not partial:
             _refuse_unfinished(source, len(seen) - before)
+
+
+def _data(source: _Source) -> Examples | None:
+    """Return what the shards judged; `None` if it is elsewhere, or has changed since."""
+    request = recorded_request(source.manifest)
+    if request.data is None or not Path(request.data).exists():
+        return None
+    try:
+        data = open_examples(request.data, request)
+        return data if data.check().digest == source.manifest["data"]["digest"] else None
+    except DataError:  # it has changed so much that it cannot be read
+        return None
+
+
+def _ids(data: Examples, source: _Source) -> set[str]:
+    return {example.id for example in data.part(*source.bounds)}
 
 
 def _refuse_unfinished(source: _Source, unique: int) -> None:
