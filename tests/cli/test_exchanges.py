@@ -31,6 +31,24 @@ def test_prompts_and_answers_of_one_example(server, scored):
     assert "unknown example 'y'" in textassay("show", scored, "y", "--prompts").err
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [("--effort", "low"), ("--set", "top_p=0.9"), ("--set", "thinking_tokens=64"),
+     ("--extra", 'user="me"')],
+)  # fmt: skip
+def test_answers_are_found_under_the_settings_of_the_run(server, data, run, setting):
+    """Keys of answers hold what was sent, so the settings of the models count."""
+    flags = ("--method", "llm-score", "-m", "direct/mock", "--api-base", server.url)
+    done = textassay("score", data, *flags, "-a", "fluency", *setting, "-o", run)
+    assert done.code == 0, done.err
+    shown = textassay("show", run, "x3", "--prompts")
+    assert "--- answer ---" in shown.out
+    assert "no answer in the cache" not in shown.out
+    assert textassay("cache", "export", run, "-o", run / "asked.jsonl").code == 0
+    rows = (run / "asked.jsonl").read_text().splitlines()
+    assert all(json.loads(row)["answers"] for row in rows)
+
+
 def test_all_of_a_run_can_be_exported(server, scored, tmp_path):
     """As JSON Lines: every request that was asked, with its answers."""
     before = server.counters.requests

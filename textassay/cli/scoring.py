@@ -166,13 +166,13 @@ def command_to_resume(folder: Path, flags: dict[str, Any]) -> ScoreCommand:
     if "graph" in (manifest.get("method") or {}):
         raise ConfigurationError(
             f"{folder}: the run was made by the graph {request.method!r}, which is Python code; "
-            f"resume it there with evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)"
+            f"resume it there with “evaluate(..., method=GRAPH, out={str(folder)!r}, resume=True)”"
         )
     data = request.data if flags.get("data") is None else str(flags["data"])
     if data is None:
         raise ConfigurationError(
             f"{folder}: the run's data came from memory; resume it in Python with "
-            "evaluate(examples, ..., out=..., resume=True)"
+            "“evaluate(examples, ..., out=..., resume=True)”"
         )
     given = settings_in(arguments.with_model_tables(flags, request.models))
     settings = settings_to_resume(folder, manifest, request, given)

@@ -20,6 +20,7 @@ from textassay.evaluation.data import part_of
 from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, open_session
+from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Assignment
@@ -86,10 +87,15 @@ class Recorder(Wrapper):
 class RecordedIdentity:
     """Identity and capabilities of a model, from the entry of a manifest; it cannot be asked."""
 
-    def __init__(self, recorded: Mapping[str, Any]) -> None:
+    def __init__(self, recorded: Mapping[str, Any], settings: Settings) -> None:
         self.name: str = recorded["name"]
+        self._settings = settings
         self.identity: Mapping[str, Any] = recorded["identity"]
         self.capabilities = Capabilities(**recorded["capabilities"])
+
+    def new_adaptation(self) -> Adaptation:
+        """Return one that sends what the run's settings said: keys of answers hold it."""
+        return Adaptation(self, Sampling.of(self._settings))
 
     async def generate(self, request: Request) -> Any:
         """Raise `ConfigurationError`: a recorded identity answers nothing."""
@@ -123,8 +129,10 @@ def exchanges_of_run(
     source = request.data if data is None else data
     if source is None:
         raise ConfigurationError(f"{folder}: the run's data came from memory; give them as data=")
+    recorded = Settings(**manifest["settings"])
     models: dict[str, Model] = {
-        role: RecordedIdentity(entry) for role, entry in manifest["models"].items()
+        role: RecordedIdentity(entry, recorded.for_role(role))
+        for role, entry in manifest["models"].items()
     }
     # nothing but the run's own cache: its settings may name a server, and none is asked here
     settings = Settings(cache=_cache_of(folder, manifest))

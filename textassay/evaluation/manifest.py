@@ -347,7 +347,7 @@ def _check_endpoint(
     if "://" in name and not is_direct:
         raise ConfigurationError(
             f"{folder}: the model {name!r} contains an address, which is never read from a run "
-            "folder; resume the run in Python, with evaluate(..., resume=True)"
+            "folder; resume the run in Python, with “evaluate(..., resume=True)”"
         )
     if recorded.get("endpoints") and not given.get("endpoints"):
         raise ConfigurationError(

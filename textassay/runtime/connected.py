@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from textassay.observing import WATCH
 from textassay.runtime.backends.answers import SplitThoughts
@@ -112,7 +112,7 @@ class ConnectedModel(AsyncResource, Wrapper):
         self.price: Price | None = settings.price or getattr(self.backend, "price", None)
         if self._is_local:
             self.price = (0.0, 0.0)
-        self.adaptation = self._new_adaptation()
+        self.adaptation = self.new_adaptation()
         calls = max(LOCAL_QUEUE, settings.concurrency) if self._is_local else settings.concurrency
         self._endpoints = [
             EndpointState(
@@ -193,10 +193,9 @@ class ConnectedModel(AsyncResource, Wrapper):
             return False
         return backend.identity.get("backend") in ("openai-compatible", "litellm")
 
-    def _new_adaptation(self) -> Adaptation:
-        sampling = Sampling(
-            **{name: getattr(self.settings, name) for name in Sampling.model_fields}
-        )
+    def new_adaptation(self) -> Adaptation:
+        """Return how requests are adapted, with what the backend remembers of itself."""
+        sampling = Sampling.of(self.settings)
         adaptation = Adaptation(self.backend, sampling, in_batches=self.settings.batch)
         if isinstance(self.backend, HoldsRecords):
             learned = self.backend.value_of(adaptation.store_key)
@@ -438,6 +437,15 @@ def _without_book(name: str) -> str:
     )
 
 
+@runtime_checkable
+class Adapts(Protocol):
+    """A model that knows the settings with which it is asked."""
+
+    def new_adaptation(self) -> Adaptation:
+        """Return an adaptation that has learned nothing from a run."""
+        ...
+
+
 def with_store(
     model: Model,
     store: AnswerStore | None,
@@ -459,7 +467,7 @@ def with_store(
             walked if identity is None else WithIdentity(walked, identity),
             store,
             # one of its own: what a dry run "answers" teaches nothing
-            adaptation=model._new_adaptation() if isinstance(model, ConnectedModel) else None,
+            adaptation=model.new_adaptation() if isinstance(model, Adapts) else None,
         )
     if isinstance(model, ConnectedModel):
         return model.build_stack(store, identity, book)

@@ -45,6 +45,7 @@ from textassay.runtime.model import (
     Response,
     Wrapper,
 )
+from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.files import decode, encode
 
@@ -98,6 +99,11 @@ class Sampling(Message):
     top_p: float | None = None
     seed: int | None = None
     extra: Json = {}
+
+    @classmethod
+    def of(cls, settings: Settings) -> Sampling:
+        """Return what the settings of one model say."""
+        return cls(**{name: getattr(settings, name) for name in cls.model_fields})
 
     @property
     def fields(self) -> dict[str, Any]:
