@@ -78,6 +78,28 @@ def test_a_cost_is_told_as_far_as_prices_are_known(server, data, run, tmp_path, 
     assert (costs["direct/one"] is not None) == priced
 
 
+def test_the_cost_of_calls_without_an_answer_is_unknown(data, run):
+    """What ran out of time may be charged, so it is not nothing."""
+    with served(latency_ms=2000) as slow:
+        done = textassay(
+            "score", data, "--method", "llm-score", "-m", "direct/m", "--api-base", slow.url,
+            "-a", "coherence", "-o", run, "--set", "timeout=0.05", "--set", "attempts=1",
+            "--set", "failure_limit=99", "--set", "outage_wait=0",
+        )  # fmt: skip
+    assert done.code == 1
+    assert "cost unknown (no request was answered" in done.out
+
+
+def test_gptscore_says_first_what_only_asking_shows(server, data, run):
+    """Also a dry run, which asks nothing."""
+    done = textassay(
+        "score", data, "--method", "gptscore", "-m", "direct/m", "--api-base", server.url,
+        "-a", "fluency", "-o", run, "--dry-run",
+    )  # fmt: skip
+    assert done.code == 0
+    assert "needs log-probabilities of a given text" in done.err
+
+
 STEPS = "\n".join(
     f"{i}. {step}" for i, step in enumerate(tasks.load("summarization").steps["coherence"], start=1)
 )

@@ -125,6 +125,8 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
     now = run.progress
     costs = now.costs if now is not None and now.usage.calls == usage["calls"] else {}
     cost = _partly_known(costs) if usage["cost"] is None else f"${usage['cost']:.4f}"
+    if now is not None and now.failures and not usage["calls"]:
+        cost = "unknown (no request was answered; what ran out of time may be charged)"
     console.print(
         f"{usage['calls']} calls answered{_failed(run)}, {usage['cached_calls']} from the cache,"
         f" {usage['prompt_tokens']} + {usage['completion_tokens']} tokens{token_details(usage)},"

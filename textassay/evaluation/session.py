@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from textassay.agents.likelihood import LikelihoodReader
 from textassay.evaluation.data import Feed, checked_examples, part_of
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
@@ -400,6 +401,12 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     choice, task = probabilities_of(method), method.task
     if choice is not None:
         yield f"{method.name} {choice.notice}"
+    reader = getattr(method, "reader", None)
+    if isinstance(reader, LikelihoodReader) and reader.model.capabilities.continuation is None:
+        yield (
+            f"{method.name} needs log-probabilities of a given text; whether the model gives them"
+            " shows when it is asked: if it does not, the run stops at the first request"
+        )
     if is_new and spec.task is None and task not in (None, tasks.DEFAULT):
         yield f"task: {task}, the first that has these aspects (task= names another)"
 
