@@ -7,6 +7,7 @@ means; `methods/library/profiles.py` reads its files.
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -296,9 +297,9 @@ class PromptPart(Message):
     """A message of which prompts are shown something else than the message itself."""
 
     @property
+    @abstractmethod
     def in_prompts(self) -> Any:
         """What they are shown under the name of the message."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
