@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from textassay.agents.likelihood import LikelihoodReader
 from textassay.evaluation.data import Feed, checked_examples, part_of
 from textassay.evaluation.engine import CompletedScores, EvaluationEngine
 from textassay.evaluation.manifest import (
@@ -52,6 +51,7 @@ from textassay.methods.method import (
     AsksInTurn,
     ChecksData,
     Method,
+    ReadsLikelihoods,
     ShowsImages,
     check_rubrics,
     probabilities_of,
@@ -401,8 +401,10 @@ def notices(method: Method, spec: RunRequest, *, is_new: bool) -> Iterator[str]:
     choice, task = probabilities_of(method), method.task
     if choice is not None:
         yield f"{method.name} {choice.notice}"
-    reader = getattr(method, "reader", None)
-    if isinstance(reader, LikelihoodReader) and reader.model.capabilities.continuation is None:
+    if (
+        isinstance(method, ReadsLikelihoods)
+        and method.reader.model.capabilities.continuation is None
+    ):
         yield (
             f"{method.name} needs log-probabilities of a given text; whether the model gives them"
             " shows when it is asked: if it does not, the run stops at the first request"

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from textassay.agents.likelihood import LikelihoodReader
 from textassay.agents.logprobs_or_samples import LogprobsOrSamples
 from textassay.agents.prompt_template import Layout
 from textassay.agents.reading.rating import Form
@@ -148,6 +149,13 @@ class EndsEarly(Protocol):
     def most_calls(self) -> int:
         """Most requests for one score."""
         ...
+
+
+@runtime_checkable
+class ReadsLikelihoods(Protocol):
+    """A method that needs log-probabilities of given texts, which few servers of chats give."""
+
+    reader: LikelihoodReader
 
 
 @runtime_checkable
