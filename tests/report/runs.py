@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from textassay.runtime.data.dataset import Examples
+from textassay.runtime.labels import labels_of
 from textassay.runtime.messages import Score, Usage
 from textassay.runtime.storage.run_folder import RunFolder
 
@@ -32,7 +33,7 @@ def write_run(folder: Path, scores: Iterable[Score], data: Path | None = None) -
     """Write a finished run."""
     manifest = dict(MANIFEST)
     if data is not None:
-        info = Examples(data).check()
+        info = Examples(data, labels=labels_of(manifest)).check()
         manifest["data"] = {"path": str(data), "digest": info.digest, "count": info.count}
 
     async def write() -> None:

@@ -159,7 +159,7 @@ def test_the_annotation_page(tmp_path, browser):
                 browser.get(address)
                 wait_for(browser, "document.querySelector('.output') !== null")
                 browser.switch_to.active_element.send_keys("4")  # a chosen rating and a marked one
-                browser.execute_script("document.querySelector('details').open = true")
+                browser.execute_script("document.querySelector('form details').open = true")
                 assert browser.execute_script(CONTRAST) == []
                 browser.find_element("id", "help-button").click()
                 assert browser.execute_script(CONTRAST) == []
