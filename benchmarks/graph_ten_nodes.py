@@ -31,7 +31,7 @@ from textassay.agents.scorer import Scorer
 from textassay.methods import build
 from textassay.methods.library import tasks
 from textassay.methods.method import Method
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.messages import Message
 from textassay.runtime.model import ChatMessage, Model, Request
 from textassay.runtime.settings import Settings

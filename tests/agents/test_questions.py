@@ -21,7 +21,7 @@ from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks
 from textassay.prompts import TASKS
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.prefixes import current_chain
+from textassay.runtime.calls.sharing import current_chain
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed
 from textassay.runtime.messages import Answer, Aspect, Example, SubQuestion
 from textassay.runtime.model import Capabilities, ChoicesResponse

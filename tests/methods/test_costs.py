@@ -19,7 +19,7 @@ from textassay.demo import BUNDLED_TASKS, data_file
 from textassay.methods import METHODS, build
 from textassay.methods.library import plans, tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.usage import estimate_tokens
+from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect, Assignment, Example
 

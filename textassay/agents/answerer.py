@@ -17,7 +17,7 @@ from textassay.agents.ask import MAX_QUOTED, Ask, never_cut, reached_limit, thou
 from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSamples, Reading, read_as
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
-from textassay.runtime.calls.prefixes import chained
+from textassay.runtime.calls.sharing import chained
 from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.messages import (

@@ -23,7 +23,7 @@ from textassay.agents.reading.json_in_prose import JsonObject, find_json, normal
 from textassay.agents.reading.rating import declines
 from textassay.agents.task import Task
 from textassay.prompts import nonce
-from textassay.runtime.calls.prefixes import chained
+from textassay.runtime.calls.sharing import chained
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import NO_USAGE, Aspect, Message, ScoreError
 from textassay.runtime.model import Function, Json, Sample

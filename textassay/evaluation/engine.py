@@ -30,7 +30,7 @@ from textassay.evaluation.data import Feed
 from textassay.evaluation.progress import Progress, limiters_by_name
 from textassay.methods.method import Method, ShowsSource
 from textassay.observing import WATCH, RunObserver
-from textassay.runtime.calls.usage import track_usage
+from textassay.runtime.calls.budget import track_usage
 from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out

@@ -34,7 +34,7 @@ from textassay.methods.library import profiles, trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale
 from textassay.methods.method import Models, PromptOptions, model_for
 from textassay.prompts import CHECKLISTS
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (

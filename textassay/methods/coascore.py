@@ -18,7 +18,7 @@ from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, RatingOptions, model_for
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (

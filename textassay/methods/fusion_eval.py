@@ -30,7 +30,7 @@ from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import PLANS
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError

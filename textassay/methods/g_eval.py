@@ -17,7 +17,7 @@ from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, tasks
 from textassay.methods.method import RatingOptions, model_for
 from textassay.prompts.packaged import table_file
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import Aspect
 

@@ -21,7 +21,7 @@ from textassay.methods.library import profiles, trees
 from textassay.methods.library.trees import tree_digest
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import TREES
-from textassay.runtime.calls.single_flight import once
+from textassay.runtime.calls.sharing import once
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (

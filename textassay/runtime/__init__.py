@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from textassay.runtime.backends.replay import RecordedModel
     from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
     from textassay.runtime.calls.budget import Budget
-    from textassay.runtime.calls.prefixes import chained
-    from textassay.runtime.calls.single_flight import once
+    from textassay.runtime.calls.sharing import chained, once
     from textassay.runtime.concurrency import gather
     from textassay.runtime.connected import ConnectedModel, connect
     from textassay.runtime.data.dataset import Examples
@@ -92,11 +91,11 @@ _HOME = {
     "Usage": "messages",
     "Wrapper": "model",
     "connect": "connected",
-    "chained": "calls.prefixes",
+    "chained": "calls.sharing",
     "each": "graph.graph",
     "fixed": "graph.graph",
     "gather": "concurrency",
-    "once": "calls.single_flight",
+    "once": "calls.sharing",
     "with_images": "model",
 }
 _MODULES = ("errors",)

@@ -19,7 +19,6 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from types import TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 T = TypeVar("T")
@@ -37,12 +36,7 @@ class AsyncResource(ABC):
         """Return the resource itself; override if entering opens something."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -51,14 +45,6 @@ async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | N
 
     `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
     and drops work that no thread has begun yet, such as closing a file.
-
-    Args:
-        work: Called once, in a thread of its own.
-        discard: Called with the result if the caller was canceled meanwhile.
-
-    Raises:
-        asyncio.CancelledError: The caller was canceled; `work` has ended.
-        Exception: Whatever `work` raised.
     """
     # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
     running = asyncio.get_running_loop().run_in_executor(None, work)

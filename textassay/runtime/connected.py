@@ -27,16 +27,13 @@ from textassay.runtime.calls.adaptation import (
     OneSamplePerRequest,
     Sampling,
 )
-from textassay.runtime.calls.budget import Budget, BudgetedModel
+from textassay.runtime.calls.budget import Budget, BudgetedModel, MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel, WithIdentity
 from textassay.runtime.calls.endpoints import EndpointsModel, EndpointState
-from textassay.runtime.calls.health import Health, HealthModel
 from textassay.runtime.calls.limits import LimitedModel, Limiter, LimiterState
 from textassay.runtime.calls.masking import MaskedModel
-from textassay.runtime.calls.prefixes import PrefixModel
-from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
-from textassay.runtime.calls.single_flight import SharedModel
-from textassay.runtime.calls.usage import MeteredModel
+from textassay.runtime.calls.retry import DeadlineModel, Health, HealthModel, RetryingModel
+from textassay.runtime.calls.sharing import PrefixModel, SharedModel
 from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
 from textassay.runtime.messages import Price, UsageTotal

@@ -1,28 +1,428 @@
-"""Opens what a run with workers needs, runs it, and closes it again."""
+"""A run whose examples workers judge: handed out, journaled, and handed out again if one is lost.
+
+Only this process writes to the run folder. A worker has at most one unit of examples in hand, so
+that at most one unit is asked again if the worker is lost; whatever it reported is journaled and
+not asked again. `Driver` knows workers as `Worker`s, and nothing of processes or Ray;
+`run_with_workers` opens what a run needs, runs it, and closes it again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from textassay.evaluation.data import checked_examples, part_of
+from textassay.evaluation.data import FedExample, checked_examples, part_of
 from textassay.evaluation.manifest import with_absolute_paths
 from textassay.evaluation.opening import with_default_tools
-from textassay.evaluation.progress import Progress
+from textassay.evaluation.progress import Progress, summed
 from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import writing_summary
 from textassay.runtime.backends.by_name import EMBEDDED
-from textassay.runtime.errors import ConfigurationError
-from textassay.workers.driver import START_SECONDS, UNIT, Driver
+from textassay.runtime.errors import BudgetReached, ClusterLost, ConfigurationError
+from textassay.runtime.storage.run_files import ScoreLine
+from textassay.version import __version__
 from textassay.workers.local import local_workers
-from textassay.workers.protocol import NO_PROGRESS, Job, Opened, WorkerPool
+from textassay.workers.protocol import (
+    NO_PROGRESS,
+    Ended,
+    Failed,
+    Instructions,
+    Job,
+    Opened,
+    Part,
+    Report,
+    Worker,
+    WorkerLost,
+    WorkerPool,
+    pack_examples,
+)
 from textassay.workers.ray import ray_workers
-from textassay.workers.record import MAX_SENT, Adjusting, RunRecord
+from textassay.workers.record import (
+    MAX_LOSSES,
+    MAX_SENT,
+    Adjusting,
+    ExampleQueue,
+    Outstanding,
+    RunRecord,
+    SharedBudget,
+)
+
+UNIT = 200
+"""Examples that a worker has in hand at most, unless it works on more than half of them at once."""
+
+START_SECONDS = 2.0
+"""Time between two looks for room for further workers."""
+
+STOP_SECONDS = 60.0
+"""Time that workers have to finish what they have in work once the run is stopped."""
+
+MAX_REPORTED = 1000
+"""Most scores for which a report waits. A report costs some milliseconds whatever its size, and one
+waits no longer than `worker.REPORT_SECONDS`."""
+
+
+class AssignedWorker:
+    """A worker that takes part, and what it has in hand."""
+
+    def __init__(self, handle: Worker) -> None:
+        self.handle, self.outstanding = handle, Outstanding()
+        self.opened: Opened | None = None
+        self.report: Report | None = None
+        self.granted = 0.0
+        """US dollars that it was granted and has not returned."""
+        self.was_fed = False
+        self.is_finishing = False
+
+    @property
+    def needed(self) -> float:
+        """US dollars of its next request, if it has too few for it."""
+        return 0.0 if self.report is None else self.report.needed
+
+    @property
+    def unspent(self) -> float:
+        """US dollars that it was granted, and has neither spent nor returned."""
+        return self.granted - (0.0 if self.report is None else self.report.spent)
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether its requests in flight may cost less than they reserve."""
+        return self.report is not None and self.report.is_settling
+
+
+class Driver:
+    """One session of one run on a cluster."""
+
+    def __init__(
+        self,
+        pool: WorkerPool,
+        job: Job,
+        record: RunRecord,
+        *,
+        most_workers: int,
+        notify: Callable[[str], None],
+        begun: Callable[[Opened], None],
+        unit: int = UNIT,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
+        self._start_seconds, self._on_begin = start_seconds, begun
+        self._pool, self._job, self._record, self._notify = pool, job, record, notify
+        self._most, self._unit = max(1, most_workers), unit
+        self._workers: list[AssignedWorker] = []
+        self._refused: list[AssignedWorker] = []
+        """Those that cannot take part, and whose places stay taken."""
+        self._warned: set[str] = set()
+        self._left_out: list[str] = []
+        """What is to be told of them."""
+        self._gone: list[Progress] = []
+        self._gone_spent = 0.0
+        self._budget = SharedBudget(job.request.settings.max_cost)
+        self._queue: ExampleQueue | None = None
+        self._began = time.monotonic()
+        self._done = 0
+        self._outcomes: Counter[str] = Counter()
+        self._losses_in_a_row = 0
+        self._failure: Exception | None = None
+        self._over = asyncio.Event()
+        self._stopping = False
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run stands, all workers together."""
+        living = [w.report.progress for w in self._workers if w.report]
+        before = 0 if self._queue is None else self._queue.settled_before
+        return replace(
+            summed([*self._gone, *living]),
+            # what a worker has finished counts once it is journaled here
+            done=self._done + before,
+            total=self._record.total,
+            seconds=time.monotonic() - self._began,
+            outcomes=dict(self._outcomes),
+            settled_before=before,
+            limiters=summed(living).limiters,
+        )
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a run folder that can be resumed."""
+        return self._record.is_begun
+
+    @property
+    def spent(self) -> float:
+        """US dollars that all workers have reported as spent."""
+        return self._gone_spent + sum(w.report.spent for w in self._workers if w.report)
+
+    async def run(self) -> None:
+        """Judge all examples; when this returns or raises, no worker is left."""
+        self._began = time.monotonic()
+        tasks: dict[asyncio.Task[None], AssignedWorker] = {}
+        starting = asyncio.create_task(self._keep_starting(tasks))
+        over = asyncio.create_task(self._over.wait())
+        try:
+            await asyncio.wait([starting, over], return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+            starting.cancel()
+            await self._until_ended(tasks, self._seconds_to_end())
+        except BaseException:
+            # Ctrl-C, or a fault here: what workers have finished is fetched before they go
+            self._stopping = True
+            await self._until_ended(tasks, STOP_SECONDS)
+            raise
+        finally:
+            for task in (starting, over, *tasks):
+                task.cancel()
+            await asyncio.wait([starting, over, *tasks])
+            for worker in tasks.values():
+                worker.handle.kill()
+        if self._failure is not None:
+            raise self._failure
+
+    def _seconds_to_end(self) -> float | None:
+        """Return how long workers may take to end, once the run is over."""
+        # after a spent budget each call in flight is paid for, and its own deadline bounds it
+        if self._failure is None or isinstance(self._failure, BudgetReached):
+            return None
+        return STOP_SECONDS
+
+    async def _keep_starting(self, tasks: dict[asyncio.Task[None], AssignedWorker]) -> None:
+        while True:
+            try:
+                started = await self._pool.start_workers(self._workers_needed())
+            except ConfigurationError as error:
+                raise self._as_lost(error) from error
+            for handle in started:
+                worker = AssignedWorker(handle)
+                self._workers.append(worker)
+                tasks[asyncio.create_task(self._serve(worker))] = worker
+            # again and again: nodes may join later, and lost workers are replaced
+            await asyncio.sleep(self._start_seconds)
+
+    def _workers_needed(self) -> int:
+        if self._queue is None:
+            return self._most
+        # toward the end a new worker would have nothing to do
+        return min(self._most, len(self._workers) + self._queue.left)
+
+    async def _until_ended(
+        self, tasks: Mapping[asyncio.Task[None], AssignedWorker], seconds: float | None
+    ) -> None:
+        """Let workers finish what they have in work; those still opening are not needed."""
+        for task, worker in tasks.items():
+            if worker.opened is None:
+                task.cancel()
+        late = (await asyncio.wait(tasks, timeout=seconds))[1] if tasks else ()
+        if late and not self._stopping:
+            self._stopping = True
+            await asyncio.wait(late, timeout=STOP_SECONDS)
+
+    async def _serve(self, worker: AssignedWorker) -> None:
+        """Work with one worker from its opening to its end."""
+        try:
+            await self._admit(worker)
+            while worker in self._workers:
+                # asked rather than canceled: the report of an exchange that is canceled would be
+                # lost, and its answers are paid
+                report = await (
+                    worker.handle.stop()
+                    if self._stopping
+                    else worker.handle.exchange(self._next_for(worker))
+                )
+                await self._take(worker, report)
+                if report.ended is not None:
+                    self._leave(worker, report.ended)
+        except WorkerLost as error:
+            self._lose(worker, error)
+        except Exception as error:
+            if worker in self._workers:
+                self._workers.remove(worker)
+            if isinstance(error, ConfigurationError) and worker.opened is None:
+                self._go_without(worker, error)
+            else:
+                self._fail(error)
+
+    async def _admit(self, worker: AssignedWorker) -> None:
+        opened = await worker.handle.open(self._job)
+        if isinstance(opened, Failed):
+            raise opened.error()
+        if opened.version != __version__:
+            raise ConfigurationError(
+                f"{worker.handle.name} has textassay {opened.version}, and this is {__version__}: "
+                "install the same version everywhere"
+            )
+        await self._record.bind(opened, where=worker.handle.name)
+        if self._queue is None:
+            self._queue = self._record.open_examples()
+            self._on_begin(opened)
+        worker.opened = opened
+        self._tell_of_left_out()
+
+    def _next_for(self, worker: AssignedWorker) -> Instructions:
+        number, count = self._place_of(worker)
+        # A new worker waits until the others keep to their smaller parts of the limits.
+        may_ask = all(
+            not w.was_fed or (w.report is not None and w.report.part.count >= count)
+            for w in self._workers
+            if w is not worker
+        )
+        examples = self._portion(worker) if may_ask and not self._over.is_set() else []
+        worker.was_fed = worker.was_fed or bool(examples)
+        needed = worker.needed
+        is_short = self._budget.is_short_of(needed)
+        # as in one process, what is in flight may cost less than it reserves
+        if is_short and not any(
+            w.is_settling or self._budget.matters(w.unspent) for w in self._workers
+        ):
+            self._fail(self._budget.reached(self.spent, needed))
+        grant = 0.0
+        if needed or (not worker.granted and examples):
+            grant = self._budget.grant(needed, count)
+            worker.granted += grant
+        worker.is_finishing = self._over.is_set()
+        return Instructions(
+            examples=pack_examples(examples),
+            part=Part(number, count),
+            grant=grant,
+            # what one worker keeps may be what another waits for
+            return_unspent=any(self._budget.is_short_of(w.needed) for w in self._workers),
+            is_last_grant=is_short and self._over.is_set(),
+            report_at=max(1, min(MAX_REPORTED, worker.outstanding.scores // 2)),
+            finish=worker.is_finishing,
+        )
+
+    def _place_of(self, worker: AssignedWorker) -> tuple[int, int]:
+        open_ones = [w for w in self._workers if w.opened is not None]
+        return open_ones.index(worker), len(open_ones)
+
+    def _portion(self, worker: AssignedWorker) -> list[FedExample]:
+        """Return the examples to hand to a worker now.
+
+        It has about a unit in hand at first, and less toward the end, so that all workers end at
+        the same time; at no time does it have more than a unit.
+        """
+        assert self._queue is not None
+        assert worker.opened is not None
+        workers = len([w for w in self._workers if w.opened is not None])
+        unit = max(self._unit, 2 * worker.opened.in_work)
+        share = -(-self._queue.left // (2 * workers))
+        target = min(unit, max(share, -(-worker.opened.in_work // workers)))
+        # in portions rather than one by one, which would cost a message each
+        missing = target - len(worker.outstanding)
+        if missing <= 0 or (missing < target // 4 and len(worker.outstanding)):
+            return []
+        return self._queue.take(missing, worker.outstanding)
+
+    async def _take(self, worker: AssignedWorker, report: Report) -> None:
+        """Keep what a worker reports: its answers first, as its scores rest on them."""
+        worker.report = report
+        for logger, message in report.warnings:
+            if message not in self._warned:  # most are met by every worker
+                self._warned.add(message)
+                logging.getLogger(logger).warning("%s", message)
+        worker.granted -= report.returned
+        self._budget.give_back(report.returned)
+        outstanding = worker.outstanding
+        # workers have the same version, and encode what they have checked: it is not read anew
+        scores = [ScoreLine.read(line) for line in report.scores]
+        new = [s for s in scores if outstanding.expects(s.fields["id"], s.fields["aspect"])]
+        for score in await self._record.keep(report, new):
+            self._outcomes[score.fields["outcome"]] += 1
+            self._done += outstanding.scored(score.fields["id"], score.fields["aspect"])
+        if new:
+            self._losses_in_a_row = 0
+        self._look_whether_over()
+
+    def _look_whether_over(self) -> None:
+        queue = self._queue
+        if queue is not None and not queue.left and not any(w.outstanding for w in self._workers):
+            self._over.set()
+
+    def _leave(self, worker: AssignedWorker, ended: Ended) -> None:
+        self._workers.remove(worker)
+        self._remember(worker)
+        if worker.report is not None:
+            self._budget.give_back(worker.granted - worker.report.spent)
+        self._record.keep_artifacts(ended.artifacts)
+        if self._stopping:
+            return
+        if ended.failed is not None:
+            self._fail(ended.failed.error())
+        elif not worker.is_finishing:
+            self._fail(RuntimeError(f"{worker.handle.name} ended early"))
+
+    def _lose(self, worker: AssignedWorker, error: WorkerLost) -> None:
+        """Have what a worker had in hand judged by others."""
+        self._workers.remove(worker)
+        self._remember(worker)
+        worker.handle.kill()
+        if self._over.is_set() or self._stopping:
+            return
+        if not self._workers:  # then even a place in which one was refused is worth another look
+            for refused in self._refused:
+                refused.handle.kill()
+            self._refused.clear()
+        in_hand, losses = len(worker.outstanding), 0
+        if self._queue is not None:
+            losses = self._queue.give_back(worker.outstanding)
+        self._losses_in_a_row += 1
+        self._notify(f"{error}; its {in_hand} unfinished examples are handed out again")
+        if losses >= MAX_LOSSES or self._losses_in_a_row > MAX_LOSSES + self._most:
+            self._fail(
+                ClusterLost(
+                    f"workers keep failing, the last on {worker.handle.name}: {error}. "
+                    "The usual cause is a lack of memory"
+                )
+            )
+        self._look_whether_over()
+
+    def _go_without(self, worker: AssignedWorker, error: ConfigurationError) -> None:
+        """Leave out a worker that cannot take part; stop if there is no other."""
+        if not self._workers:
+            self._fail(self._as_lost(error))
+            return
+        # Not killed: its place on the node stays taken, so that no other is started there in vain.
+        self._refused.append(worker)
+        self._left_out.append(f"{worker.handle.name} cannot take part, and is left out: {error}")
+        self._tell_of_left_out()
+
+    def _tell_of_left_out(self) -> None:
+        """Name the workers that were left out, once there is one that takes part."""
+        if any(w.opened is not None for w in self._workers):
+            for message in self._left_out:
+                self._notify(message)
+            self._left_out.clear()
+
+    def _as_lost(self, error: ConfigurationError) -> Exception:
+        """Return the error of a cluster that no worker can be had from.
+
+        Once a run is begun it is to be resumed, while a `ConfigurationError` says that nothing was
+        asked.
+        """
+        if not self.is_begun:
+            return error
+        lost = ClusterLost(str(error))
+        lost.__cause__ = error
+        return lost
+
+    def _remember(self, worker: AssignedWorker) -> None:
+        if worker.report is not None:
+            self._gone.append(worker.report.progress)
+            self._gone_spent += worker.report.spent
+
+    def _fail(self, error: Exception) -> None:
+        """Stop the run: workers finish what they have in work, and nothing is handed out."""
+        if self._failure is None:
+            self._failure = error
+        self._over.set()
+
 
 LOCAL = ("llamacpp", "transformers", EMBEDDED)
 """Prefixes of models that run in the worker itself."""

@@ -22,7 +22,7 @@ from textassay.runtime.backends.local.work_queue import (
     PrefixOrder,
     WorkQueue,
 )
-from textassay.runtime.calls.prefixes import chained
+from textassay.runtime.calls.sharing import chained
 from textassay.runtime.errors import ConfigurationError, ModelClosed
 
 FOREVER = 1e6  # a wait of so long that is not ended fails its test

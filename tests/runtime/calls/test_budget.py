@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
-from textassay.runtime.calls.budget import Budget, BudgetedModel
-from textassay.runtime.calls.usage import TokenForecast, estimate_tokens
+from textassay.runtime.calls.budget import Budget, BudgetedModel, TokenForecast, estimate_tokens
 from textassay.runtime.errors import BudgetReached, ConfigurationError, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Request, Response, Sample

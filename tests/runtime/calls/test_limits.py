@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.virtual_time import run_virtual, virtual
 from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.calls.limits import MAX_PAUSE, WINDOW, LimitedModel, Limiter, Permit
-from textassay.runtime.calls.usage import estimate_tokens
 from textassay.runtime.errors import (
     ConfigurationError,
     ContentRefused,

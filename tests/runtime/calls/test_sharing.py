@@ -14,10 +14,9 @@ from tests.runtime.counting import PAID, CountingModel
 from textassay import Settings, evaluate
 from textassay.runtime.backends.openai_format import prompt_fields, sampling_fields
 from textassay.runtime.calls.adaptation import Adaptation
+from textassay.runtime.calls.budget import MeteredModel
 from textassay.runtime.calls.cache import CachedModel, StoringModel
-from textassay.runtime.calls.prefixes import PrefixModel
-from textassay.runtime.calls.single_flight import SharedModel, once
-from textassay.runtime.calls.usage import MeteredModel
+from textassay.runtime.calls.sharing import PrefixModel, SharedModel, once
 from textassay.runtime.errors import RateLimited, Refusal, RequestRefused, ServerFailed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import ChatMessage, ChoicesRequest, ContinuationRequest, Request

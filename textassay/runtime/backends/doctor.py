@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Literal, Protocol
 
 from textassay.runtime.calls.adaptation import EFFORTS, Adaptation, AdaptingModel, adaptation_of
-from textassay.runtime.calls.usage import estimate_tokens
+from textassay.runtime.calls.budget import estimate_tokens
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from textassay.runtime.calls.usage import Ledger, current_ledger, estimate_tokens, prompt_tokens
+from textassay.runtime.calls.budget import Ledger, current_ledger, estimate_tokens, prompt_tokens
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ModelClosed
 from textassay.runtime.messages import Price, Usage, cost_at
 from textassay.runtime.model import (

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Generic, Literal, cast, get_args
 
-from textassay.runtime.calls.usage import is_worth_caching
+from textassay.runtime.calls.budget import is_worth_caching
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,

@@ -10,11 +10,10 @@ import asyncio
 import math
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from types import TracebackType
+from dataclasses import dataclass, fields
 from typing import Self
 
-from textassay.runtime.calls.usage import TokenForecast
+from textassay.runtime.calls.budget import TokenForecast
 from textassay.runtime.errors import ConfigurationError, RateLimited, ServerFailed, TimedOut
 from textassay.runtime.model import A, Model, Q, Wrapper
 
@@ -173,18 +172,10 @@ class LimiterState:
 
     def __add__(self, other: LimiterState) -> LimiterState:
         """Return the state of both limiters together, paused as long as either."""
-        return LimiterState(
-            in_flight=self.in_flight + other.in_flight,
-            limit=self.limit + other.limit,
-            concurrency=self.concurrency + other.concurrency,
-            waiting=self.waiting + other.waiting,
-            paused_for=max(self.paused_for, other.paused_for),
-            requests_last_minute=self.requests_last_minute + other.requests_last_minute,
-            tokens_last_minute=self.tokens_last_minute + other.tokens_last_minute,
-            answered=self.answered + other.answered,
-            answer_seconds=self.answer_seconds + other.answer_seconds,
-            rejected=self.rejected + other.rejected,
-        )
+        sums = {
+            each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)
+        }
+        return LimiterState(**{**sums, "paused_for": max(self.paused_for, other.paused_for)})
 
 
 class Pace:
@@ -305,12 +296,7 @@ class Permit:
         await self.limiter._enter(self)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         self.limiter._leave(self, error)
 
     def settle(self, actual_tokens: int) -> None:
@@ -348,18 +334,7 @@ class Limiter:
         adaptive: bool = True,
         timeout: float | None = None,
     ) -> None:
-        """Set the limits.
-
-        Args:
-            rpm: Requests per minute; `None` for no limit.
-            tpm: Tokens per minute, prompt and completion together; `None` for no limit.
-            concurrency: Most requests in flight.
-            adaptive: Whether fewer are kept in flight while the server can handle fewer.
-            timeout: Seconds after which a request is abandoned; `None` for no timeout.
-
-        Raises:
-            ConfigurationError: A limit is not a positive number.
-        """
+        """Set the limits."""
         for name, value in (("rpm", rpm), ("tpm", tpm), ("concurrency", concurrency)):
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ConfigurationError(f"{name} must be a positive number, not {value!r}")
@@ -383,14 +358,6 @@ class Limiter:
         """Keep to one of several equal parts of the limits, from the next request on.
 
         For processes that together keep to the limits that were set; may be called again.
-
-        Args:
-            part: Which part, from 0: the parts of a concurrency that does not divide differ by one
-                call.
-            parts: The number of parts; 1 for all of the limits.
-
-        Raises:
-            ConfigurationError: There are more parts than calls in flight to divide.
         """
         rpm, tpm, concurrency = self._undivided
         calls = concurrency * (part + 1) // parts - concurrency * part // parts
@@ -411,21 +378,13 @@ class Limiter:
             self._wake()
 
     def admit(self, tokens: int = 0) -> Permit:
-        """Return an async context manager that waits until a request with `tokens` may go.
-
-        Raises:
-            ValueError: `tokens` is negative.
-        """
+        """Return an async context manager that waits until a request with `tokens` may go."""
         if tokens < 0:
             raise ValueError(f"a request cannot have {tokens} tokens")
         return Permit(self, tokens)
 
     def pause(self, seconds: float) -> None:
-        """Admit nothing for some seconds; a longer pause that is under way stays.
-
-        Raises:
-            ValueError: `seconds` is not a number from 0 up.
-        """
+        """Admit nothing for some seconds; a longer pause that is under way stays."""
         if not 0 <= seconds < math.inf:
             raise ValueError(f"cannot pause for {seconds!r} seconds")
         self._loop = asyncio.get_running_loop()

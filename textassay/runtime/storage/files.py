@@ -188,11 +188,7 @@ def encode(
     indent: bool = False,
     default: Callable[[Any], Any] | None = None,
 ) -> bytes:
-    """Return `value` as JSON, on one line unless it is to be indented.
-
-    Raises:
-        TypeError: Something in `value` is not JSON, such as NaN, or it is nested very deeply.
-    """
+    """Return `value` as JSON, on one line unless it is to be indented."""
     try:
         return orjson.dumps(
             value, default, sort_keys * orjson.OPT_SORT_KEYS | indent * orjson.OPT_INDENT_2

@@ -34,15 +34,9 @@ class Journal(AsyncResource):
     ) -> None:
         """Open or create the file, without a torn last line.
 
-        Args:
-            path: The file; its folder exists.
-            sync_seconds: Longest time that rows are in the kernel only; 0 forces every batch to
-                the disk before its `append` returns.
-            retries: Whether rows may be appended again after some were refused, by people who do
-                not mean to stop because a disk was full for a while.
-
-        Raises:
-            StorageError: It cannot be written to.
+        With 0 `sync_seconds` every batch is forced to the disk before its `append` returns. With
+        `retries` rows may be appended again after some were refused, by people who do not mean to
+        stop because a disk was full for a while.
         """
         self.path = Path(path)
         self._commits = GroupCommit(
@@ -56,13 +50,6 @@ class Journal(AsyncResource):
         """Append rows, next to each other; return once the kernel has them.
 
         A canceled `append` still waits for that: `CancelledError` means that the rows are written.
-
-        Args:
-            *rows: JSON, each without a line break.
-
-        Raises:
-            StorageError: The disk is full or the journal is closed; none of the rows is in the
-                file.
         """
         if not rows:
             return
@@ -73,11 +60,7 @@ class Journal(AsyncResource):
         await self._commits.put(lines)
 
     async def aclose(self) -> None:
-        """Write what is waiting, force it to the disk and close the file; safe to call twice.
-
-        Raises:
-            StorageError: The disk refused what had been accepted.
-        """
+        """Write what is waiting, force it to the disk and close the file; safe to call twice."""
         await self._commits.aclose()
 
     def close(self) -> None:

@@ -45,25 +45,28 @@ class RedisUnavailable(StorageError):
 
 def open_async(url: str, *, timeout: float = TIMEOUT) -> redis.asyncio.Redis:
     """Return a client for event loops; it connects when it is first used."""
-    module = _import()
+    _import()
     import redis.asyncio
 
-    with _addresses(url):
-        client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
-            _address(url),
-            **_settings(redis.asyncio.retry.Retry(module.backoff.NoBackoff(), 0), timeout),
-        )
+    client: redis.asyncio.Redis = _open(redis.asyncio, url, timeout)
     return client
 
 
 def open_blocking(url: str) -> redis.Redis:
     """Return a client for threads; it connects when it is first used."""
-    module = _import()
-    with _addresses(url):
-        client: redis.Redis = module.Redis.from_url(
-            _address(url), **_settings(module.retry.Retry(module.backoff.NoBackoff(), 0), TIMEOUT)
-        )
+    client: redis.Redis = _open(_import(), url, TIMEOUT)
     return client
+
+
+def _open(module: Any, url: str, timeout: float) -> Any:
+    # attempts are the caller's: a limiter must go on at once, a store asks again for longer
+    retry = module.retry.Retry(_import().backoff.NoBackoff(), 0)
+    try:
+        return module.Redis.from_url(
+            _address(url), socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry
+        )
+    except ValueError as error:
+        raise ConfigurationError(f"{url} is not an address of Redis: {error}") from error
 
 
 @contextmanager
@@ -107,19 +110,6 @@ def _address(url: str) -> str:
                 "(ssl_...)"
             )
     return expanded
-
-
-@contextmanager
-def _addresses(url: str) -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise ConfigurationError(f"{url} is not an address of Redis: {error}") from error
-
-
-def _settings(retry: Any, timeout: float) -> dict[str, Any]:
-    # attempts are the caller's: a limiter must go on at once, a store asks again for longer
-    return {"socket_timeout": timeout, "socket_connect_timeout": timeout, "retry": retry}
 
 
 class RedisWriter:

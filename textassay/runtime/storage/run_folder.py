@@ -66,11 +66,7 @@ class RunFolder(AsyncResource):
 
     @staticmethod
     def check_new(path: str | Path) -> None:
-        """Refuse, without making anything, a place where `create` could not make a folder.
-
-        Raises:
-            RunFolderError: It holds a run or something else, or cannot be written to.
-        """
+        """Refuse, without making anything, a place where `create` could not make a folder."""
         path = Path(path)
         refuse_taken(path)
         nearest = next(place for place in (path, *path.absolute().parents) if place.exists())
@@ -83,12 +79,7 @@ class RunFolder(AsyncResource):
     def create(cls, path: str | Path) -> RunFolder:
         """Make and lock a folder for a new run; it is one once `write_manifest` was called.
 
-        Args:
-            path: A new or an empty folder, or that of a run without a single score, whose answers
-                are kept.
-
-        Raises:
-            RunFolderError: It holds a run or something else, is in use, or cannot be written to.
+        The answers of a run there without a single score are kept.
         """
         path = Path(path)
         refuse_taken(path)
@@ -110,12 +101,7 @@ class RunFolder(AsyncResource):
 
     @classmethod
     def resume(cls, path: str | Path) -> RunFolder:
-        """Open and lock the folder of a run that was begun, and read what it has completed.
-
-        Raises:
-            RunFolderError: It holds no run, is in use, cannot be written to, or has a newer format.
-            DataError: A line of its scores is damaged.
-        """
+        """Open and lock the folder of a run that was begun, and read what it has completed."""
         path = Path(path)
         read_manifest(path)
         # Before the lock, which writes a file: a linked `.lock` would be created elsewhere.
@@ -143,14 +129,7 @@ class RunFolder(AsyncResource):
         return self.path / ANSWERS
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Write how the run is made; scores can be appended from then on.
-
-        Args:
-            manifest: JSON values; `format` is added. Never a key.
-
-        Raises:
-            RunFolderError: The folder cannot be written to.
-        """
+        """Write how the run is made; scores can be appended from then on."""
         self._write_manifest({"format": FORMAT, **manifest})
         self._open_journal()
 
@@ -175,9 +154,6 @@ class RunFolder(AsyncResource):
 
         A canceled `append` still waits for that: `CancelledError` means that the scores are
         written.
-
-        Raises:
-            StorageError: The disk is full; none of the scores is in the file.
         """
         scores = tuple(scores)
 
@@ -210,13 +186,6 @@ class RunFolder(AsyncResource):
         """Refuse scores of examples or aspects that are not the run's.
 
         They would count in its means.
-
-        Args:
-            pairs: Returns every pair of example and aspect of the run; called twice if a score
-                is foreign.
-
-        Raises:
-            DataError: There is such a score; names file, line, example and aspect.
         """
         # Equal numbers mean that no pair is foreign; only otherwise is the file read again to name
         # it.
@@ -242,26 +211,14 @@ class RunFolder(AsyncResource):
         return {"format": FORMAT, **self.tally.summary(without_order(self.manifest)), **timing}
 
     def write_summary(self) -> None:
-        """Write `summary.json` for the scores so far.
-
-        Raises:
-            StorageError: The disk is full or the folder gone; an earlier summary stays.
-        """
+        """Write `summary.json` for the scores so far."""
         try:
             write_json(self.path / SUMMARY, self.summary())
         except OSError as error:
             raise StorageError(f"{self.path / SUMMARY} cannot be written: {error}") from error
 
     def keep(self, name: str, text: str) -> None:
-        """Write another file for people to read; keep an existing one, which they may have edited.
-
-        Args:
-            name: The file's name, such as `plan.toml`.
-            text: Its content.
-
-        Raises:
-            StorageError: The disk is full or the folder gone.
-        """
+        """Write another file for people to read; keep an existing one, which they may have edited."""
         path = self.path / name
         try:
             if not path.exists():
@@ -270,12 +227,9 @@ class RunFolder(AsyncResource):
             raise StorageError(f"{path} cannot be written: {error}") from error
 
     def discard(self) -> bool:
-        """Have `close` remove the run, so that it can be started over.
+        """Have `close` remove the run, so that it can be started over; return whether it will.
 
         Refused if it holds any score.
-
-        Returns:
-            Whether it will be removed.
         """
         self._discarded = not self._resumed and not has_scores(self.path)
         return self._discarded
@@ -284,9 +238,6 @@ class RunFolder(AsyncResource):
         """Force the scores to the disk and free the folder; safe to call twice.
 
         A folder that never got a manifest, or that was discarded, is left as it was found.
-
-        Raises:
-            StorageError: The disk refused scores that had been accepted.
         """
         try:
             if self._journal is not None:

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from textassay.runtime.calls.prefixes import current_chain
+from textassay.runtime.calls.sharing import current_chain
 from textassay.runtime.errors import ModelClosed
 
 PATIENCE = 512
