@@ -13,16 +13,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.answerer import Answerer, Replies, YesNoAggregator
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
-from textassay.agents.logprobs_or_samples import Reading, signature_of_parts
+from textassay.agents.ask import MAX_QUOTED, Ask, Parsed, ProbabilityReading, signature_of_parts
 from textassay.agents.lookup import narrow
-from textassay.agents.questions import QuestionTable, SentenceQuestions
+from textassay.agents.questions import (
+    Answerer,
+    QuestionTable,
+    Replies,
+    SentenceQuestions,
+    YesNoAggregator,
+)
 from textassay.agents.quoted_answerer import QuotedAnswerer
 from textassay.agents.quotes import evidence_pieces, find_quote, is_only_asked, quotable
 from textassay.agents.reading.lists import parse_statements
-from textassay.agents.scores import shared_fields
+from textassay.agents.scores import Average, as_evidence, shared_fields
 from textassay.runtime.errors import ContentRefused
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -262,7 +265,7 @@ class ProbabilityVerifier:
     ask: Ask
     windows: Windows
     question: str
-    reading: Reading = "logprob"
+    reading: ProbabilityReading = "logprob"
     signature: str = ""
     _table: QuestionTable = field(default_factory=QuestionTable)
 

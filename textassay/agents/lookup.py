@@ -15,9 +15,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
-from textassay.agents.prompt_template import references_shown
+from textassay.agents.prompt_template import Task, references_shown
 from textassay.agents.quotes import evidence_pieces
-from textassay.agents.task import Task
 from textassay.runtime.conversation import answer_piece, conversation_pieces
 from textassay.runtime.messages import Example, Message
 from textassay.tools.text import DEFAULT_SPLITTER, SentenceSplitter, pack_sentences

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.annotate.ratings import rated_row
 from textassay.annotate.study import Question
 from textassay.runtime.data.label_reader import LabelReader

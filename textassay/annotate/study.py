@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from textassay.agents.answer_form import is_whole, points_of
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import is_whole, points_of
 from textassay.runtime.conversation import Part, browser_piece, readable_parts
 from textassay.runtime.data.units import OTHER_OUTPUT
 from textassay.runtime.errors import ConfigurationError, DataError

@@ -19,7 +19,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request, one_or_several
 from textassay.evaluation.run import Run

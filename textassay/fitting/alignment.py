@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from textassay.agents.decomposer import Decomposition
+from textassay.agents.planning import Decomposition
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
 from textassay.fitting.learn import Choice, Fitter, choose, correlations, predict
 from textassay.fitting.table import FeatureTable, Parts, refuse_leaks

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, Decomposition
+from textassay.agents.planning import Decomposer, Decomposition
 from textassay.agents.prompt_template import fenced
 from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
 from textassay.fitting.fit_tree import Alignment, AlignmentRequest, Layers, WatchSession

@@ -20,8 +20,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.decomposer import Decomposer, Decomposition
-from textassay.agents.task import Task
+from textassay.agents.planning import Decomposer, Decomposition
+from textassay.agents.prompt_template import Task
 from textassay.evaluation.opening import batched_models, open_book, open_models, open_store
 from textassay.evaluation.request import RunRequest
 from textassay.evaluation.session import Session, finish, open_session

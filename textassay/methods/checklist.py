@@ -10,16 +10,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, RubricTotal, as_evidence
-from textassay.agents.answerer import Answerer, Replies, YesNoAggregator
-from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, GrownTree, grow
-from textassay.agents.logprobs_or_samples import (
-    LogprobsOrSamples,
-    possible_signatures,
-    signature_of_parts,
+from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures, signature_of_parts
+from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.prompt_template import Task
+from textassay.agents.questions import (
+    Answerer,
+    QuestionSet,
+    QuestionTable,
+    Replies,
+    SentenceQuestions,
+    YesNoAggregator,
 )
-from textassay.agents.questions import QuestionSet, QuestionTable, SentenceQuestions
 from textassay.agents.quoted_answerer import (
     MAX_TOKENS,
     JointAnswerer,
@@ -28,7 +29,7 @@ from textassay.agents.quoted_answerer import (
     QuotedAnswers,
     question_of,
 )
-from textassay.agents.task import Task
+from textassay.agents.scores import Average, RubricTotal, as_evidence
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.library.trees import load_checklist, questions_below, with_unit_scale

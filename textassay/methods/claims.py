@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.claims import (
     UNIT,
     Claims,
@@ -20,10 +20,8 @@ from textassay.agents.claims import (
     ToolVerifier,
     Windows,
 )
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples, possible_signatures
-from textassay.agents.prompt_template import prompt_digest
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.quoted_answerer import MAX_TOKENS
-from textassay.agents.task import Task
 from textassay.methods.judging import PromptMethod
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, model_for

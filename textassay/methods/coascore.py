@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
-from textassay.agents.answer_form import is_whole, points_of
 from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
-from textassay.agents.joint_scorer import IndividualScorer, JointScorer, Ratings
-from textassay.agents.task import Task
+from textassay.agents.planning import Decomposer, Decomposition, GrownTree, RelatedAspects, grow
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import is_whole, points_of
+from textassay.agents.scorer import IndividualScorer, JointScorer, Ratings
+from textassay.agents.scores import Average, as_evidence
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.llm_score import LLMScore

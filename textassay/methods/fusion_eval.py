@@ -12,19 +12,22 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from textassay.agents.ask import Ask
-from textassay.agents.llm_fuser import LLMFuser
-from textassay.agents.planner import (
+from textassay.agents.fusion import (
+    DIRECT,
     OVERALL,
     UNIT,
     Assistant,
+    LLMFuser,
     Planner,
     RefusedPlan,
+    ScorerWeights,
+    ToolAverage,
     assistants_of,
     is_overall,
     on_unit_scale,
+    weights_from,
 )
-from textassay.agents.task import Task
-from textassay.agents.tool_average import DIRECT, ScorerWeights, ToolAverage, weights_from
+from textassay.agents.prompt_template import Task
 from textassay.methods.g_eval import GEval, GEvalOptions, with_published_words
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import plans, profiles

@@ -6,13 +6,10 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.ask import Ask
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples
-from textassay.agents.logprobs_or_samples import Reading as ProbabilityReading
-from textassay.agents.prompt_template import prompt_digest
+from textassay.agents.ask import Ask, LogprobsOrSamples, ProbabilityReading
+from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
+from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.scorer import Reading
-from textassay.agents.steps import Steps, StepsWriter, WrittenSteps, no_steps
-from textassay.agents.task import Task
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, tasks
 from textassay.methods.method import RatingOptions, model_for

@@ -10,9 +10,17 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from textassay.agents.ask import Ask
-from textassay.agents.likelihood import LikelihoodReader, LikelihoodScorer, TokenWeights
-from textassay.agents.likelihood_words import OverReferences, Protocols, Qualities
-from textassay.agents.passages import Directions, PassageWriter, Scored
+from textassay.agents.likelihood import (
+    Directions,
+    LikelihoodReader,
+    LikelihoodScorer,
+    OverReferences,
+    PassageWriter,
+    Protocols,
+    Qualities,
+    Scored,
+    TokenWeights,
+)
 from textassay.methods.judging import PER_ASPECT, PromptMethod
 from textassay.methods.library import tasks
 from textassay.methods.library.toml import read_toml, validated

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from textassay.agents.aggregation import Average, as_evidence
 from textassay.agents.ask import Ask
-from textassay.agents.decomposer import Decomposer, GrownTree, grow
+from textassay.agents.planning import Decomposer, GrownTree, grow
+from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Scorer
-from textassay.agents.task import Task
+from textassay.agents.scores import Average, as_evidence
 from textassay.methods.judging import PER_ASPECT, RatingMethod
 from textassay.methods.library import profiles, trees
 from textassay.methods.library.trees import tree_digest

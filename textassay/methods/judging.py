@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from textassay.agents.ask import Ask
+from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Reading, Scorer, scorer_for
-from textassay.agents.task import Task
 from textassay.methods.library import profiles
 from textassay.methods.method import Models, PromptOptions, RatingOptions, TaskMethod, model_for
 from textassay.runtime.data.dataset import DataInfo

@@ -11,11 +11,10 @@ from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
+from textassay.agents.ask import LogprobsOrSamples
 from textassay.agents.likelihood import LikelihoodReader
-from textassay.agents.logprobs_or_samples import LogprobsOrSamples
-from textassay.agents.prompt_template import Layout
+from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.rating import Form
-from textassay.agents.task import Task
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph

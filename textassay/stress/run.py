@@ -21,10 +21,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from textassay.agents.answer_form import MAX_LETTERS, is_whole
 from textassay.agents.ask import Ask
 from textassay.agents.paraphraser import Paraphraser
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
+from textassay.agents.reading.labels import MAX_LETTERS, is_whole
 from textassay.evaluation.api import GraphMethod
 from textassay.evaluation.data import open_examples
 from textassay.evaluation.opening import open_models

@@ -27,7 +27,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from textassay.agents.decomposer import GrownTree
+    from textassay.agents.planning import GrownTree
 
 
 TREE_FLAGS = (

@@ -14,7 +14,7 @@ from textassay.cli.exits import io_errors
 from textassay.cli.flags import CONFIG_KEYS, JUDGING, MAPPED, AsJson, Data, Given
 
 if TYPE_CHECKING:
-    from textassay.agents.task import Task
+    from textassay.agents.prompt_template import Task
     from textassay.runtime.labels import LabelScale
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from textassay.agents.task import Task
+from textassay.agents.prompt_template import Task
 from textassay.display import Displayed
 from textassay.learning.aggregators import Aggregator
 from textassay.runtime.errors import ConfigurationError, DataError
