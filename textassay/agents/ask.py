@@ -3,6 +3,11 @@
 Every agent that asks a model does it through an `Ask`: what the model is shown, how it is sampled,
 repeats, the prompt's digest and the signature of scores are known here and in its template. Errors
 of the model pass through to whoever runs the agent.
+
+`LogprobsOrSamples` says whether log-probabilities are read, or samples of answers in their place.
+Both estimate the same: the distribution over answers, exactly or by drawing from it (G-Eval,
+section 2.3: 20 samples of a model without log-probabilities). Which one a model allows shows at the
+first call.
 """
 
 from __future__ import annotations
@@ -23,10 +28,11 @@ from textassay.agents.prompt_template import (
     Task,
     joined_text,
 )
+from textassay.agents.reading.rating import DECLINED
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError
+from textassay.runtime.errors import CapabilityError, ContentRefused
 from textassay.runtime.messages import NO_USAGE, Example, Failure, How, Score, Usage
 from textassay.runtime.model import (
     ChoicesRequest,
@@ -43,8 +49,6 @@ from textassay.version import __version__
 
 MORE_TOKENS = 4
 """An answer that was cut off is asked for once more with this many times the tokens."""
-MAX_QUOTED = 200
-"""Characters of an unusable answer that errors and evidence quote."""
 REMINDER = "form_again"
 """Prompt that follows an unusable answer: it asks for what was wanted, alone.
 
@@ -54,8 +58,6 @@ MAX_THOUGHT = 4000
 """Characters of a thought that evidence keeps."""
 LEFT_OUT = "\n[...]\n"
 """Stands where the middle of a thought was."""
-DECLINED = "Declined"
-"""Problem of an answer in which the judge refuses to rate; it is not asked for again."""
 
 _END_OF_TEXT = lazy_pattern(r"\n</[a-z-]+-\w+>\n")
 """The delimiter behind a text under evaluation."""
@@ -127,11 +129,7 @@ class Ask:
         return self.template.prepare(example)
 
     def render(self, example: Example | None = None, **values: Any) -> Prompt:
-        """Return the prompt for an example, see `PromptTemplate.render`.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the prompt for an example, see `PromptTemplate.render`."""
         return self.template.render(example, **values)
 
     def digest(self, *variants: object, also: tuple[str, ...] = ()) -> str:
@@ -170,9 +168,6 @@ class Ask:
             json_schema: JSON schema that the answer must satisfy.
             functions: Functions that the model may call in its answer.
             dry_run_answer: A well-formed answer of usual length.
-
-        Raises:
-            ModelError: The model could not be asked.
         """
         usage, limit = NO_USAGE, max_tokens or self.max_tokens
         fields: dict[str, Any] = {
@@ -267,7 +262,6 @@ class Ask:
 
         Raises:
             CapabilityError: The model does not return log-probabilities of choices.
-            ModelError: The model could not be asked.
         """
         request = ChoicesRequest(
             **self._request_fields(prompt), required=self.required, choices=dict(choices)
@@ -366,12 +360,14 @@ def never_cut(sample: Sample, read: object = None) -> bool:
     return False
 
 
-def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
-    """Return the evidence of what the judge thought before the first of these answers that tells.
+def refuse_filtered(sample: Sample, what: str = "the answer") -> None:
+    """Raise if the provider's content filter cut an answer off."""
+    if sample.finish_reason == "filtered":
+        raise ContentRefused(f"the provider's content filter cut off {what}")
 
-    Args:
-        samples: The answers behind a score; without any thought nothing is noted.
-    """
+
+def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
+    """Return as evidence what the judge thought before the first of these answers that tells."""
     thought = next((sample.thought for sample in samples if sample.thought), None)
     if thought is None:
         return ()
@@ -382,11 +378,7 @@ def thought_note(samples: Iterable[Sample]) -> tuple[Json, ...]:
 
 
 def truncation_note(tokens: int) -> tuple[Json, ...]:
-    """Return the evidence that a local model was not shown the end of a source that did not fit.
-
-    Args:
-        tokens: How many tokens were left out; nothing is noted for 0.
-    """
+    """Return as evidence that a local model was not shown the end of a source; none for 0."""
     if not tokens:
         return ()
     return (
@@ -417,7 +409,6 @@ class LogprobsOrSamples:
     """Reads log-probabilities until the model turns out to send none, and samples from then on."""
 
     def __init__(self, model: Model, ability: Literal["logprobs", "choices"]) -> None:
-        """Store which ability of which model is wanted."""
         self.model, self._ability = model, ability
         self._is_refused = False
         self._samples: int | None = None
@@ -441,11 +432,7 @@ class LogprobsOrSamples:
         self._is_refused = True
 
     async def first(self, read: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what `read` makes of log-probabilities; `None` if the model sends none.
-
-        Raises:
-            ModelError: The model could not be asked.
-        """
+        """Return what `read` makes of log-probabilities; `None` if the model sends none."""
         if self.reads_logprobs is False:
             return None
         try:
@@ -457,14 +444,7 @@ class LogprobsOrSamples:
         return None
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        """Return how many samples take the place of log-probabilities: fewer of a thinking model.
-
-        Args:
-            ask_one: Asks for one sample, which shows whether the model thinks.
-
-        Raises:
-            ModelError: The model could not be asked.
-        """
+        """Return how many samples take their place; the first one shows whether the model thinks."""
         async with self._counting:
             if self._samples is None:
                 if self.model.capabilities.thinks is None:
@@ -492,13 +472,7 @@ class LogprobsOrSamples:
 
 
 def read_as(signature: str, samples: int | None, temperature: float = 1.0) -> str:
-    """Return a signature that says how a score was obtained, where that was open.
-
-    Args:
-        signature: The method's.
-        samples: How many were asked for; `None` for log-probabilities.
-        temperature: Of the samples.
-    """
+    """Return a signature that says how a score was obtained, where that was open."""
     how = "how:logprob" if samples is None else f"how:sampled|n:{samples}|temp:{temperature:g}"
     return signature.replace(AUTO, f"|{how}|", 1)
 

@@ -1,7 +1,11 @@
-"""Describes assistant evaluators and writes Fusion-Eval's plan for them (section 2).
+"""Fusion-Eval's agents: assistant evaluators, the plan of their use, the fusion of their scores.
 
-The plan says which assistant evaluators serve which criterion, and the steps of judging; one that
-names something unknown is repaired.
+A planner writes which assistant evaluators serve which criterion, and the steps of judging
+(section 2); a plan that names something unknown is repaired. A judge rates all aspects in one
+answer, given plan and scores; several answers are sampled and averaged. Or the scores themselves
+are averaged, each mapped from its own scale to 0-1 first: AVG, LLMSel and CorrW (section 3.2). With
+CorrW a scorer's weight is its Pearson correlation with people's ratings; one whose scores fall as
+ratings rise is reversed.
 """
 
 from __future__ import annotations
@@ -10,28 +14,28 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 from pydantic import Field
 
 from textassay.agents.ask import (
-    DECLINED,
     REMINDER,
     Ask,
     Parsed,
     never_cut,
+    refuse_filtered,
     thought_note,
     truncation_note,
 )
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.plan import PlanReading, parse_plan
-from textassay.agents.reading.rating import NoRating, Rating
+from textassay.agents.reading.rating import DECLINED, NoRating, Rating
 from textassay.agents.scorer import whole_lines
 from textassay.agents.scores import Average, as_evidence, from_samples, shared_fields
 from textassay.meta.correlation import pearson
-from textassay.runtime.errors import ConfigurationError, ContentRefused, DataError, UnknownName
+from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import (
     Aspect,
@@ -99,15 +103,7 @@ def reading_of(score: Score) -> str:
 def on_unit_scale(
     score: Score, assistant: Assistant, aspect: Aspect, span: Scale | None = None
 ) -> Score:
-    """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end.
-
-    Args:
-        score: The tool's score.
-        assistant: The tool.
-        aspect: What the score is to speak for.
-        span: Values that become 0 and 1, for tools whose scale has no ends; values beyond count as
-            the nearer end.
-    """
+    """Return a tool's score mapped to 0..1, reversed if its good end is the aspect's bad end."""
     scale = assistant.scale or span
     if score.value is None or scale is None:
         return score
@@ -119,12 +115,7 @@ def on_unit_scale(
 
 
 def as_assistance(score: Score, selected: bool | None) -> Json:
-    """Return a tool's score as evidence of a judgment.
-
-    Args:
-        score: As the tool gave it.
-        selected: Whether the plan names the tool for the judged aspect; `None` without a plan.
-    """
+    """Return a tool's score as evidence of a judgment."""
     assistance: dict[str, Any] = {
         "text": score.aspect,
         "value": score.value,
@@ -203,11 +194,6 @@ class Planner:
         """Return the plan, or why there is none.
 
         There is none if the last attempt still names unknown tools or leaves a criterion out.
-
-        Raises:
-            PromptError: A prompt file does not render.
-            ContentRefused: The provider's filter cut the plan off.
-            ModelError: The model could not be asked.
         """
         aspects = self.ask.task.aspects
         criteria = criteria_of(aspects)
@@ -231,9 +217,8 @@ class Planner:
         )
 
     async def _ask(self, prompt: Prompt, criteria: tuple[Aspect, ...]) -> Parsed[None]:
-        return await self.ask.answer(
-            prompt, _refuse_filtered, dry_run_answer=self._dry_run_answer(criteria)
-        )
+        read = partial(refuse_filtered, what="the plan")
+        return await self.ask.answer(prompt, read, dry_run_answer=self._dry_run_answer(criteria))
 
     def _dry_run_answer(self, criteria: tuple[Aspect, ...]) -> str:
         first = self.tools[0].name if self.tools else "none"
@@ -241,11 +226,6 @@ class Planner:
         texts = [step.format(aspect.name) for aspect in criteria for step in _STEPS]
         steps = [f"{number}. {step}" for number, step in enumerate(texts, start=1)]
         return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *steps])
-
-
-def _refuse_filtered(sample: Sample) -> None:
-    if sample.finish_reason == "filtered":
-        raise ContentRefused("the provider's content filter cut the plan off")
 
 
 def _plan(reading: PlanReading, aspects: tuple[Aspect, ...], text: str) -> Plan:
@@ -282,16 +262,7 @@ def weights_from(
     scores: Mapping[str, Sequence[float | None]],
     ratings: Sequence[float | None],
 ) -> ScorerWeights:
-    """Return weights for one aspect.
-
-    Args:
-        aspect: Its name.
-        scores: By scorer, the values of the rated examples, mapped so that high is good.
-        ratings: People's ratings of the same examples.
-
-    Raises:
-        DataError: Fewer than 3 examples are rated, or no scorer varies with the ratings.
-    """
+    """Return weights for one aspect."""
     rated = sum(rating is not None for rating in ratings)
     if rated < MIN_RATED:
         raise DataError(
@@ -366,13 +337,8 @@ class ToolAverage:
             direct: A judge's own score, which is averaged in.
             weights: What each scorer weighs (CorrW); `None` for equal weights.
         """
-        about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": UNIT,
-            "how": "fused",
-            "signature": self.signature,
-        }
+        about = shared_fields(example, aspect, how="fused", signature=self.signature)
+        about["scale"] = UNIT
         if not example.output.strip():
             return Score.unscored("EmptyOutput", "there is no text to judge", **about)
         if isinstance(plan, RefusedPlan):
@@ -508,11 +474,6 @@ class LLMFuser:
             aspects: Which of the task's aspects are wanted.
             assistance: The tools' scores, in the order of `assistants`.
             plan: How to judge; `None` for no plan.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut an answer off.
-            ModelError: The model could not be asked.
         """
         example = self.ask.prepare(example)
         identities = [
@@ -642,12 +603,8 @@ class LLMFuser:
 
     def _read(self, sample: Sample) -> JointAnswer:
         read = parse_joint(whole_lines(sample), self._rated)
-        if sample.finish_reason == "filtered" and any(
-            isinstance(rating, NoRating) for rating in read.ratings
-        ):
-            raise ContentRefused(
-                "the provider's content filter cut the answer off before its last rating"
-            )
+        if any(isinstance(rating, NoRating) for rating in read.ratings):
+            refuse_filtered(sample, "the answer before its last rating")
         return read
 
     def _score(

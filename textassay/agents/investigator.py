@@ -1,4 +1,8 @@
-"""Verdicts whose findings cite what was read, and the check of these citations: without a model."""
+"""Has a judge look things up before it decides: a bounded loop of typed messages.
+
+In each step the judge lists, searches or reads a part of the material, or gives its verdict. Every
+finding of the verdict cites what was read; `CitationCheck` looks that up without a model.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED, Ask, Parsed, thought_note
+from textassay.agents.ask import Ask, Parsed, refuse_filtered, thought_note
 from textassay.agents.lookup import OUTPUT, Excerpt, Found, Material, has_read
 from textassay.agents.prompt_template import Prompt, Task, fenced
 from textassay.agents.quotes import find_quote, plain
 from textassay.agents.reading.json_in_prose import JsonObject, find_json, normalized_key
 from textassay.agents.reading.labels import is_whole, points_of
-from textassay.agents.reading.rating import declines, rating_of_field
+from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, declines, rating_of_field
+from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
 from textassay.runtime.calls.prefixes import chained
-from textassay.runtime.errors import ContentRefused
 from textassay.runtime.labels import number_of
 from textassay.runtime.messages import (
     NO_USAGE,
@@ -134,16 +138,7 @@ def verified(
     *,
     required: bool = True,
 ) -> Checked:
-    """Return the score of a verdict and where its citations stand, or why it does not count.
-
-    Args:
-        verdict: What the judge decided.
-        aspect: On what.
-        material: What there was to read.
-        excerpts: What it was shown.
-        absent: Texts that it looked for and that stand nowhere.
-        required: Whether every citation must be found.
-    """
+    """Return the score of a verdict and where its citations stand, or why it does not count."""
     spans, missing = _merged(excerpts), {plain(text) for text in absent}
     cited = tuple(_located(one, material, spans, missing) for one in verdict.findings)
     value = _value(verdict.score, aspect)
@@ -178,11 +173,7 @@ class CitationCheck:
         """
         aspect = inquiry.aspect
         about: dict[str, Any] = {
-            "id": example.id,
-            "aspect": aspect.label,
-            "scale": aspect.scale,
-            "how": "text",
-            "signature": self.signature,
+            **shared_fields(example, aspect, how="text", signature=self.signature),
             "usage": inquiry.usage,
             "explanation": inquiry.text or None,
         }
@@ -372,13 +363,7 @@ class Investigator:
     functions: bool = False
 
     async def __call__(self, material: Material, aspect: Aspect) -> Inquiry:
-        """Return the verdict with all that was read, or why there is no verdict.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut an answer off.
-            ModelError: The model could not be asked.
-        """
+        """Return the verdict with all that was read, or why there is no verdict."""
         if material.sections[:1] == () or material.sections[0].name != OUTPUT:
             return Inquiry(aspect=aspect, problem=EMPTY)
         loop = _Loop(self, material, aspect)
@@ -437,12 +422,7 @@ class _Loop:
         )
 
     def take(self, answer: Parsed[Look | Verdict | NoAction], left: int) -> Found:
-        """Do what an answer says and return what the judge is shown of it.
-
-        Args:
-            answer: The answer.
-            left: Steps that are left.
-        """
+        """Do what an answer says and return what the judge is shown of it."""
         self._usage += answer.usage
         action = answer.read[0]
         if answer.cut and isinstance(action, NoAction):
@@ -542,16 +522,12 @@ def read_action(sample: Sample) -> Look | Verdict | NoAction:
     """Read what a judge wants to do: the first JSON object that names an action.
 
     What follows it does not count, since the judge has not seen what the action shows.
-
-    Raises:
-        ContentRefused: The provider's filter cut the answer off.
     """
     objects = [one.value for one in find_json(sample.text) if isinstance(one.value, JsonObject)]
     for fields in map(_fields_of, objects):
         if fields is not None:
             return _checked(fields)
-    if sample.finish_reason == "filtered":
-        raise ContentRefused("the provider's content filter cut the answer off")
+    refuse_filtered(sample)
     return NoAction(problem=DECLINED if declines(sample.text) else "NoActionFound")
 
 

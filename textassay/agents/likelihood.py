@@ -1,7 +1,9 @@
-"""GPTScore's words: aspects in sentences; templates, directions and questions by kind of task.
+"""How likely a model finds a text (GPTScore): what it is conditioned on, and the score.
 
-An aspect that is not in GPTScore's table, or that defines a known name otherwise, is described by
-its definition.
+The words of GPTScore's tables (aspects in sentences; templates, directions and questions by kind of
+task) fill the template T(d, a, S) for an example and an aspect; an aspect that is not in the table,
+or that defines a known name otherwise, is described by its definition. The score is the sum over
+tokens of w_t log p(h_t | h_<t, T) (section 3.2).
 """
 
 from __future__ import annotations
@@ -78,11 +80,7 @@ class Qualities(Message):
         return known
 
     def chosen(self, names: Iterable[str], aspects: Sequence[Aspect]) -> tuple[Quality, ...]:
-        """Return the qualities of these names, which may also be names of the given aspects.
-
-        Raises:
-            UnknownName: A name is unknown.
-        """
+        """Return the qualities of these names, which may also be names of the given aspects."""
         own = {aspect.name.casefold(): self.of(aspect) for aspect in aspects}
         qualities = []
         for name in names:
@@ -111,11 +109,6 @@ def object_of(noun: str, target: Quality, others: Sequence[Quality] = ()) -> str
     """Return the noun phrase that a question asks about.
 
     `an interesting response that is specific and engaging` (GPTScore, order of aspects).
-
-    Args:
-        noun: What kind of text it is.
-        target: The judged aspect.
-        others: Aspects whose definitions are combined with it.
     """
     first = f"{target.adjective} {noun}" if target.adjective else noun
     clauses = [] if target.adjective else [target.clause or f"is good in {target.name}"]
@@ -308,7 +301,6 @@ class PassageWriter:
         """Return the passages, or why there are none.
 
         Raises:
-            PromptError: The prompt file does not render.
             ConfigurationError: A demonstration lacks what this aspect needs.
         """
         # Its answer stands in the prompt, so its likelihood would say nothing.
@@ -595,12 +587,7 @@ class Likelihood(Message):
     usage: Usage = Usage()
 
     def value(self, weights: TokenWeights, normalized: bool = False) -> float:
-        """Return the weighted sum of log-probabilities, minus the text's own if that is known.
-
-        Args:
-            weights: What a token weighs.
-            normalized: Whether to return the weighted sum of `explained_share` instead.
-        """
+        """Return the weighted sum of log-probabilities, minus the text's own if that is known."""
         if normalized:
             assert self.explained is not None  # the passage was written with `alone`
             return self.explained / (self.tokens if weights == "mean" else 1)
@@ -632,7 +619,6 @@ class LikelihoodReader:
 
         Raises:
             CapabilityError: The model does not return log-probabilities of a given text.
-            ModelError: The model could not be asked.
         """
         return Likelihoods(
             items=tuple(await gather([self._read(passage) for passage in passages.items]))
@@ -748,10 +734,6 @@ def explained_share(given: float, alone: float) -> float:
     information, which bounds it above (normalized PMI, Bouma 2009), with `MIN_SURPRISE` as the
     smallest unit. Unlike nats, a single rare token that was copied, or missed, cannot outweigh all
     the others.
-
-    Args:
-        given: Log-probability of the token with the given text.
-        alone: The same without.
     """
     return max(-1.0, (given - alone) / max(-alone, MIN_SURPRISE))
 

@@ -41,18 +41,6 @@ def narrow(
     """Return the example with at most `most` windows of its source, those closest to the claim.
 
     Passages and conversations are shown by their numbers, `most` windows of them in all.
-
-    Args:
-        example: What is judged.
-        claim: What is looked for.
-        window: Longest window in words.
-        most: Number of windows.
-        splitter: Cuts the source into sentences; windows consist of whole ones.
-        question_counts: Whether the question is evidence even where there is a context; if not, it
-            is left out of the passages and conversations that are shown.
-
-    Returns:
-        The example itself if its source is short enough to be shown whole.
     """
     if example.passages or example.messages:
         return _narrowed(example, claim, window, most, splitter, question_counts=question_counts)

@@ -1,4 +1,9 @@
-"""Writes the evaluation steps of an aspect: G-Eval's automatic chain of thought (section 2.2)."""
+"""Has a model write what judges need: an aspect's evaluation steps, a criterion's parts.
+
+The steps are G-Eval's automatic chain of thought (section 2.2); the parts are HD-Eval's criteria,
+CoAScore's chain of relevant aspects, or a checklist's questions. A list that is too short or none
+is asked for again, and a tree grows layer by layer.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +15,12 @@ from typing import Any
 
 from pydantic import Field
 
-from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
+from textassay.agents.ask import Ask, Parsed, refuse_filtered
 from textassay.agents.prompt_template import Prompt, PromptPart, Task, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
+from textassay.agents.reading.rating import MAX_QUOTED
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
+from textassay.runtime.errors import ConfigurationError, MalformedResponse
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score
 from textassay.runtime.model import Json, Sample
 
@@ -58,9 +64,7 @@ class StepsWriter:
         """Return the steps.
 
         Raises:
-            PromptError: The prompt file does not render.
             MalformedResponse: The model wrote nothing, or did not come to an end.
-            ModelError: The model could not be asked.
         """
         ask = self.ask
         if aspect.labels and self.labels_prompt:
@@ -220,10 +224,7 @@ class Decomposer:
             shown: What the prompt names besides.
 
         Raises:
-            PromptError: A prompt file does not render.
             MalformedResponse: The model gave no usable list; the message quotes what it said.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
         """
         if known or shown:
             shown["known"] = tuple(known)
@@ -277,10 +278,7 @@ class Decomposer:
         )
 
     def _read(self, sample: Sample, aspect: Aspect, unwanted: Sequence[str]) -> Listing:
-        if sample.finish_reason == "filtered":
-            raise ContentRefused(
-                f"the provider's content filter cut off the parts of {aspect.name!r}"
-            )
+        refuse_filtered(sample, f"the parts of {aspect.name!r}")
         listing = parse_listing(sample.text, most=self.count, unwanted=unwanted)
         # A list that was cut off is used all the same: only its last entry may be incomplete.
         if sample.finish_reason != "length":

@@ -1,6 +1,8 @@
-"""A task as judges see it: what the texts are called and which aspects are judged.
+"""What a model is shown: a task's texts between delimiters, in a prompt, as its profile asks.
 
-Knows nothing of files.
+A task says what the texts are called and which aspects are judged. A profile changes how judges are
+asked that do not follow the papers' prompts, never what a score means; `methods/library/` reads the
+files of both.
 """
 
 from __future__ import annotations
@@ -297,11 +299,7 @@ class Prompt(NamedTuple):
     images: tuple[Image, ...] = ()
 
     def followed_by(self, answer: str, prompt: str, **values: Any) -> Prompt:
-        """Return the chat continued with the model's answer and another prompt.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the chat continued with the model's answer and another prompt."""
         # Some APIs refuse an empty turn.
         turn = ChatMessage(role="assistant", content=answer or "(nothing)")
         return self._replace(messages=(*self.messages, turn, *chat(prompt, **values)))
@@ -310,9 +308,6 @@ class Prompt(NamedTuple):
         """Return the chat continued with an answer that may call functions, and another prompt.
 
         The prompt is what the first call returned; others were not carried out.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         continued = self.followed_by(sample.text.strip(), prompt, **values)
         if sample.native is None:
@@ -410,9 +405,6 @@ class PromptTemplate:
             example: What is judged, as `prepare` returns it; `None` for prompts without texts.
             readings: Further entries of `material`, `{label, text}` each.
             values: What the prompt names besides.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         if example is None:
             return Prompt(self.chat(**values))
@@ -447,19 +439,11 @@ class PromptTemplate:
         return latest[1]
 
     def chat(self, **values: Any) -> tuple[ChatMessage, ...]:
-        """Return the messages, rendered with exactly these values.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the messages, rendered with exactly these values."""
         return chat(self.prompt, task=self.task, layout=self.layout, **self._in_english(values))
 
     def frame(self, labels: tuple[str, ...], values: dict[str, Any]) -> PromptFrame | None:
-        """Return the messages with gaps for texts with these labels; `None` if there can be none.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the messages with gaps for texts with these labels, if there can be any."""
         try:
             words = self._in_english(values)
             return frame(self.prompt, labels, task=self.task, layout=self.layout, **words)
@@ -472,18 +456,11 @@ class PromptTemplate:
         Args:
             plain: Texts by kind without delimiters, which prompts of profiles take as `bare`.
             values: What the prompt names besides.
-
-        Raises:
-            PromptError: The prompt file does not render.
         """
         return joined_text(self.render_messages(plain, **values))
 
     def render_messages(self, plain: Mapping[str, str], **values: Any) -> tuple[ChatMessage, ...]:
-        """Return the prompt as messages, for agents that put the texts into `values` themselves.
-
-        Raises:
-            PromptError: The prompt file does not render.
-        """
+        """Return the prompt as messages, for agents that put the texts into `values` themselves."""
         if self.takes_plain_texts:
             values["bare"] = plain
         return self.chat(**values)
@@ -512,7 +489,6 @@ class BoundPrompt:
     """
 
     def __init__(self, template: PromptTemplate, values: dict[str, Any]) -> None:
-        """Store what is rendered, see `PromptTemplate.bind`."""
         self._template, self._values = template, values
         self._frames: dict[tuple[str, ...], PromptFrame | None] = {}
 
@@ -582,11 +558,7 @@ def _messages(prompt: str, turns: tuple[Turn, ...]) -> tuple[ChatMessage, ...]:
 
 
 def prompt_digest(prompts: tuple[str, ...], *variants: object) -> str:
-    """Return 6 hex digits for the words that are sent, see `prompts.digest`.
-
-    Raises:
-        PromptError: A file is missing or not a valid template.
-    """
+    """Return 6 hex digits for the words that are sent, see `prompts.digest`."""
     try:
         return digest(prompts, *variants)
     except PromptFault as fault:

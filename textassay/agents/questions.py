@@ -1,8 +1,8 @@
-"""Turns an aspect into yes/no questions: one per output sentence and one on the whole output.
+"""Yes/no questions (DecompEval, section 3): what is asked, the answers, and the score made of them.
 
-DecompEval, section 3.
-
-Knows what is asked and about which texts; asks no model.
+An aspect becomes one question per output sentence and one on the whole output. They are answered
+by the probabilities of the spellings of yes and no as the next token; of a model that sends none,
+by written answers, for the share of yes among several estimates the same P(yes).
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from textassay.agents.ask import (
-    MAX_QUOTED,
     TOKENS_TO_SHOW,
     Ask,
     LogprobsOrSamples,
@@ -28,6 +27,7 @@ from textassay.agents.ask import (
     thought_note,
 )
 from textassay.agents.prompt_template import Prompt, PromptTemplate, Task, fenced, plain_texts
+from textassay.agents.reading.rating import MAX_QUOTED
 from textassay.prompts import fence, nonce
 from textassay.runtime.calls.prefixes import chained
 from textassay.runtime.concurrency import gather
@@ -181,12 +181,7 @@ def templated(task: Task, aspect: Aspect) -> QuestionForm:
 
 
 def for_sentence(question: str, noun: str) -> str:
-    """Return the sub-question that belongs to a question, as DecompEval words them in its tables.
-
-    Args:
-        question: Such as `Is this a coherent summary to the document?`.
-        noun: What the question calls the output, such as `summary`.
-    """
+    """Return the sub-question of a question, as DecompEval words them in its tables."""
     sentence = "sentence {number} {sentence}"
     subject = sentence if noun == "sentence" else f"{noun} {sentence}"
     opening = _OPENING.search(question)
@@ -514,10 +509,8 @@ class Answerer:
             earlier: Answers to show before it.
 
         Raises:
-            PromptError: The prompt file does not render.
             CapabilityError: The model does not return log-probabilities of choices, and nothing
                 else may be read.
-            ModelError: The model could not be asked.
         """
         prompt = self._prompt(question, question_set, earlier)
         if self.reading == "logprob":
@@ -630,11 +623,7 @@ class AnswersInOrder:
     answerer: Answerer
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the first one without an answer is the last.
-
-        Raises:
-            ModelError: The model could not be asked.
-        """
+        """Return the replies; the first one without an answer is the last."""
         if question_set.parts:
             return await _about_parts(self, question_set)
         replies = Replies()
@@ -662,11 +651,7 @@ class AnswersAtOnce:
     answerer: Answerer
 
     async def __call__(self, question_set: QuestionSet) -> Replies:
-        """Return the replies; the question about the whole needs an answer to all others.
-
-        Raises:
-            ModelError: The model could not be asked.
-        """
+        """Return the replies; the question about the whole needs an answer to all others."""
         if question_set.parts:
             return await _about_parts(self, question_set)
         questions = question_set.questions
@@ -691,9 +676,6 @@ def p_yes(yes: float | None, no: float | None) -> float:
     """Return equation 3, P(yes) / (P(yes) + P(no)), from natural logs.
 
     `None` stands for probability 0.
-
-    Raises:
-        ValueError: Both are `None`.
     """
     if yes is None and no is None:
         raise ValueError("neither yes nor no has a probability")

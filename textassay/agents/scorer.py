@@ -1,7 +1,10 @@
-"""Asks a judge for the rating of one example on one aspect, and turns the answer into a score.
+"""Asks a judge to rate one example, and turns its answers into scores.
 
-Ratings are read from what the judge writes (`Scorer`), or from the probabilities of label tokens
-(`LabelScorer`). Errors of the model pass through: whoever runs the agent turns them into failures.
+On one aspect, the rating is read from what the judge writes (`Scorer`), or from the probabilities
+of label tokens (`LabelScorer`). Several aspects are rated in a single answer (`JointScorer`) or
+with one call each (`IndividualScorer`); what a joint answer leaves out is asked for again, by
+itself, and what stays out has no value. Errors of the model pass through: whoever runs the agent
+turns them into failures.
 """
 
 from __future__ import annotations
@@ -13,8 +16,6 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 from textassay.agents.ask import (
-    DECLINED,
-    MAX_QUOTED,
     REMINDER,
     SAMPLES,
     SAMPLES_OF_THINKING,
@@ -23,6 +24,7 @@ from textassay.agents.ask import (
     LogprobsOrSamples,
     Parsed,
     never_cut,
+    refuse_filtered,
     thought_note,
     truncation_note,
 )
@@ -40,10 +42,17 @@ from textassay.agents.reading.labels import (
     points_of,
     schema_of,
 )
-from textassay.agents.reading.rating import Form, NoRating, Rating, parse_rating
+from textassay.agents.reading.rating import (
+    DECLINED,
+    MAX_QUOTED,
+    Form,
+    NoRating,
+    Rating,
+    parse_rating,
+)
 from textassay.agents.scores import aspect_fields, from_samples, from_text, shared_fields
 from textassay.runtime.concurrency import gather
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ContentRefused
+from textassay.runtime.errors import CapabilityError, ConfigurationError
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, How, Message, Scale, Score, Usage
 from textassay.runtime.model import ChoicesResponse, Json, Model, Sample, scoring
@@ -189,11 +198,7 @@ class Scorer:
             shown: What else the prompt names, such as `steps`; `None` for what it does without.
 
         Raises:
-            PromptError: The prompt file does not render, for example because it needs steps and
-                there are none.
             CapabilityError: Token probabilities are wanted and the server sends none.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
         """
         if self.how == "auto":
             return await self._either_way(example, aspect, shown)
@@ -309,10 +314,8 @@ class Scorer:
     def _read(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
         form = form_for(aspect, self.form)
         rating = parse_rating(sample.text, scale=aspect.scale, form=form, aspect=aspect.name)
-        if isinstance(rating, NoRating) and sample.finish_reason == "filtered":
-            raise ContentRefused(
-                "the provider's content filter cut the answer off before its rating"
-            )
+        if isinstance(rating, NoRating):
+            refuse_filtered(sample, "the answer before its rating")
         return rating
 
     def _read_whole(self, sample: Sample, aspect: Aspect) -> Rating | NoRating:
@@ -502,16 +505,7 @@ class LabelScorer(Scorer):
 
 
 def scorer_for(ask: Ask, **fields: Any) -> Scorer:
-    """Return the scorer that reads ratings as the model's profile says.
-
-    Args:
-        ask: Model, prompt and profile.
-        fields: The other fields of `Scorer`.
-
-    Raises:
-        ConfigurationError: Profile, options and aspects do not go together.
-        CapabilityError: The model lacks what the reading needs.
-    """
+    """Return the scorer that reads ratings as the model's profile says."""
     kind = LabelScorer if ask.profile.ratings == "choices" else Scorer
     return kind(ask, **fields)
 
@@ -583,11 +577,6 @@ class JointScorer:
         """Return a score for each aspect, in order.
 
         If the judge gives no usable rating, the score has no value.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ContentRefused: The provider's filter cut the answer off.
-            ModelError: The model could not be asked.
         """
         example = self.ask.prepare(example)
         if not example.output.strip():
@@ -656,8 +645,7 @@ class JointScorer:
         )
 
     def _read(self, sample: Sample, aspects: tuple[Aspect, ...]) -> JointAnswer:
-        if sample.finish_reason == "filtered":
-            raise ContentRefused("the provider's content filter cut the answer off")
+        refuse_filtered(sample)
         return parse_joint(whole_lines(sample), aspects, self.form)
 
     def _schema(self, aspects: tuple[Aspect, ...]) -> Json:
@@ -754,12 +742,7 @@ class IndividualScorer:
         return f"{self.scorer.prompt_digest}|{self.scorer.ask.model.name}"
 
     async def __call__(self, example: Example, aspects: tuple[Aspect, ...]) -> Ratings:
-        """Return a score for each aspect, in order; only the whole has a usage.
-
-        Raises:
-            PromptError: The prompt file does not render.
-            ModelError: The model could not be asked.
-        """
+        """Return a score for each aspect, in order; only the whole has a usage."""
         scores = await gather(self.scorer(example, aspect) for aspect in aspects)
         usage = sum((score.usage for score in scores), Usage())
         cut = max(

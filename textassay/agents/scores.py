@@ -1,6 +1,8 @@
-"""Makes scores from a judge's answers: one written rating, or several samples as one.
+"""Makes scores: of one written rating, of several samples, or of parts that are scores themselves.
 
-Ratings are averaged. Labels without an order are voted on, as their numbers have no mean.
+Ratings are averaged; labels without an order are voted on, as their numbers have no mean; verdicts
+on a rubric add up to its share of points. A missing part is never a number: it is left out and
+recorded in the evidence, and if too many parts are missing there is no score.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from textassay.agents.ask import DECLINED, MAX_QUOTED
-from textassay.agents.reading.rating import NoRating, Rating
+from textassay.agents.reading.rating import DECLINED, MAX_QUOTED, NoRating, Rating
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import (
@@ -63,11 +64,6 @@ def voted(votes: Sequence[float], labels: Sequence[str], /, **fields: Any) -> Sc
     """Return the score for the label that most votes are for, which its evidence names first.
 
     In case of a tie there is none.
-
-    Args:
-        votes: Numbers of labels.
-        labels: Their names.
-        fields: The score's other fields.
     """
     counts = {labels[int(vote)]: count for vote, count in sorted(Counter(votes).items())}
     winner = majority(votes)
@@ -280,13 +276,7 @@ class RubricTotal:
     async def __call__(
         self, example: Example, aspect: Aspect, verdicts: list[Score | Failure]
     ) -> Score:
-        """Return the score, with each criterion, its verdict, points and reason as evidence.
-
-        Args:
-            example: What was judged, with its rubric.
-            aspect: What the total stands for.
-            verdicts: One for each criterion, in order; met if the value is above 0.5.
-        """
+        """Return the score, with each criterion, its verdict, points and reason as evidence."""
         about = shared_fields(example, aspect, how="fused", signature=self.signature)
         about["usage"] = sum((v.usage for v in verdicts if isinstance(v, Score)), NO_USAGE)
         if self.total == "raw":

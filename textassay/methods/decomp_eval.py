@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading, possible_signatures
+from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
 from textassay.agents.prompt_template import Asking
 from textassay.agents.questions import (
     Answerer,
@@ -187,11 +187,6 @@ class DecompEval(PromptMethod):
         return "sampled" if self.options.n > 1 else "logprob"
 
     @property
-    def signatures(self) -> tuple[str, ...]:
-        """Those that scores can carry."""
-        return possible_signatures(self.signature)
-
-    @property
     def probabilities(self) -> LogprobsOrSamples | None:
         """What is read, if the model decides on it."""
         return self.answerer.probabilities if self._is_open else None
@@ -222,9 +217,6 @@ def read_questions(path: str | None = None) -> tuple[QuestionTable, str]:
     """Return the questions of a file, and 6 hex digits that change with the file.
 
     Without a file, the packaged questions.
-
-    Raises:
-        ConfigurationError: The file cannot be read or says something wrong; names file and key.
     """
     file = table_file("decomp_eval") if path is None else _file(path)
     table = read_toml(file)

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from textassay.agents.ask import Ask, LogprobsOrSamples, ProbabilityReading
+from textassay.agents.ask import LogprobsOrSamples, ProbabilityReading
 from textassay.agents.planning import Steps, StepsWriter, WrittenSteps, no_steps
 from textassay.agents.prompt_template import Task, prompt_digest
 from textassay.agents.scorer import Reading
-from textassay.methods.judging import PER_ASPECT, RatingMethod
-from textassay.methods.library import profiles, tasks
-from textassay.methods.method import RatingOptions, model_for
+from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
+from textassay.methods.library import tasks
+from textassay.methods.method import RatingOptions
 from textassay.prompts.packaged import table_file
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.graph.graph import Node, each
@@ -151,14 +151,11 @@ class GEval(RatingMethod):
             return no_steps
         if self.options.steps == "task":
             return WrittenSteps(self._task)
-        profiles.require_generation(
-            "evaluation steps",
-            "take the task's (options={'steps': 'task'}) or none (steps=none)",
-            self.options.profile,
-            self.models,
-            "steps",
-        )
-        ask = Ask(model_for(self.models, "steps"), self._steps_prompt, self._task)
+        ask = ask_to_write(
+            self.models, "steps", self._steps_prompt, self._task, self.options,
+            what="evaluation steps",
+            instead="take the task's (options={'steps': 'task'}) or none (steps=none)",
+        )  # fmt: skip
         return StepsWriter(ask, LABELS_STEPS_PROMPT)
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from textassay.agents.ask import Ask
+from textassay.agents.ask import Ask, LogprobsOrSamples, possible_signatures
 from textassay.agents.prompt_template import Task
 from textassay.agents.scorer import Reading, Scorer, scorer_for
 from textassay.methods.library import profiles
@@ -21,6 +21,29 @@ from textassay.runtime.messages import Assignment, How
 
 PER_ASPECT: dict[str, Any] = {"example": "input.example", "aspect": each("input.aspects")}
 """Wires of a node that works on one example and one aspect at a time."""
+
+
+def ask_to_write(
+    models: Models,
+    role: str,
+    prompt: str,
+    task: Task,
+    options: PromptOptions,
+    *,
+    what: str | None,
+    instead: str,
+    **fields: Any,
+) -> Ask:
+    """Return how the model of a role is asked to write what judging needs, such as a plan.
+
+    `what` it writes is `None` if it will not be asked.
+
+    Raises:
+        ConfigurationError: There is no model for it, or its profile says that it cannot write.
+    """
+    if what is not None:
+        profiles.require_generation(what, instead, options.profile, models, role)
+    return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
 
 
 class PromptMethod(TaskMethod):
@@ -56,6 +79,7 @@ class PromptMethod(TaskMethod):
     """Whether it judges by the rubrics of the rows."""
 
     options: PromptOptions
+    signature: str
     prompt_digest: str
     given: frozenset[str]
     """Names of the options that the user gave, whatever the profile's defaults are."""
@@ -172,6 +196,16 @@ class PromptMethod(TaskMethod):
             self._task,
             **{"layout": self.options.prompt_layout, "profile": self.profile, **fields},
         )
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """Those that scores can carry."""
+        return possible_signatures(self.signature)
+
+    @property
+    def probabilities(self) -> LogprobsOrSamples | None:
+        """What is read, if the model decides on it."""
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Return options, task, aspects and prompt digest."""

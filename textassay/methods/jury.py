@@ -284,9 +284,6 @@ def read_jurors(models: Models) -> tuple[Model, ...]:
     """Return the jurors, by number.
 
     The roles `juror`, `juror1`, `juror2`, ..., or the model of every role.
-
-    Raises:
-        ConfigurationError: There is none, or one model has two seats.
     """
     if not isinstance(models, Mapping):
         return (models,)

@@ -103,11 +103,7 @@ class ChecksData(Protocol):
     """A method that needs more of the data than their texts."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse data that lack it, before anything is asked.
-
-        Raises:
-            ConfigurationError: Names what is missing.
-        """
+        """Refuse data that lack it, before anything is asked."""
         ...
 
 
@@ -186,9 +182,6 @@ def check_rubrics(method: Method, info: DataInfo) -> None:
     """Refuse rubrics that a method would not read, and a method that lacks them.
 
     A method of another kind, such as a graph of the user's own, sees the whole example.
-
-    Raises:
-        ConfigurationError: Says what reads them, and how to leave them out.
     """
     if not isinstance(method, ReadsRubrics) or method.reads_rubrics == bool(info.rubrics):
         return
@@ -220,12 +213,7 @@ class CheckedOptions(DescribedMessage):
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Self:
-        """Check options as the user gave them.
-
-        Raises:
-            UnknownName: There is no such option.
-            ConfigurationError: A value does not fit.
-        """
+        """Check options as the user gave them."""
         for key in given:
             # before pydantic sees it, so that the error can list the options there are
             if key not in cls.model_fields:
@@ -291,11 +279,7 @@ class RatingOptions(PromptOptions):
 
 
 def model_for(models: Models, role: str) -> Model:
-    """Return the model of a role.
-
-    Raises:
-        ConfigurationError: No model was given for it.
-    """
+    """Return the model of a role."""
     if not isinstance(models, Mapping):
         return models
     model = models.get(role) or models.get("")

@@ -1,6 +1,9 @@
-"""The forms in which ratings are asked for.
+"""Labels of ratings: the forms in which ratings are asked for, and the expected rating.
 
-Their labels, their JSON schema, and a well-formed answer for dry runs.
+A form has labels, a JSON schema, and a well-formed answer for dry runs. The expected rating is the
+mean over labels under a judge's own token probabilities (G-Eval, section 2.3): at the place in the
+sampled answer where the rating stands, the probabilities of all spellings of each label are summed
+and renormalized by their total mass.
 """
 
 from __future__ import annotations
@@ -35,11 +38,7 @@ class ScalePoint(NamedTuple):
 
 @lru_cache(maxsize=256)
 def points_of(scale: tuple[float, float], form: Form) -> tuple[ScalePoint, ...]:
-    """Return the whole ratings of a scale, lowest first, or its ends if fractional or far apart.
-
-    Raises:
-        ConfigurationError: Letters are asked for on a scale that does not fit A to Z.
-    """
+    """Return the whole ratings of a scale, lowest first, or its ends if fractional or far apart."""
     low, high = scale
     steps = int(high - low)
     if form != "letters":
@@ -69,11 +68,7 @@ def form_for(aspect: Aspect, form: Form) -> Form:
 
 
 def points_for(aspect: Aspect, form: Form) -> tuple[ScalePoint, ...]:
-    """Return what a judge may answer about an aspect: its labels, or the ratings of its scale.
-
-    Raises:
-        ConfigurationError: As `points_of`, or there are more labels than letters.
-    """
+    """Return what a judge may answer about an aspect: its labels, or the ratings of its scale."""
     if not aspect.labels:
         return points_of(aspect.scale, form)
     return tuple(
@@ -112,14 +107,7 @@ def schema_of(scale: tuple[float, float], form: Form) -> Json:
 def dry_run_answer_of(
     scale: tuple[float, float], form: Form, *, reasoned: bool, as_json: bool = False
 ) -> str:
-    """Return a well-formed answer of usual length, with the rating in the middle of the scale.
-
-    Args:
-        scale: Lowest and highest rating.
-        form: How the rating is asked for.
-        reasoned: Whether a reason is asked for besides the rating.
-        as_json: Whether the answer is JSON by `schema_of`.
-    """
+    """Return a well-formed answer of usual length, with the rating in the middle of the scale."""
     points = points_of(scale, form)
     label = points[len(points) // 2].label
     if as_json:
@@ -165,13 +153,7 @@ class NoExpectation(NamedTuple):
 def expected_rating(
     sample: Sample, start: int, points: Sequence[ScalePoint]
 ) -> Expectation | NoExpectation:
-    """Return the mean rating over labels at the token that holds character `start` of the answer.
-
-    Args:
-        sample: An answer with log-probabilities.
-        start: Where the sampled rating begins in `sample.text`.
-        points: The labels and their ratings.
-    """
+    """Return the mean rating over labels at the token that holds character `start`."""
     index = _token_at(sample, start)
     if index is None:
         return NoExpectation(

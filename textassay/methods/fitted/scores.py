@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from pydantic import Field
 
+from textassay.agents.scores import broken_part
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import explain
 from textassay.learning.pooling import Pool
@@ -37,7 +38,6 @@ from textassay.runtime.messages import (
     Failure,
     How,
     Score,
-    ScoreError,
     Usage,
 )
 from textassay.runtime.model import Json
@@ -134,20 +134,25 @@ class FittedScorer:
         # with nothing but gaps the aggregator would predict the mean of the training ratings for
         # everybody
         if all(math.isnan(value) for value in features):
-            return [_abstained(example, aspect, signature) for aspect in aspects]
+            message = "the example has none of the evaluator's features"
+            return [
+                Score.unscored(
+                    "NoFeatures",
+                    message,
+                    outcome="abstained",
+                    **_fields(example, aspect, signature),
+                )
+                for aspect in aspects
+            ]
         source = source_label(example) if self.aggregator.pools_sources else None
         verdict = await self._verdict((features, example.system, source))
         rater = rater_of(example)
         severity = self._severities.get(rater or "", {})
         return [
             Score(
-                id=example.id,
-                aspect=aspect.name,
                 value=value,
-                scale=aspect.scale,
-                how="fused",
                 evidence=(self._evidence(row, verdict, at, value) if self._options.explain else ()),
-                signature=signature,
+                **_fields(example, aspect, signature),
             )
             for aspect in aspects
             for at in [self.aggregator.targets_.index(aspect.name)]
@@ -310,27 +315,13 @@ class FittedMethod:
         }
 
 
-def _abstained(example: Example, aspect: Aspect, signature: str) -> Score:
-    return Score(
-        id=example.id,
-        aspect=aspect.name,
-        outcome="abstained",
-        scale=aspect.scale,
-        how="fused",
-        error=ScoreError(
-            type="NoFeatures", message="the example has none of the evaluator's features"
-        ),
-        signature=signature,
-    )
+def _fields(example: Example, aspect: Aspect, signature: str) -> dict[str, Any]:
+    about = {"id": example.id, "aspect": aspect.name, "scale": aspect.scale}
+    return {**about, "how": "fused", "signature": signature}
 
 
 def chosen(evaluator: Evaluator, aspects: Iterable[str | Aspect] | None) -> tuple[Aspect, ...]:
-    """Return the evaluator's aspects, or those of them that are wanted.
-
-    Raises:
-        UnknownName: It was not fitted on one.
-        ConfigurationError: An aspect of the caller's own is given.
-    """
+    """Return the evaluator's aspects, or those of them that are wanted."""
     if aspects is None:
         return evaluator.aspects
     known = {aspect.name: aspect for aspect in evaluator.aspects}
@@ -433,13 +424,17 @@ class LearnedTree:
     async def _fuse(
         self, example: Example, aspects: tuple[Aspect, ...], ratings: list[Score | Failure]
     ) -> list[Score]:
-        broken = next(
-            (part for part in ratings if isinstance(part, Failure) or part.outcome == "error"), None
-        )
+        error = broken_part(ratings)
         # a node that could not be asked is not the same as one without a usable rating: filling it
         # with a mean would make a failure of the network part of the score
-        if broken is not None:
-            scores = [self._unscored(example, aspect, broken) for aspect in aspects]
+        if error is not None:
+            scores = [
+                Score.unscored(
+                    error.type, error.message, outcome="error",
+                    **_fields(example, aspect, self.signature),
+                )
+                for aspect in aspects
+            ]  # fmt: skip
         else:
             values = [part.value for part in ratings if isinstance(part, Score)]
             features = [float("nan") if value is None else value for value in values]
@@ -447,24 +442,6 @@ class LearnedTree:
         usage = sum((part.usage for part in ratings if isinstance(part, Score)), Usage())
         # usage of the shared ratings is counted once, on the first aspect
         return [scores[0].model_copy(update={"usage": usage}), *scores[1:]]
-
-    def _unscored(self, example: Example, aspect: Aspect, broken: Score | Failure) -> Score:
-        if isinstance(broken, Failure):
-            error = ScoreError(type=broken.type, message=f"{broken.node}: {broken.message}")
-        else:
-            assert broken.error is not None
-            error = ScoreError(
-                type=broken.error.type, message=f"{broken.aspect}: {broken.error.message}"
-            )
-        return Score(
-            id=example.id,
-            aspect=aspect.name,
-            outcome="error",
-            scale=aspect.scale,
-            how="fused",
-            error=error,
-            signature=self.signature,
-        )
 
     def describe(self) -> dict[str, Any]:
         """Return the evaluator's digest, the judge's set-up and options."""
