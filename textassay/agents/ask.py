@@ -444,7 +444,7 @@ class LogprobsOrSamples:
         return None
 
     async def samples(self, ask_one: Callable[[], Awaitable[object]]) -> int:
-        """Return how many samples take their place; the first one shows whether the model thinks."""
+        """Return how many samples take their place; one shows whether the model thinks."""
         async with self._counting:
             if self._samples is None:
                 if self.model.capabilities.thinks is None:

@@ -53,7 +53,6 @@ from textassay.methods.method import (
     Method,
     ReadsLikelihoods,
     ShowsImages,
-    check_rubrics,
     probabilities_of,
 )
 from textassay.runtime.calls.budget import Budget
@@ -212,7 +211,6 @@ async def open_session(
             _refuse_images(method, {role: given[role] for role in roles.used}, info)
         if isinstance(method, ChecksData):
             method.check_data(info)
-        check_rubrics(method, info)
         adjust = adjusting(method) if adjusting is not None else None
         await prepare_tools(taken, load=not dry)
         if not is_given:  # a method that was given has asked for its models elsewhere

@@ -15,7 +15,6 @@ from textassay.agents.scorer import IndividualScorer, JointScorer, Ratings
 from textassay.agents.scores import Average, as_evidence, shared_fields
 from textassay.methods.judging import PER_ASPECT, RatingMethod, ask_to_write
 from textassay.methods.library import trees
-from textassay.methods.llm_score import LLMScore
 from textassay.methods.method import Models, RatingOptions
 from textassay.runtime.calls.single_flight import once
 from textassay.runtime.errors import ConfigurationError
@@ -144,9 +143,8 @@ class CoAScore(RatingMethod):
         """
         # a label's probability can be read for one rating per prompt only
         if self.profile.ratings == "choices":
-            once_each = self.options.model_copy(
-                update={"prompt": self.profile.prompt(LLMScore.prompt)}
-            )
+            plain = {"prompt": self.profile.prompt("llm_score")}
+            once_each = self.options.model_copy(update=plain)
             return IndividualScorer(self.scorer_for(models, self._task, once_each))
         explicit = self.options.explicit_sampling
         ask = self.ask(RATINGS_PROMPT, seed=self.options.seed, required=explicit)

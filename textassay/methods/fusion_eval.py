@@ -213,8 +213,11 @@ class FusionEval(PromptMethod):
             raise ConfigurationError(
                 "fusion-eval fuses assistant evaluators; name some, such as tools=nli,bleurt"
             )
-        for name in self.options.ranges.keys() - {tool.name for tool in self.tools}:
-            raise ConfigurationError(f"ranges names the tool {name!r}, which is not among tools=")
+        strange = self.options.ranges.keys() - {tool.name for tool in self.tools}
+        if strange:
+            raise ConfigurationError(
+                f"ranges names the tool {min(strange)!r}, which is not among tools="
+            )
 
     def _source_of_plan(self, models: Models) -> tuple[Plans | None, str]:
         """Return what yields the plan, and a digest that differs between plans."""

@@ -122,7 +122,7 @@ class GEval(RatingMethod):
         return "sampled" if samples else self.options.reading
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the judge; the same whatever is found out about its log-probabilities."""
         return self.scorer.signature
 

@@ -46,6 +46,26 @@ def ask_to_write(
     return Ask(model_for(models, role), prompt, task, required=options.explicit_sampling, **fields)
 
 
+def check_rubrics(method: str, info: DataInfo, *, are_read: bool) -> None:
+    """Refuse rubrics that a method would not read, and data that lack them if it reads some.
+
+    A method of another kind, such as a graph of the user's own, sees the whole example.
+    """
+    if are_read == bool(info.rubrics):
+        return
+    by_rubric = "method='checklist' options={'checklist': 'rubric'}"
+    if info.rubrics:
+        raise ConfigurationError(
+            f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
+            f" {method} does not read as it is set up; judge it with {by_rubric}, or leave"
+            ' it out: fields={"rubric": "meta"}'
+        )
+    raise ConfigurationError(
+        f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
+        " out options={'checklist': 'rubric'}"
+    )
+
+
 class PromptMethod(TaskMethod):
     """A method for the aspects of one task; a subclass says `nodes`, the last of which is `scores`.
 
@@ -155,11 +175,13 @@ class PromptMethod(TaskMethod):
         """Check the options and make what the nodes share; by default nothing."""
 
     def check_data(self, info: DataInfo) -> None:
-        """Refuse data without the references that the task shows.
+        """Refuse rubrics that are not read, and data without what is.
 
         Raises:
-            ConfigurationError: An example has none.
+            ConfigurationError: An example lacks the references that the task shows, none has a
+                rubric to judge by, or some have rubrics that would go unread.
         """
+        check_rubrics(self.name, info, are_read=self.reads_rubrics)
         lacking = info.count - info.present["references"]
         if self._task.reference_name is not None and lacking:
             if info.unit != "conversation":
@@ -324,6 +346,6 @@ class RatingMethod(PromptMethod):
         return self.scorer.how_now
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the judge, with how the scores are obtained."""
         return self.scorer.signature_as(self.how)

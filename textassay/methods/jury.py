@@ -242,7 +242,7 @@ class Jury(RatingMethod):
         return f"{'+'.join(rules)}|{self.options.required:g}|{self.options.output}"
 
     @property
-    def signature(self) -> str:
+    def signature(self) -> str:  # type: ignore[override]  # mypy takes it for read-only
         """Signature of the first juror, with the names and prompt digests of all."""
         first, *others = self._jurors
         own = first.signature_as(self.how)

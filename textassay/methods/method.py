@@ -7,20 +7,22 @@ are chosen by role.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import Field, ValidationError
 
-from textassay.agents.ask import LogprobsOrSamples
-from textassay.agents.likelihood import LikelihoodReader
 from textassay.agents.prompt_template import Layout, Task
 from textassay.agents.reading.rating import Form
-from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.graph.graph import Graph
 from textassay.runtime.messages import Aspect, How
 from textassay.runtime.model import Model
 from textassay.runtime.settings import DescribedMessage
+
+if TYPE_CHECKING:
+    from textassay.agents.ask import LogprobsOrSamples
+    from textassay.agents.likelihood import LikelihoodReader
+    from textassay.runtime.data.dataset import DataInfo
 
 Models = Model | Mapping[str, Model]
 """One model for every role, or models by role; the role `""` serves every role that is not
@@ -166,36 +168,6 @@ class ReadsProbabilities(Protocol):
     def signatures(self) -> tuple[str, ...]:
         """The signatures that its scores can carry."""
         ...
-
-
-@runtime_checkable
-class ReadsRubrics(Protocol):
-    """A method that asks about texts, and says whether it reads the rubrics of the rows."""
-
-    @property
-    def reads_rubrics(self) -> bool:
-        """Whether it does, as it was set up."""
-        ...
-
-
-def check_rubrics(method: Method, info: DataInfo) -> None:
-    """Refuse rubrics that a method would not read, and a method that lacks them.
-
-    A method of another kind, such as a graph of the user's own, sees the whole example.
-    """
-    if not isinstance(method, ReadsRubrics) or method.reads_rubrics == bool(info.rubrics):
-        return
-    by_rubric = "method='checklist' options={'checklist': 'rubric'}"
-    if info.rubrics:
-        raise ConfigurationError(
-            f"{info.rubrics:,} of {info.count:,} examples of {info.name} have a rubric, which"
-            f" {method.name} does not read as it is set up; judge it with {by_rubric}, or leave"
-            ' it out: fields={"rubric": "meta"}'
-        )
-    raise ConfigurationError(
-        f"{info.name} has no rubrics; give each row its criteria in the field 'rubric', or leave"
-        " out options={'checklist': 'rubric'}"
-    )
 
 
 def max_calls(method: Method) -> int | None:

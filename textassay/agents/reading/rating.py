@@ -13,7 +13,7 @@ Nothing may follow it but an explanation under a label of its own (`Rating: 4\nR
 Everything else is no rating, and is asked for again with a reminder of the form: patterns for more
 of what judges may say, which has no end, would take more numbers for ratings that are none. Of the
 ratings in 143,000 recorded answers of real judges these forms read 99.5 %
-(`tests/agents/reading/test_recorded_answers.py`).
+(`tests/agents/test_ratings.py`).
 """
 
 from __future__ import annotations

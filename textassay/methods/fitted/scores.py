@@ -26,6 +26,7 @@ from textassay.learning.training import Floats
 from textassay.methods.fitted.evaluator import Evaluator, restore_aggregator
 from textassay.methods.fitted.features import read_files, read_row, source_label
 from textassay.methods.hd_eval import HDEvalOptions, NodeRatings
+from textassay.methods.judging import check_rubrics
 from textassay.methods.method import CheckedOptions, Models
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.data.raters import rater_of
@@ -354,7 +355,6 @@ class LearnedTree:
     """
 
     name = "hd-eval-fitted"
-    reads_rubrics = False
     shows_images = True
     shows_source = True
     how: How = "fused"
@@ -416,6 +416,10 @@ class LearnedTree:
                 "learned for one judge may not suit another; fit again, or apply it anyway with "
                 "options={'allow_change': 'true'}"
             )
+
+    def check_data(self, info: DataInfo) -> None:
+        """Refuse rubrics, which are not read."""
+        check_rubrics(self.name, info, are_read=False)
 
     async def _criteria(self, example: Example) -> list[Aspect]:
         """Return the nodes, which are the same for all examples."""
