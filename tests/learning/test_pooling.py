@@ -19,8 +19,7 @@ from textassay.meta import pearson, spearman
 
 
 def texts_of_systems(n=240, *, systems=8, spread=1.0, seed=0):
-    """Texts of systems that differ in quality, and judges whose error is on the text, not on the
-    system."""
+    """Texts of systems that differ in quality; judges err on the text, not on the system."""
     rng = np.random.default_rng(seed)
     names = [f"s{i % systems}" for i in range(n)]
     of_system = spread * rng.normal(size=systems)
@@ -39,28 +38,35 @@ def fitted_to_systems(name="ridge", *, rows=240, **arguments):
 )
 def test_the_means_of_a_known_system_sharpen_its_rows(name):
     x, y, groups, systems = texts_of_systems()
-    train = np.arange(240) < 120
-    aggregator = Aggregator(name).fit(
-        x[train],
-        y[train],
-        groups=groups[:120],
-        systems=systems[:120],
-        pool=(x, systems),
-    )
-    alone = aggregator.predict(x[~train])[:, 0]
-    pooled = aggregator.predict(x[~train], systems=systems[120:])[:, 0]
-    assert pearson(pooled, y[~train]) > pearson(alone, y[~train]) + 0.05
+    own = {"groups": groups[:120], "systems": systems[:120]}
+    aggregator = Aggregator(name).fit(x[:120], y[:120], pool=(x, systems), **own)
+    alone = aggregator.predict(x[120:])[:, 0]
+    pooled = aggregator.predict(x[120:], systems=systems[120:])[:, 0]
+    assert pearson(pooled, y[120:]) > pearson(alone, y[120:]) + 0.05
     [notes] = aggregator.notes_.values()
     assert notes["systems"]["used"]
     assert notes["systems"]["known"] == 8
 
 
-def test_systems_with_few_rows_are_not_used():
+def test_too_few_rows_systems_or_sources_are_not_used():
+    """Nor by plain averages; of two sources it cannot be seen whether means help."""
     x, y, groups, systems = texts_of_systems(80)
-    systems = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
-    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=systems)
+    few = [f"{name}-{i // 40}" for i, name in enumerate(systems)]  # five rows each
+    aggregator = Aggregator("ridge").fit(x, y, groups=groups, systems=few)
     assert not aggregator.pools_systems
     assert aggregator.to_dict()["systems"] is None
+    assert not any(fitted_to_systems(name).pools_systems for name in ("avg", "corrw", "mlp"))
+    x, y, _, systems = texts_of_systems()
+    for new in (False, True):
+        own = {"groups": ["a", "b"] * 120, "systems": systems, "new_systems": new}
+        aggregator = Aggregator("forest").fit(x, y, **own)
+        assert not aggregator.pools_systems
+        assert "systems" not in aggregator.notes_["aspect_0"]
+    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
+        x, y, sources = texts_of_sources(**arguments)
+        aggregator = Aggregator("ridge").fit(x, y, sources=sources)
+        assert not aggregator.pools_sources
+        assert "sources" not in aggregator.to_dict()
 
 
 def test_systems_that_do_not_differ_are_not_used():
@@ -71,17 +77,6 @@ def test_systems_that_do_not_differ_are_not_used():
     errors = notes["systems"]["held_out_error"]
     assert notes["systems"]["used"] == (errors["with"] < errors["without"])
     assert errors["with"] > errors["without"] - 0.02
-
-
-@pytest.mark.parametrize("new_systems", [False, True])
-def test_two_sources_are_too_few_to_see_whether_means_help(new_systems):
-    x, y, _, systems = texts_of_systems()
-    two = ["a", "b"] * 120
-    aggregator = Aggregator("forest").fit(
-        x, y, groups=two, systems=systems, new_systems=new_systems
-    )
-    assert not aggregator.pools_systems
-    assert "systems" not in aggregator.notes_["aspect_0"]
 
 
 def test_labels_of_systems_are_text_and_gaps_are_no_system():
@@ -134,11 +129,6 @@ def test_new_systems_are_pooled_only_if_fitted_for_them():
     alone, pooled = (one.predict(x, systems=new)[:, 0] for one in (aggregator, wider))
     truth = texts_of_systems(seed=5)[1]
     assert pearson(pooled, truth) > pearson(alone, truth) + 0.05
-
-
-@pytest.mark.parametrize("name", ["avg", "corrw", "mlp"])
-def test_plain_averages_take_no_systems(name):
-    assert not fitted_to_systems(name).pools_systems
 
 
 def test_summevals_recorded_judges_gain_from_known_systems():
@@ -220,14 +210,6 @@ def test_a_row_without_a_known_label_is_predicted_from_its_features_alone(kind):
         assert (aggregator.predict(x[:5], **{kind: own}) == plain.predict(x[:5])).all()
 
 
-def test_sources_with_few_rows_and_few_sources_are_not_used():
-    for arguments in ({"rows": MIN_ROWS_OF_SOURCE - 1}, {"sources": 3, "rows": 20}):
-        x, y, sources = texts_of_sources(**arguments)
-        aggregator = Aggregator("ridge").fit(x, y, sources=sources)
-        assert not aggregator.pools_sources
-        assert "sources" not in aggregator.to_dict()
-
-
 def test_sources_that_judges_rate_alike_are_not_used():
     x, y, sources = texts_of_sources(shift=0.0)
     aggregator = Aggregator("ridge").fit(x, y, groups=sources, sources=sources)
@@ -270,20 +252,13 @@ def test_systems_and_sources_together_beat_each_alone():
     systems = [f"sys{i % 8}" for i in range(len(x))]
     y = y + rng.normal(size=8)[np.arange(len(x)) % 8]
     x = x + (y - x.mean(axis=1))[:, None] * 0.2
-    half = np.arange(len(x)) < len(x) // 2
-    aggregator = Aggregator("ridge").fit(
-        x[half],
-        y[half],
-        groups=sources[: half.sum()],
-        systems=systems[: half.sum()],
-        sources=sources[: half.sum()],
-        pool=Pool(x, systems, sources),
-    )
-    own = {"systems": systems[half.sum() :], "sources": sources[half.sum() :]}
-    r = {
-        names: pearson(
-            aggregator.predict(x[~half], **{name: own[name] for name in names})[:, 0], y[~half]
-        )
+    half = len(x) // 2
+    first = {"groups": sources[:half], "systems": systems[:half], "sources": sources[:half]}
+    pool = Pool(x, systems, sources)
+    aggregator = Aggregator("ridge").fit(x[:half], y[:half], pool=pool, **first)
+    own = {"systems": systems[half:], "sources": sources[half:]}
+    r = [
+        pearson(aggregator.predict(x[half:], **{k: own[k] for k in names})[:, 0], y[half:])
         for names in ((), ("systems",), ("systems", "sources"))
-    }
-    assert r[()] < r["systems",] < r["systems", "sources"]
+    ]
+    assert r[0] < r[1] < r[2]

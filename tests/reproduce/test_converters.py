@@ -85,7 +85,6 @@ def test_topical_chat_of_unieval(tmp_path):
 
 
 def test_topical_chat_of_usr(tmp_path):
-    """USR's questions get UniEval's names, and its single ratings are kept."""
     response = {
         "response": "Yes.",
         "model": "Original Ground Truth",
@@ -159,7 +158,6 @@ def test_qags(tmp_path):
 
 
 def test_openmeva(tmp_path):
-    """Each system's story is a row, with the ratings of five people."""
     story = {
         "prompt": "He ran .",
         "gold_response": "He fell .",
@@ -262,7 +260,6 @@ def test_a_pickle_cannot_run_anything(tmp_path):
 
 
 def test_what_is_laid_out_otherwise_is_refused(tmp_path):
-    """The error names the file and where the right one is to be had."""
     with pytest.raises(DataError, match=r"wrong\.json: not laid out as mans_roc\.json of https"):
         rows_of("openmeva", as_json(tmp_path / "wrong.json", {"7": {"prompt": "x"}}))
     with pytest.raises(ConfigurationError, match=r"made from abs\.pkl, ext\.pkl, data\.pkl"):
@@ -286,7 +283,6 @@ def test_convert_writes_a_file_and_tells_of_its_checksum(tmp_path, capsys):
 
 
 def test_every_file_says_where_it_is_from_and_its_licence(capsys):
-    """A checksum is one, or said not to be known."""
     assert main(["data"]) == 0
     shown = capsys.readouterr().out
     for data in DATA_SETS.values():

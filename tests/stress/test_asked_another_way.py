@@ -40,7 +40,6 @@ async def stressed(
 
 
 def quality(text):
-    """2, 3 or 4 by the last number of a text; shuffling and other words leave it alone."""
     numbers = re.findall(r"\d+", text)
     return 2 + int(numbers[-1]) % 3 if numbers else 1
 
@@ -71,7 +70,6 @@ def prefers_high_ends(request):
     ],
 )
 async def test_orders_of_labels_and_scale(judge, failing):
-    """A judge that goes by the order fails that test, one that reads the text holds all three."""
     _, rows = await stressed(("position",), judge)
     assert {"letters", "label-order", "scale-order"} <= set(rows)
     assert {name for name, row in rows.items() if row.verdict == "fails"} == failing
@@ -167,7 +165,6 @@ async def test_a_judge_that_goes_by_the_words_fails_paraphrase():
 
 @pytest.mark.asyncio
 async def test_without_a_model_there_are_no_paraphrases():
-    """Named, it is refused and the role is told; among all tests it is left out."""
     with pytest.raises(ConfigurationError, match=r"model=\{'paraphraser': NAME\}"):
         await stressed(("paraphrase",), fair)
     result, rows = await stressed(None, fair, count=4)
@@ -176,7 +173,6 @@ async def test_without_a_model_there_are_no_paraphrases():
 
 
 def test_rules_before_a_model_is_asked():
-    """No text, the same text, another length, other numbers."""
     assert "no text" in unlike("It rained.", " ")
     assert "original" in unlike("It rained.", "it RAINED.")
     assert "words" in unlike("It rained all day in the town of Essen.", "Rain.")
@@ -185,7 +181,6 @@ def test_rules_before_a_model_is_asked():
 
 
 def test_labels_are_listed_the_other_way_around():
-    """Letters keep what they stand for; texts are left alone."""
     text = "<output-0123abcd>\nA. 1\nB. 2\n</output-0123abcd>"
     prompt = f"{text}\nChoose one:\nA. 1, the lowest rating\nB. 2\nC. 3, the highest rating\nNow."
     assert reversed_labels(prompt) == (

@@ -1,10 +1,10 @@
-"""Tiny models with random weights, made and saved by the tests: no file of theirs is fetched from
-anywhere."""
+"""Tiny models with random weights, made and saved by the tests."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+from functools import cache
 
 import pytest
 
@@ -218,3 +218,25 @@ def edit_config(path, **changes):
         if value is not None:
             config[key] = value
     file.write_text(json.dumps(config))
+
+
+async def scores(tool, *examples):
+    """Score examples and close the tool, whatever happens."""
+    try:
+        return [await tool.score(example) for example in examples]
+    finally:
+        await tool.aclose()
+
+
+async def score(tool, example):
+    """Score one example and close the tool."""
+    return (await scores(tool, example))[0]
+
+
+@cache
+def pretrained(folder, kind):
+    """The model and tokenizer of a folder as transformers reads them by itself."""
+    import transformers
+
+    model = getattr(transformers, kind).from_pretrained(folder).eval()
+    return model, transformers.AutoTokenizer.from_pretrained(folder)

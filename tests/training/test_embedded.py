@@ -18,7 +18,7 @@ from textassay.runtime.model import ContinuationRequest, scoring  # noqa: E402
 from training.parity import log_probabilities, read_back, read_tokenizer, weights_of  # noqa: E402
 
 WITHIN = {"f16": 0.01, "q8_0": 0.05}
-OUTPUTS = 50
+OUTPUTS = 16
 
 
 async def theirs(prompts: list[tuple[str, str]]) -> list[list[float]]:

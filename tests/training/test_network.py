@@ -118,7 +118,7 @@ def test_the_better_candidate_is_to_gain_more_by_its_context(tokenizer) -> None:
     """Loss falls as the better one's lead grows; nearly equal ones are not compared."""
     texts = Texts(
         [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
-        Encoder(tokenizer), 0,
+        Encoder(tokenizer), 0
     )  # fmt: skip
     case = texts.block(1, (20, 50))[0]
     picked, n = [[0, 1]], len(case.branches)
@@ -139,7 +139,7 @@ def test_each_candidate_has_its_own_mean(tokenizer) -> None:
     network = new_network(SMALL, 0)
     texts = Texts(
         [Article(None, STORY), Article(None, OTHER)], [Dialogue(("", ""), TURNS)],
-        Encoder(tokenizer), 0,
+        Encoder(tokenizer), 0
     )  # fmt: skip
     cases = texts.block(2, (20, 50))
     batch = together(cases)

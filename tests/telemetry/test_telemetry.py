@@ -1,6 +1,9 @@
-"""What a run looks like to OpenTelemetry's own in-memory exporters."""
+"""What a run looks like to OpenTelemetry's own in-memory exporters, and to Prometheus."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
@@ -10,12 +13,23 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from tests.telemetry.ten_nodes import ten_nodes
-from textassay import ScriptedModel, connect, evaluate, telemetry
+from textassay import (
+    Assignment,
+    Failure,
+    Graph,
+    Node,
+    Score,
+    ScriptedModel,
+    Settings,
+    connect,
+    evaluate,
+    telemetry,
+)
+from textassay.cli.console import progress_line
 from textassay.observing import WATCH
 from textassay.runtime.errors import RequestRefused
-from textassay.runtime.messages import Usage
-from textassay.runtime.model import ChatMessage, Request, Response, Sample
+from textassay.runtime.messages import Message, Usage
+from textassay.runtime.model import ChatMessage, Model, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -23,6 +37,43 @@ ROWS = [
     {"id": "a", "output": SECRET, "traceparent": PARENT},
     {"id": "b", "output": "Another text."},
 ]
+
+
+class Text(Message):
+    text: str
+
+
+def ten_nodes(model: Model) -> Graph:
+
+    async def begin(assignment: Assignment) -> Text:
+        return Text(text=assignment.example.output)
+
+    async def judge(text: Text) -> Text:
+        request = Request(messages=(ChatMessage(role="user", content=text.text),))
+        return Text(text=(await model.generate(request)).samples[0].text)
+
+    async def gather(a: Text, b: Text) -> Text:
+        return Text(text=a.text + b.text)
+
+    async def decide(a: Text, b: Text, c: Text) -> Text:
+        return Text(text=a.text + b.text + c.text)
+
+    async def end(assignment: Assignment, text: Text) -> list[Score | Failure]:
+        return [
+            Score(id=assignment.example.id, aspect=a.label, value=4, scale=(1, 5), signature="ten")
+            for a in assignment.aspects
+        ]
+
+    judges = [Node(f"judge{i}", judge, text="begin") for i in range(5)]
+    nodes = [
+        Node("begin", begin, assignment="input"),
+        *judges,
+        Node("gather0", gather, a="judge0", b="judge1"),
+        Node("gather1", gather, a="judge2", b="judge3"),
+        Node("decide", decide, a="gather0", b="gather1", c="judge4"),
+        Node("end", end, assignment="input", text="decide"),
+    ]
+    return Graph("ten", input=Assignment, nodes=nodes, output="end")
 
 
 @pytest.fixture
@@ -112,7 +163,6 @@ async def test_texts_and_errors(exported):
 
 @pytest.mark.asyncio
 async def test_nothing_when_off(exported):
-    """After `uninstrument` nothing is exported."""
     spans, records = exported()
     telemetry.uninstrument()
     assert WATCH.observer is None
@@ -153,16 +203,46 @@ async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
         telemetry.uninstrument()
 
 
+def figures(text):
+    """Samples by metric and label values."""
+    found = re.findall(r"^textassay_(\w+?)(?:\{(.*)\})? (\S+)$", text, re.MULTILINE)
+    return {(name, *re.findall(r'"(.*?)"', labels)): float(value) for name, labels, value in found}
+
+
 @pytest.mark.asyncio
-async def test_prometheus_figures_are_those_of_the_progress():
-    """Counters by outcome and kind, with labels escaped."""
+async def test_final_figures_are_those_of_the_run_folder(tmp_path):
+    """Outcomes, calls, calls that shared an answer, tokens and cost; labels are escaped."""
+    rows = [{"id": f"t{i}", "output": f"Text {i // 2}."} for i in range(12)]
+
+    def answer(request):
+        return "no idea" if "Text 3." in request.text else "Rating: 4"
+
     seen = []
-    model = ScriptedModel(lambda request: "Rating: 4" if SECRET in request.text else "no idea")
-    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    await evaluate(ROWS, **expected, progress=seen.append)
+    settings = Settings(price=(1.0, 2.0))
+    async with connect(ScriptedModel(answer), settings=settings) as judge:
+        await evaluate(
+            rows, method="llm-score", aspects=["coherence", "fluency"], model=judge,
+            out=tmp_path / "run", progress=seen.append
+        )  # fmt: skip
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    shown = figures(telemetry.prometheus_text(seen[-1]))
+    logged = json.loads(progress_line(seen[-1]))
+    outcomes = {kind: count for kind, count in summary["outcomes"].items() if count}
+    assert outcomes == {"scored": 20, "invalid": 4}
+    assert logged["outcomes"] == outcomes
+    assert {k[1]: v for k, v in shown.items() if k[0] == "scores_total"} == outcomes
+    usage = summary["usage"]
+    assert min(usage["calls"], usage["cached_calls"]) > 0
+    assert logged["usage"] == usage
+    assert shown["calls_total",] == usage["calls"]
+    assert shown["cached_calls_total",] == usage["cached_calls"]
+    assert shown["tokens_total", "prompt"] == usage["prompt_tokens"]
+    assert shown["tokens_total", "completion"] == usage["completion_tokens"]
+    assert shown["cost_dollars_total",] == pytest.approx(usage["cost"], rel=1e-5)
+    answered = seen[-1].limiters[judge.name]
+    assert shown["call_duration_seconds_count", judge.name] == answered.answered == usage["calls"]
+    assert shown["call_duration_seconds_sum", judge.name] == pytest.approx(answered.answer_seconds)
+    assert shown["rejected_calls_total", judge.name] == 0
+    assert shown["examples_done_total",] == shown["examples",] == len(rows)
     text = telemetry.prometheus_text(seen[-1], run='a "b"')
-    assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 1\n' in text
-    assert 'textassay_scores_total{run="a \\"b\\"",outcome="invalid"} 1\n' in text
-    assert 'textassay_examples{run="a \\"b\\""} 2\n' in text
-    calls = seen[-1].usage.calls
-    assert f'textassay_calls_total{{run="a \\"b\\""}} {calls}\n' in text
+    assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 20\n' in text
