@@ -16,10 +16,12 @@ from textassay.runtime.messages import Example
 from textassay.stress import chosen_tests
 from textassay.stress.edits import (
     CLAIMS,
+    EDITS,
     FORMATTING,
     KEYS,
     NEUTRAL,
     PAYLOADS,
+    TESTS,
     EditContext,
     SubstituteText,
     Variants,
@@ -29,7 +31,7 @@ from textassay.stress.edits import (
     sentences,
     shuffled,
 )
-from textassay.stress.suite import EDITS, TESTS, reversed_scale
+from textassay.stress.run import reversed_scale
 
 TEXTS = st.text(st.sampled_from("ab .!?\n\"'*-\u2019\u201c\t1A"), max_size=80)
 

@@ -53,7 +53,6 @@ def test_the_whole_suite_tells_them_apart(whole_suite, judge):
     assert alarms <= 1 / FEW
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("judge", ["perfect", "obedient", "prefers-first"])
 async def test_whole_runs_say_the_same(judge):
     """Through prompts, answers and the engine, with all tests but paraphrases."""
@@ -63,7 +62,6 @@ async def test_whole_runs_say_the_same(judge):
     assert len(rows) > 35
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("judge", PAIRWISE)
 async def test_a_judge_of_pairs_that_leans_to_the_first(judge):
     """It takes the first text unread in 3 of 10 comparisons; a fair one errs, but both ways."""

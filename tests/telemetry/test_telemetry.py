@@ -29,7 +29,7 @@ from textassay.cli.console import progress_line
 from textassay.observing import WATCH
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.messages import Message, Usage
-from textassay.runtime.model import ChatMessage, Model, Request, Response, Sample
+from textassay.runtime.model import ChatMessage, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -43,7 +43,8 @@ class Text(Message):
     text: str
 
 
-def ten_nodes(model: Model) -> Graph:
+def four_nodes(model):
+    """Begin, two judges side by side, end."""
 
     async def begin(assignment: Assignment) -> Text:
         return Text(text=assignment.example.output)
@@ -52,28 +53,18 @@ def ten_nodes(model: Model) -> Graph:
         request = Request(messages=(ChatMessage(role="user", content=text.text),))
         return Text(text=(await model.generate(request)).samples[0].text)
 
-    async def gather(a: Text, b: Text) -> Text:
-        return Text(text=a.text + b.text)
-
-    async def decide(a: Text, b: Text, c: Text) -> Text:
-        return Text(text=a.text + b.text + c.text)
-
-    async def end(assignment: Assignment, text: Text) -> list[Score | Failure]:
+    async def end(assignment: Assignment, a: Text, b: Text) -> list[Score | Failure]:
         return [
-            Score(id=assignment.example.id, aspect=a.label, value=4, scale=(1, 5), signature="ten")
+            Score(id=assignment.example.id, aspect=a.label, value=4, scale=(1, 5), signature="four")
             for a in assignment.aspects
         ]
 
-    judges = [Node(f"judge{i}", judge, text="begin") for i in range(5)]
     nodes = [
         Node("begin", begin, assignment="input"),
-        *judges,
-        Node("gather0", gather, a="judge0", b="judge1"),
-        Node("gather1", gather, a="judge2", b="judge3"),
-        Node("decide", decide, a="gather0", b="gather1", c="judge4"),
-        Node("end", end, assignment="input", text="decide"),
+        *(Node(f"judge{i}", judge, text="begin") for i in range(2)),
+        Node("end", end, assignment="input", a="judge0", b="judge1"),
     ]
-    return Graph("ten", input=Assignment, nodes=nodes, output="end")
+    return Graph("four", input=Assignment, nodes=nodes, output="end")
 
 
 @pytest.fixture
@@ -93,31 +84,29 @@ def exported():
     loggers.shutdown()
 
 
-@pytest.mark.asyncio
-async def test_the_tree_of_a_ten_node_graph(exported):
+async def test_the_tree_of_a_graph(exported):
     """Run > node > call: every node below the run, every call below the node that made it."""
     spans, _ = exported()
     model = ScriptedModel(lambda request: "4", name="scripted/judge")
     async with connect(model) as judge:
-        expected = {"method": ten_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
+        expected = {"method": four_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
         await evaluate(ROWS, **expected)
     found = {span.context.span_id: span for span in spans.get_finished_spans()}
     (run,) = (span for span in found.values() if span.parent is None)
     nodes = [s for s in found.values() if s.name.startswith("invoke_agent ")]
     calls = [s for s in found.values() if s.name == "chat scripted/judge"]
     assert run.attributes["gen_ai.operation.name"] == "evaluate"
-    assert len({node.name for node in nodes}) == 10
+    assert len({node.name for node in nodes}) == 4
     assert all(node.parent.span_id == run.context.span_id for node in nodes)
-    assert len(calls) == len(ROWS) * 5
+    assert len(calls) == len(ROWS) * 2
     makers = {found[call.parent.span_id].name for call in calls}
-    assert makers == {f"invoke_agent judge{i}" for i in range(5)}
+    assert makers == {f"invoke_agent judge{i}" for i in range(2)}
     assert {node.attributes["textassay.example.id"] for node in nodes} == {"a", "b"}
     assert calls[0].attributes["gen_ai.request.model"] == "scripted/judge"
     assert calls[0].attributes["gen_ai.usage.output_tokens"] > 0
     assert len({span.context.trace_id for span in found.values()}) == 1
 
 
-@pytest.mark.asyncio
 async def test_scores_are_events_without_texts(exported):
     """With signature and scale; below the span that made the text where the example names it."""
     spans, records = exported()
@@ -139,7 +128,6 @@ async def test_scores_are_events_without_texts(exported):
     assert SECRET not in " ".join(everything)
 
 
-@pytest.mark.asyncio
 async def test_texts_and_errors(exported):
     """Texts are recorded on request; an error names its type on call, node and event."""
     spans, records = exported(texts=True)
@@ -161,7 +149,6 @@ async def test_texts_and_errors(exported):
     assert labels == {"error", None}
 
 
-@pytest.mark.asyncio
 async def test_nothing_when_off(exported):
     spans, records = exported()
     telemetry.uninstrument()
@@ -183,7 +170,6 @@ class Watched(tuple):
         return super().__iter__()
 
 
-@pytest.mark.asyncio
 async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
     """Not one attribute is made of a response whose span is not recorded."""
     tracers = TracerProvider(sampler=ALWAYS_OFF)
@@ -209,7 +195,6 @@ def figures(text):
     return {(name, *re.findall(r'"(.*?)"', labels)): float(value) for name, labels, value in found}
 
 
-@pytest.mark.asyncio
 async def test_final_figures_are_those_of_the_run_folder(tmp_path):
     """Outcomes, calls, calls that shared an answer, tokens and cost; labels are escaped."""
     rows = [{"id": f"t{i}", "output": f"Text {i // 2}."} for i in range(12)]

@@ -47,7 +47,6 @@ def matched(output, other):
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("measure", "index"), [("p", 0), ("r", 1), ("f", 2)])
 async def test_bertscore_matches_words_greedily_and_lets_them_match_special_tokens(
@@ -60,7 +59,6 @@ async def test_bertscore_matches_words_greedily_and_lets_them_match_special_toke
     assert found.value == pytest.approx(due[index], abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_bertscore_reads_the_layer_that_is_asked_for(models):
     folder = models / "encoder"
     due = matched(*(states(folder, text, layer=1) for text in (OUTPUT, REFERENCE)))[2]
@@ -68,7 +66,6 @@ async def test_bertscore_reads_the_layer_that_is_asked_for(models):
     assert found.value == pytest.approx(due, abs=1e-4)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("tool", "message"),
     [
@@ -85,7 +82,6 @@ async def test_what_a_model_cannot_do_is_refused(models, table, tool, message):
         await score(tool(str(models / "encoder"), str(table[0])), example)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 async def test_embedding_is_the_cosine_of_pooled_states(models, engine, pooling):
@@ -98,7 +94,6 @@ async def test_embedding_is_the_cosine_of_pooled_states(models, engine, pooling)
     assert found.value == pytest.approx(due, abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_pooling_is_read_from_the_folder(tmp_path):
     """As sentence-transformers writes it, old and new; what would be run in part is refused."""
     tiny.need("torch", "transformers")
@@ -125,7 +120,6 @@ async def test_pooling_is_read_from_the_folder(tmp_path):
         await value("mean")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", [BertScore, Embedding])
 async def test_long_texts_are_embedded_in_windows(models, kind):
     """A long text is closest to itself, so nothing of it is missing; the best reference counts."""
@@ -183,7 +177,6 @@ def table(tmp_path):
     return tmp_path, embed
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ["auto", "static"])
 async def test_static_vectors_are_averaged_with_their_factors(table, engine):
     """The folder alone tells that it is a table; unknown words are left out."""
@@ -196,7 +189,6 @@ async def test_static_vectors_are_averaged_with_their_factors(table, engine):
     assert "engine:static" in found.signature
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("measure", ["p", "r", "f", "min"])
 async def test_sentences_are_matched_with_their_best_counterparts(table, measure):
     folder, embed = table
@@ -214,7 +206,6 @@ async def test_sentences_are_matched_with_their_best_counterparts(table, measure
     assert f"per:sentence|measure:{measure}" in found.signature
 
 
-@pytest.mark.asyncio
 async def test_sentence_wise_matching_works_with_any_encoder(models):
     """The output's own sentences have cosine 1 with themselves, in any order."""
     tool = Embedding(model=str(models / "encoder"), per="sentence", measure="min")
@@ -224,7 +215,6 @@ async def test_sentence_wise_matching_works_with_any_encoder(models):
     assert len(found.evidence) == 3
 
 
-@pytest.mark.asyncio
 async def test_the_context_alone_can_be_compared_with(table):
     """Groundedness is about the fact, not about the conversation before it."""
     folder, embed = table
@@ -233,7 +223,6 @@ async def test_the_context_alone_can_be_compared_with(table):
     assert found.value == pytest.approx(float(embed(STATIC) @ embed("a red moon")), abs=1e-6)
 
 
-@pytest.mark.asyncio
 async def test_a_text_without_known_words_has_no_value(table):
     """Zero vectors would have a cosine of 0, which is not a measurement."""
     for per in ("text", "sentence"):
@@ -242,7 +231,6 @@ async def test_a_text_without_known_words_has_no_value(table):
         assert (found.outcome, found.error.type) == ("abstained", "NoTokens")
 
 
-@pytest.mark.asyncio
 async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
     tiny.need("torch", "transformers")
     tiny.encoder(tmp_path)
@@ -259,7 +247,6 @@ async def test_inputs_are_as_long_as_the_encoder_was_trained_for(tmp_path):
     assert cut.value != whole.value
 
 
-@pytest.mark.asyncio
 async def test_each_text_is_embedded_once(models):
     """Five systems with one source and two references: seven inputs and not fifteen."""
     tool = Embedding(model=str(models / "encoder"))
@@ -281,7 +268,6 @@ async def agreement(tool, rows):
     return [measure(values, people).statistic for measure in (pearsonr, spearmanr)]
 
 
-@pytest.mark.asyncio
 async def test_sentence_wise_matching_agrees_with_people_twice_as_well():
     """On SummEval with the vectors of wordllama, 16 MB: .43/.39 beside .24/.24 for whole texts."""
     if importlib.util.find_spec("wordllama") is None:

@@ -60,7 +60,6 @@ def bart(folder, **settings):
     return score(BartScore(model=str(folder), **settings), EXAMPLE)
 
 
-@pytest.mark.asyncio
 async def test_bartscore_is_the_published_formula(folder):
     """In each direction; of several references the best counts, or their mean."""
     source = f"{EXAMPLE.context}\n{EXAMPLE.source}"
@@ -172,7 +171,6 @@ def checkpoint(tmp_path):
     return make
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("kind", ["rembert", "bert", "plain"])
 @pytest.mark.parametrize("pickled", [False, True])
 async def test_bleurt_equals_the_classes_of_transformers(checkpoint, kind, pickled):
@@ -200,7 +198,6 @@ async def test_bleurt_equals_the_classes_of_transformers(checkpoint, kind, pickl
     assert several.value == pytest.approx(sum(due) / 2, abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoint, tmp_path):
     """They come with `spm.model` and no tokenizer.json; the tokens are those of sentencepiece
     itself."""
@@ -238,7 +235,6 @@ async def test_the_sentencepiece_file_of_published_checkpoints_is_read(checkpoin
     assert found.outcome == "scored"
 
 
-@pytest.mark.asyncio
 async def test_the_source_serves_where_there_is_no_reference_and_is_marked(checkpoint):
     """Fact and conversation in dialogue; long ones are read in windows."""
     folder, model, tokenizer = checkpoint("rembert")
@@ -259,7 +255,6 @@ async def test_the_source_serves_where_there_is_no_reference_and_is_marked(check
     assert int(long.explanation.split()[-2]) > 5
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -277,7 +272,6 @@ async def test_weights_that_do_not_fit_are_refused(checkpoint, changes, message)
         await score(Bleurt(model=str(checkpoint("rembert", **changes)[0])), PAIR)
 
 
-@pytest.mark.asyncio
 async def test_models_of_another_kind_are_refused(models, tmp_path):
     whole = {"references": ("b",), "source": "b"}
     for kind, folder, message in (
@@ -295,7 +289,6 @@ async def test_models_of_another_kind_are_refused(models, tmp_path):
         await unieval(tmp_path)
 
 
-@pytest.mark.asyncio
 async def test_no_pickled_code_is_run(checkpoint, tmp_path):
     """A weights file can hold a program; it is refused."""
     import torch
@@ -337,7 +330,6 @@ def unieval(folder, example=EXAMPLE, **settings):
 SUMMARY = "</s> summary: A cat sat. The dog ran home. </s>"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("task", "aspect", "text"),
     [
@@ -365,7 +357,6 @@ async def test_the_question_is_the_published_one(models, task, aspect, text):
     assert found.value == pytest.approx(direct(models / "t5", f"question: {text}"), abs=1e-4)
 
 
-@pytest.mark.asyncio
 async def test_sentences_are_averaged_or_summed(models):
     """Consistency is a mean over sentences, engagingness a sum."""
     found = await unieval(models / "t5", aspect="consistency")
@@ -379,7 +370,6 @@ async def test_sentences_are_averaged_or_summed(models):
     assert summed.scale is None
 
 
-@pytest.mark.asyncio
 async def test_long_inputs_are_read_whole_or_refused(models):
     long = EXAMPLE.model_copy(update={"source": "the cat and the dog " * 200})
     assert (await unieval(models / "t5", long)).outcome == "scored"
@@ -387,7 +377,6 @@ async def test_long_inputs_are_read_whole_or_refused(models):
         await unieval(models / "t5", long, max_tokens=300)
 
 
-@pytest.mark.asyncio
 async def test_an_end_mark_inside_a_text_is_text(models):
     """An output cannot close its own part and write the document."""
     tool = UniEval(model=str(models / "t5"))
@@ -418,7 +407,6 @@ def scripted(logprobs, **more):
 SHORT = Example(output="a b", source="s")
 
 
-@pytest.mark.asyncio
 async def test_lm_prob_is_the_geometric_mean_of_the_tokens_probabilities():
     """A longer output is not less likely for being long; a premise that was cut is marked."""
     whole, cut = [
@@ -434,7 +422,6 @@ async def test_lm_prob_is_the_geometric_mean_of_the_tokens_probabilities():
     assert (await score(free, Example(output="a"))).value == pytest.approx(math.exp(-1))
 
 
-@pytest.mark.asyncio
 async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
     """As in the paper, and a place holder inside a text is text; a lent model is not closed."""
     lent = scripted([-1.0])
@@ -446,7 +433,6 @@ async def test_the_prompt_holds_fact_and_conversation_and_the_output_follows():
     assert (await score(LMProb(connected=lent), SHORT)).outcome == "scored"
 
 
-@pytest.mark.asyncio
 async def test_models_that_cannot_or_are_not_named_are_refused():
     with pytest.raises(CapabilityError, match="does not report the log-probability"):
         await score(LMProb(connected=ScriptedModel(["x"])), SHORT)

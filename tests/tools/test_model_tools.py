@@ -74,7 +74,6 @@ def test_a_cached_snapshot_is_used_offline_and_named_after_its_commit(tmp_path):
 DAMAGED, ANY = b"garbage", r"cannot read|contains no|has no fast form"
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("make", "source", "engine", "file", "content", "message"),
     [
@@ -107,7 +106,6 @@ async def test_incomplete_and_damaged_folders_are_refused(
         await make(model=str(tmp_path), engine=engine).score(EXAMPLE)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("engine", "device"), [("transformers", "cuda:7"), ("transformers", "abacus"), ("onnx", "mps")]
 )
@@ -168,7 +166,6 @@ def test_a_model_that_cannot_be_fetched_is_one_clear_message(tmp_path, environme
     assert len(done.stderr.splitlines()) < 3
 
 
-@pytest.mark.asyncio
 async def test_tools_are_prepared_before_they_are_used(models, tmp_path):
     """With `load=False` a folder is looked at and nothing is loaded."""
     # a folder of its own: a tool of another test that still holds the model would have loaded it
@@ -195,7 +192,6 @@ def test_a_missing_extra_is_named_with_its_install_line():
 REFERENCE, SOURCE = {"references": ("b",)}, {"source": "b"}
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("kind", "options", "given", "reason"),
     [

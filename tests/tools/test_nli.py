@@ -32,7 +32,6 @@ def direct(folder, premise, hypothesis, *, label="entailment", **padding):
     return float(probabilities[{v: k for k, v in model.config.id2label.items()}[label]])
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_value_is_mean_over_sentences_of_the_best_window(models, engine):
     """As transformers gives it pair by pair."""
@@ -48,7 +47,6 @@ async def test_value_is_mean_over_sentences_of_the_best_window(models, engine):
     assert (found.how, found.scale) == ("tool", (0, 1))
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_pairs_in_a_batch_have_the_values_that_they_have_alone(models, engine):
     """Of many lengths; unmasked padding would show."""
@@ -69,7 +67,6 @@ async def test_pairs_in_a_batch_have_the_values_that_they_have_alone(models, eng
     assert np.ptp(alone) > 0.01
 
 
-@pytest.mark.asyncio
 async def test_premise_and_hypothesis_are_not_swapped(models):
     """The tiny model is far from symmetric, so swapping them shows."""
     folder = models / "nli"
@@ -86,7 +83,6 @@ async def test_premise_and_hypothesis_are_not_swapped(models):
         assert len(found.evidence) == 1
 
 
-@pytest.mark.asyncio
 async def test_the_label_is_found_by_name_not_by_place(tmp_path):
     """The same weights with the labels in another order give another label's probability."""
     tiny.need("torch", "transformers")
@@ -109,7 +105,6 @@ async def test_the_label_is_found_by_name_not_by_place(tmp_path):
     assert sum(values) == pytest.approx(1, abs=1e-5)  # the three places of one softmax
 
 
-@pytest.mark.asyncio
 async def test_models_of_another_kind_are_refused(models, tmp_path):
     """Whatever stands at the usual place; a bare encoder would get a head of random numbers."""
     folders = {}
@@ -128,7 +123,6 @@ async def test_models_of_another_kind_are_refused(models, tmp_path):
             await score(tool, EXAMPLE)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("window", ["sentence", "tokens"])
 async def test_long_texts_are_read_whole(models, window):
     """What stands at the very end of a long source can still entail; long outputs are cut up."""
@@ -137,12 +131,13 @@ async def test_long_texts_are_read_whole(models, window):
     tool = NLI(model=str(models / "nli"), window=window)
     needle = Example(output="a cat sat on the mat.", source=filler + evidence)
     found = await tool.score(needle)
-    plan = tool._pairs(await tool.runner.open(), needle.source, needle.output)
-    assert all(len(e) <= 64 for e in plan.encodings)
-    whole = "".join(needle.source.split()) in "".join("".join(plan.windows).split())
+    engine = await tool.runner.open()
+    windows, _, encodings = tool._pairs(engine, needle.source, needle.output)
+    assert all(len(e) <= 64 for e in encodings)
+    whole = "".join(needle.source.split()) in "".join("".join(windows).split())
     assert whole or window == "tokens"
-    assert plan.windows[-1].endswith(evidence)
-    assert found.evidence[0]["windows"] == len(plan.windows) > 10
+    assert windows[-1].endswith(evidence)
+    assert found.evidence[0]["windows"] == len(windows) > 10
     output = " ".join(tiny.WORDS) * 4
     found = await score(tool, Example(output=output, source=SOURCE))
     assert len(found.evidence) > 3
@@ -150,7 +145,6 @@ async def test_long_texts_are_read_whole(models, window):
     assert found.value == pytest.approx(np.mean([e["entailment"] for e in found.evidence]))
 
 
-@pytest.mark.asyncio
 async def test_markers_inside_an_evaluated_text_are_text(models):
     """An output cannot close its own segment."""
     tool = NLI(model=str(models / "nli"))
@@ -162,7 +156,6 @@ async def test_markers_inside_an_evaluated_text_are_text(models):
     await tool.aclose()
 
 
-@pytest.mark.asyncio
 async def test_the_signature_names_weights_and_engine(models, tmp_path):
     """A folder of the same name with other weights is another model."""
     (tmp_path / "other" / "nli").mkdir(parents=True)
@@ -201,7 +194,6 @@ SENTENCES = ("The dog ran.", "She ate fish in the park.")
 CLAIMS = Example(output=" ".join(SENTENCES), source=SOURCE)
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize("window_tokens", [400, 10])
 async def test_a_classifier_reads_document_and_claim_as_one_text(tmp_path, window_tokens):
     """Like the authors' code: `document[SEP]claim` tokens in one segment, the best chunk counts."""
@@ -224,7 +216,6 @@ async def test_a_classifier_reads_document_and_claim_as_one_text(tmp_path, windo
     assert [e["premise"] for e in found.evidence] == [chunks[i] for i in table.argmax(axis=0)]
 
 
-@pytest.mark.asyncio
 async def test_an_encoder_decoder_answers_with_1_or_0(models):
     import torch
 

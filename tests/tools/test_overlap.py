@@ -65,7 +65,6 @@ SAME, CHINESE = "the quick brown fox jumps over the lazy dog", "他昨天来了�
 TWO = ("dogs run", "a cat sat")
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("tool", "output", "references", "expected"),
     [
@@ -107,7 +106,6 @@ def test_settings_are_in_the_signature():
     assert not Ter().higher_is_better
 
 
-@pytest.mark.asyncio
 async def test_rouge_l_of_very_long_texts_ends_and_leaves_the_loop_alone():
     """40,000 words a side; the loop wakes up while they are counted."""
     words = [f"w{i % 997}" for i in range(40_000)]
@@ -128,7 +126,6 @@ async def test_rouge_l_of_very_long_texts_ends_and_leaves_the_loop_alone():
     assert ticks > 3
 
 
-@pytest.mark.asyncio
 async def test_rouge_lsum_says_when_texts_are_too_long():
     """Its table cannot be filled in reasonable time; no score is better than a run that hangs."""
     text = "word " * (int(MAX_WORD_PAIRS**0.5) + 1)
@@ -146,7 +143,6 @@ def test_the_longest_common_subsequence_is_rouge_scores_own():
         assert longest_common_subsequence(one, other) == _lcs_table(one, other)[-1][-1]
 
 
-@pytest.mark.asyncio
 async def test_equal_to_nltk_without_synonyms():
     from nltk.translate.meteor_score import single_meteor_score
 
@@ -168,7 +164,6 @@ async def test_equal_to_nltk_without_synonyms():
     assert (await tool.score(Example(output="A cat."))).error.type == "MissingReferences"
 
 
-@pytest.mark.asyncio
 async def test_wordnet_is_asked_for_by_name(tmp_path, monkeypatch):
     """The error gives the line that fetches it; nothing is downloaded, and no score is made up."""
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])

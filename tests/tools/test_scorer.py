@@ -39,7 +39,6 @@ async def declining(example):
     return Abstention(type="NotMine", message="no opinion")
 
 
-@pytest.mark.asyncio
 async def test_scores_come_in_the_order_of_the_tools():
     async with ToolScorer([Length(), vowels, Rouge()]) as scorer:
         scores = await scorer.score(Example(id="x", output="aabb", references=("aabb",)))
@@ -55,7 +54,6 @@ async def test_scores_come_in_the_order_of_the_tools():
         ToolScorer([Length(), Length(unit="tokens")])
 
 
-@pytest.mark.asyncio
 async def test_function_tools_abstain_and_mark_what_does_not_compare():
     """A missing input abstains by itself; parts of a measurement join the signature."""
 
@@ -74,7 +72,6 @@ async def test_function_tools_abstain_and_mark_what_does_not_compare():
         assert (found.outcome, found.error.type) == ("abstained", reason)
 
 
-@pytest.mark.asyncio
 async def test_a_failing_tool_is_an_error_of_its_own_score():
     scorer = ToolScorer([failing, mistaken, overshooting, Length()])
     scores = await scorer.score(Example(output="two words"))
@@ -87,7 +84,6 @@ async def test_a_failing_tool_is_an_error_of_its_own_score():
     assert "off its own scale" in scores[2].error.message
 
 
-@pytest.mark.asyncio
 async def test_what_would_hit_every_example_stops():
 
     @tool(description="Cannot work.")
@@ -99,7 +95,6 @@ async def test_what_would_hit_every_example_stops():
             await ToolScorer(tools).score(Example(output="a"))
 
 
-@pytest.mark.asyncio
 async def test_cancelling_reaches_every_tool():
     begun, ended = asyncio.Event(), []
 

@@ -41,7 +41,6 @@ def brute_force_fragments(source, output):
 TEXT, SOURCE = "The cat sat . It's well-off!", "Then a cat sat down."
 
 
-@pytest.mark.asyncio
 @pytest.mark.parametrize(
     ("tool", "output", "source", "expected"),
     [
@@ -79,7 +78,6 @@ async def test_values_by_hand(tool, output, source, expected):
         assert found.value == pytest.approx(expected)
 
 
-@pytest.mark.asyncio
 async def test_the_premise_of_a_dialogue_is_fact_and_conversation():
     turn = Example(output="jazz is fun", source="shall we go out ?", context="Jazz is fun to hear.")
     assert (await Novelty().score(turn)).value == 0

@@ -323,16 +323,17 @@ def _check_shape(predictor: Predictor, width: int) -> None:
         for member in predictor.members:
             _check_shape(member, width)
         return
-    is_sound = True
-    if isinstance(predictor, Linear):
-        is_sound = predictor.weights.shape == (width,)
-    elif isinstance(predictor, Trees):
-        is_sound = predictor.width == width
-    elif isinstance(predictor, KernelSum):
-        is_sound = predictor.rows.shape == (*predictor.weights.shape, width)
-    elif isinstance(predictor, Mlp):
-        units = predictor.outer.shape
-        is_sound = predictor.inner.shape == (*units, width) and predictor.bias.shape == units
+    match predictor:
+        case Linear():
+            is_sound = predictor.weights.shape == (width,)
+        case Trees():
+            is_sound = predictor.width == width
+        case KernelSum():
+            is_sound = predictor.rows.shape == (*predictor.weights.shape, width)
+        case Mlp(outer=outer, inner=inner, bias=bias):
+            is_sound = inner.shape == (*outer.shape, width) and bias.shape == outer.shape
+        case _:
+            is_sound = True
     if not is_sound:
         raise ValueError(f"a predictor does not take rows of {width} features")
 
@@ -345,10 +346,8 @@ def predictor_from(data: Mapping[str, Any]) -> Predictor:
         explaining = tuple(member for member in members if isinstance(member, Explaining))
         return Blend(explaining, tuple(data.get("weights", ())))
     kinds: dict[str, Callable[[Mapping[str, Any]], Predictor]] = {
-        "linear": Linear.from_dict,
         "trees": Trees.from_dict,
-        "mlp": Mlp.from_dict,
-        "kernel": KernelSum.from_dict,
+        **{one.kind: one.from_dict for one in (Linear, Mlp, KernelSum)},
     }
     # an evaluator of a later version may name a kind that this one lacks
     if data["kind"] not in kinds:
