@@ -121,10 +121,7 @@ async def equal_seeds_give_equal_answers(make: MakeModel) -> None:
 
 
 async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
-    """Asked for log-probabilities, a model sends them or raises `CapabilityError`.
-
-    It never leaves them out.
-    """
+    """A model sends log-probabilities or raises `CapabilityError`, and never leaves them out."""
     async with _made(make) as model:
         able = model.capabilities.logprobs
         try:

@@ -137,11 +137,7 @@ class Blend:
 
 
 def fit_blend(training: Training) -> Learned:
-    """Fit every candidate that is worth its weight, and blend them.
-
-    The notes give every candidate's error (1 is that of predicting the mean), the weights, and why
-    any was left out.
-    """
+    """Fit every candidate that is worth its weight, and blend them; notes have what was decided."""
     held_out = cross_validate(training, CANDIDATES)
     members: dict[str, Explaining] = {}
     while missing := [name for name in held_out.weights() if name not in members]:
@@ -205,10 +201,7 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LearnedAspect:
-    """What was learned for one human aspect.
-
-    A predictor of standardized ratings, and the way back to ratings.
-    """
+    """A predictor of the standardized ratings of one human aspect, and the way back to ratings."""
 
     predictor: Predictor
     mean: float
@@ -262,10 +255,7 @@ class LearnedAspect:
         return Parts(self.sd * values, scaled, self.sd * of_means)
 
     def _better(self, rows: RowsWithMeans) -> Iterator[tuple[Mask, Predictor, Floats]]:
-        """Yield predictors that know more than a row's features, with the rows that they are for.
-
-        The later one knows more.
-        """
+        """Yield predictors over more than features, and their rows; later ones know more."""
         system = self.pooled is not None
         for predictor, source in ((self.pooled, False), (self.centered, True)):
             if predictor is None:

@@ -127,10 +127,7 @@ class Linear(SavedArrays):
         return dot(features, self.weights) + self.intercept
 
     def contributions(self, features: Floats) -> tuple[Floats, float]:
-        """Return each feature's weight times its distance from its mean.
-
-        The Shapley values of a sum.
-        """
+        """Return Shapley values: each feature's weight times its distance from its mean."""
         return features * self.weights, self.intercept
 
 

@@ -82,10 +82,7 @@ class Turn(NamedTuple):
 
 @cache
 def _environment(folder: Path) -> ImmutableSandboxedEnvironment:
-    """Return the sandbox for prompts of a folder.
-
-    Their parts are loaded from that folder, or else from this package.
-    """
+    """Return the sandbox for prompts of a folder, whose parts lie there or in this package."""
     # Prompt files may come from users. `StrictUndefined`: a misspelled name is an error, not an
     # empty place in a prompt that is paid for.
     return ImmutableSandboxedEnvironment(

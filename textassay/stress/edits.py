@@ -56,11 +56,7 @@ _MARK, _CONTROL = "#", "~control"
 
 
 def read_role(name: str) -> Role | None:
-    """Return the role of an aspect by its name; `None` if no rule knows it.
-
-    >>> read_role("Factual consistency")
-    'facts'
-    """
+    """Return the role of an aspect by its name; `None` if no rule knows it."""
     # of a criterion such as `fluency/consistency`, the last part says what is judged
     last = name.rpartition("/")[2]
     for role, stems in _STEMS.items():
@@ -289,10 +285,7 @@ _MUST_SEE = "must-see"
 
 
 def normalized(text: str) -> str:
-    """Return a text without what formatting edits may change.
-
-    White space, bullets, bold, curly quotes.
-    """
+    """Return a text without what formatting edits change: white space, bullets, bold, quotes."""
     plain = text.translate(_CURLY).replace("**", "")
     return " ".join(_LONE_HYPHEN.sub(" ", plain).split())
 

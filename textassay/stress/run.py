@@ -492,10 +492,7 @@ _OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
 
 
 def reversed_scale(prompt: str) -> str:
-    """Return a prompt that shows its scale from high to low.
-
-    What stands between delimiters is left alone.
-    """
+    """Return a prompt that shows its scale from high to low, but for what texts show."""
     return _outside_of_texts(
         prompt,
         lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
@@ -503,10 +500,7 @@ def reversed_scale(prompt: str) -> str:
 
 
 def reversed_labels(prompt: str) -> str:
-    """Return a prompt that lists its letters, or names their span, from the best to the worst.
-
-    Letters keep their meaning. What stands between delimiters is left alone.
-    """
+    """Return a prompt that lists its letters, or their span, from the best to the worst."""
 
     def turned(words: str) -> str:
         words = _OPTIONS.sub(_reversed_lines, words)

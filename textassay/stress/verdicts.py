@@ -358,10 +358,7 @@ class _OneAspect:
         gain_only: bool = False,
         origin: Mapping[str, float | None] | None = None,
     ) -> Measured:
-        """Return the scores of one test.
-
-        If they must not move, `origin` has the scores from which a change of each is counted.
-        """
+        """Return the scores of one test; changes are counted from `origin` if none is due."""
         return Measured(
             test=test,
             family=FAMILY_OF[test],

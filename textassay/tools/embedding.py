@@ -236,10 +236,7 @@ def _description(per: Per, measure: SentenceMeasure, other: str) -> str:
 
 
 def pool(states: list[Array], pooling: Pooling) -> Array:
-    """Return one vector of length 1 for windows of states, each of shape `(tokens, width)`.
-
-    It is the mean over the tokens of all windows, or of the windows' first tokens (`cls`).
-    """
+    """Return the mean, at length 1, of all tokens of windows, or of their first tokens (`cls`)."""
     rows = np.concatenate(states) if pooling == "mean" else np.stack([s[0] for s in states])
     return unit(rows.mean(axis=0))
 

@@ -310,10 +310,7 @@ class Bleurt(ComparingTool):
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement:
-        """Score against every target.
-
-        With windows, the value is the mean over the output's parts of the best reference window.
-        """
+        """Score against every target; with windows, the mean over parts of the best window."""
         plans = await asyncio.to_thread(
             lambda: [self._plan(engine, text, output) for text in texts]
         )

@@ -379,10 +379,7 @@ class ComparingTool(ModelTool):
     async def compare(
         self, engine: Engine, output: str, texts: tuple[str, ...], against: str
     ) -> Measurement | Abstention:
-        """Compare an output with one or more texts.
-
-        `against` says what these are: `references`, `source` or `context`.
-        """
+        """Compare an output with texts, which are `references`, `source` or `context`."""
 
     def _targets(self, example: Example) -> tuple[tuple[str, ...], str]:
         """Return the texts to compare an output with, and their kind."""

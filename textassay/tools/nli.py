@@ -120,11 +120,7 @@ class NLI(ModelTool):
         )
 
     def reader(self, engine: Engine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into a probability.
-
-        Raises:
-            ConfigurationError: The model is of another kind.
-        """
+        """Return what turns a model's logits into a probability."""
         entailment = entailment_index(engine.config, engine.label)
         return lambda logits: softmax_at(logits, entailment)
 
@@ -162,10 +158,7 @@ class NLI(ModelTool):
 
 
 def entailment_index(config: Mapping[str, Any], label: str) -> int:
-    """Return the index of a classifier's entailment output.
-
-    Models differ, so it is read from `id2label`.
-    """
+    """Return the index of a classifier's entailment output, read from `id2label`."""
     known = labels(config)
     indices = [index for index, name in known.items() if name.strip().lower() == "entailment"]
     if len(indices) != 1:
@@ -232,11 +225,7 @@ class MiniCheck(NLI):
         return {**super().settings(), "reads": self.reads}
 
     def reader(self, engine: Engine) -> Callable[[Array], float]:
-        """Return what turns a model's logits into the probability of support.
-
-        Raises:
-            ConfigurationError: The model does not have two labels, or does not know the answers.
-        """
+        """Return what turns a model's logits into the probability of support."""
         label = engine.label
         if self.reads == "answer":
             # "0" alone may be two tokens, of which the first is read as in the authors' code

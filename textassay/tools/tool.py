@@ -222,10 +222,7 @@ class TextTool(ABC):
 
 
 class Computed(TextTool):
-    """A tool whose value is plain computing.
-
-    A subclass implements `compute`, which runs in a worker thread.
-    """
+    """A tool whose value is plain computing: `compute`, which runs in a worker thread."""
 
     async def measure(self, example: Example) -> Measurement | Abstention:
         """Run `compute` off the event loop."""
@@ -352,10 +349,7 @@ def tool(
 
 
 def need(module: str, *, extra: str, what: str) -> Any:
-    """Import a module that an extra of this package brings, and return it.
-
-    `what` needs it, for the message of the `ConfigurationError` where it is missing.
-    """
+    """Import a module that an extra of this package brings for `what`, and return it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
