@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.annotate.test_server import items, post
+from tests.browser import browsing, wait_for
 from tests.cli.harness import served, textassay
-from tests.report.browser import browsing, wait_for
 
 SOURCES, EACH = 40, 5
 TASK = ("--task", "summarization", "--aspects", "fluency")
