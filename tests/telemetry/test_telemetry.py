@@ -84,13 +84,18 @@ def exported():
     loggers.shutdown()
 
 
+async def judged(reply):
+    model = ScriptedModel(reply)
+    return await evaluate(ROWS, method="llm-score", aspects=["coherence"], model=model)
+
+
 async def test_the_tree_of_a_graph(exported):
     """Run > node > call: every node below the run, every call below the node that made it."""
     spans, _ = exported()
     model = ScriptedModel(lambda request: "4", name="scripted/judge")
     async with connect(model) as judge:
-        expected = {"method": four_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
-        await evaluate(ROWS, **expected)
+        graph = four_nodes(judge)
+        await evaluate(ROWS, method=graph, task="summarization", aspects=["coherence"])
     found = {span.context.span_id: span for span in spans.get_finished_spans()}
     (run,) = (span for span in found.values() if span.parent is None)
     nodes = [s for s in found.values() if s.name.startswith("invoke_agent ")]
@@ -110,16 +115,15 @@ async def test_the_tree_of_a_graph(exported):
 async def test_scores_are_events_without_texts(exported):
     """With signature and scale; below the span that made the text where the example names it."""
     spans, records = exported()
-    model = ScriptedModel(lambda request: f"{SECRET}\nRating: 4")
-    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    run = await evaluate(ROWS, **expected)
+    run = await judged(lambda request: f"{SECRET}\nRating: 4")
     first, second = (one.log_record for one in records.get_finished_logs())
     assert {first.event_name, second.event_name} == {"gen_ai.evaluation.result"}
     shown = {one.attributes["textassay.example.id"]: one for one in (first, second)}
-    assert shown["a"].attributes["gen_ai.evaluation.name"] == "coherence"
-    assert shown["a"].attributes["gen_ai.evaluation.score.value"] == 4
-    assert shown["a"].attributes["textassay.signature"] == run.scores[0].signature
-    assert tuple(shown["a"].attributes["textassay.scale"]) == run.scores[0].scale
+    attributes = shown["a"].attributes
+    assert attributes["gen_ai.evaluation.name"] == "coherence"
+    assert attributes["gen_ai.evaluation.score.value"] == 4
+    assert attributes["textassay.signature"] == run.scores[0].signature
+    assert tuple(attributes["textassay.scale"]) == run.scores[0].scale
     assert format(shown["a"].span_id, "016x") == PARENT.split("-")[2]
     (root,) = (span for span in spans.get_finished_spans() if span.parent is None)
     assert shown["b"].span_id == root.context.span_id
@@ -137,27 +141,18 @@ async def test_texts_and_errors(exported):
             raise RequestRefused("no")
         return "Rating: 4"
 
-    expected = {"method": "llm-score", "aspects": ["coherence"], "model": ScriptedModel(refuse)}
-    await evaluate(ROWS, **expected)
+    await judged(refuse)
     failed = [s for s in spans.get_finished_spans() if "error.type" in s.attributes]
     assert [s.attributes["error.type"] for s in failed] == ["RequestRefused"] * 2
     assert any(SECRET in s.attributes.get("gen_ai.input.messages", "") for s in failed)
-    labels = {
-        one.log_record.attributes.get("gen_ai.evaluation.score.label")
-        for one in records.get_finished_logs()
-    }
-    assert labels == {"error", None}
-
-
-async def test_nothing_when_off(exported):
-    spans, records = exported()
+    events = [one.log_record.attributes for one in records.get_finished_logs()]
+    assert {one.get("gen_ai.evaluation.score.label") for one in events} == {"error", None}
+    spans.clear()
+    records.clear()
     telemetry.uninstrument()
     assert WATCH.observer is None
-    model = ScriptedModel(lambda request: "Rating: 4")
-    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    await evaluate(ROWS, **expected)
-    assert spans.get_finished_spans() == ()
-    assert records.get_finished_logs() == ()
+    await judged(refuse)
+    assert spans.get_finished_spans() == records.get_finished_logs() == ()
 
 
 class Watched(tuple):

@@ -57,14 +57,9 @@ def _bert_config(vocabulary, positions, **more):
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=vocabulary,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=positions,
-        **more,
-    )
+        vocab_size=vocabulary, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=48, max_position_embeddings=positions, **more,
+    )  # fmt: skip
 
 
 def _randomise(model, seed):
@@ -114,33 +109,19 @@ def t5(path, *, seed=2):
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-    vocabulary = {
-        word: i
-        for i, word in enumerate(
-            ["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":", "0", "1"]
-        )
-    }
+    words = ["<pad>", "</s>", "<unk>", "Yes", "No", *WORDS, ".", "?", ":", "0", "1"]
+    vocabulary = {word: i for i, word in enumerate(words)}
     made = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
     made.pre_tokenizer = BertPreTokenizer()
     made.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     PreTrainedTokenizerFast(
-        tokenizer_object=made,
-        pad_token="<pad>",
-        eos_token="</s>",
-        unk_token="<unk>",
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>",
         model_max_length=512,
-    ).save_pretrained(path)
+    ).save_pretrained(path)  # fmt: skip
     config = T5Config(
-        vocab_size=len(vocabulary),
-        d_model=32,
-        d_kv=8,
-        d_ff=48,
-        num_layers=2,
-        num_heads=4,
-        pad_token_id=0,
-        eos_token_id=1,
-        decoder_start_token_id=0,
-    )
+        vocab_size=len(vocabulary), d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
+        pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
+    )  # fmt: skip
     model = _randomise(T5ForConditionalGeneration(config), seed)
     model.save_pretrained(path)
     return model
