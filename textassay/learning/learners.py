@@ -388,15 +388,7 @@ class AspectLearner:
         ratings: Floats,
         named: Set[str],
     ) -> list[LearnedAspect]:
-        """Learn the aspects: one by one, or all at once if the learner does.
-
-        Args:
-            names: The aspects.
-            rows: All rows; a row without any feature has no ratings.
-            groups: Code of each row's group.
-            ratings: People's, shape (n, aspects); NaN for gaps.
-            named: All aspects that features may belong to.
-        """
+        """Learn the aspects from ratings, shape (n, aspects): one by one or all at once."""
         if self.name in JOINT:
             return self._learn_together(names, rows, groups, ratings)
         return [

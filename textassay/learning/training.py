@@ -109,9 +109,7 @@ def dot(features: Floats, weights: Floats) -> Floats:
 class HeldOut:
     """Predictions of rows by learners that have not seen the rows' groups.
 
-    Attributes:
-        squared: Squared error of each row by learner, shape (n,) each.
-        failed: Why a learner has none.
+    `squared` has the squared errors by learner, `failed` why a learner has none.
     """
 
     def __init__(

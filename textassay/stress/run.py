@@ -69,6 +69,8 @@ PARAPHRASE_TOKENS = 1024
 SAME_MEANING = Aspect(
     name=PARAPHRASE, definition="Whether the text says the same as the original.", scale=(0.0, 1.0)
 )
+_OF_DATA = ("limit", "pair", "unit", "conversation_chars")
+"""Fields of a request that say how its data are read."""
 Watching = Callable[[str, Session], AbstractAsyncContextManager[Any]]
 
 
@@ -109,11 +111,8 @@ class StressPlan:
     @property
     def recorded(self) -> dict[str, Any]:
         """What the manifest keeps, so that `resume` makes the same tests."""
-        beside = {
-            role: self.request.models[role]
-            for role in PARAPHRASE_ROLES
-            if role in self.request.models
-        }
+        models = self.request.models
+        beside = {role: models[role] for role in PARAPHRASE_ROLES if role in models}
         return {
             **({"models": beside} if beside else {}),
             "tests": None if self.tests is None else list(self.tests),
@@ -121,27 +120,17 @@ class StressPlan:
             "seed": self.seed,
             "margin": self.margin,
             "confidence": self.confidence,
-            "limit": self.request.limit,
-            "pair": self.request.pair,
-            "unit": self.request.unit,
-            "conversation_chars": self.request.conversation_chars,
+            **{name: getattr(self.request, name) for name in _OF_DATA},
         }
 
     @classmethod
     def recall(cls, request: RunRequest) -> StressPlan:
         """Return the plan that the request of a resumed run records."""
         kept = request.stress or {}
+        models = {**request.models, **kept.get("models", {})}
+        data = {name: kept.get(name) for name in _OF_DATA}
         return cls(
-            request=request.model_copy(
-                update={
-                    "limit": kept.get("limit"),
-                    "pair": kept.get("pair"),
-                    "unit": kept.get("unit"),
-                    "conversation_chars": kept.get("conversation_chars"),
-                    "models": {**request.models, **kept.get("models", {})},
-                    "stress": None,
-                }
-            ),
+            request=request.model_copy(update={**data, "models": models, "stress": None}),
             tests=None if kept.get("tests") is None else tuple(kept["tests"]),
             must_see=tuple(kept.get("must_see") or ()),
             seed=int(kept.get("seed") or 0),
@@ -335,10 +324,7 @@ class StressRun:
                 "options": {**plan.request.options, **stage.options},
                 # applied to the originals already; on the copies it would cut off edits of the
                 # last text
-                "limit": None,
-                "pair": None,
-                "unit": None,
-                "conversation_chars": None,
+                **dict.fromkeys(_OF_DATA),
                 "stress": {**plan.recorded, "stage": stage.name},
                 "out": out,
                 # an interrupted run may have begun only some of its sessions
