@@ -43,9 +43,6 @@ from textassay.runtime.model import (
 )
 from textassay.version import __version__
 
-DEFAULT_CAPABILITIES = Capabilities(images=None)
-"""What a server can do is unknown until it is asked."""
-
 
 class DirectModel:
     """Asks an OpenAI-compatible server.
@@ -59,10 +56,7 @@ class DirectModel:
         *,
         api_base: str,
         api_key: str | None = None,
-        model: str | None = None,
         price: Price | None = None,
-        connections: int = 0,
-        capabilities: Capabilities = DEFAULT_CAPABILITIES,
         endpoint: Endpoint | None = None,
         responses: bool = False,
     ) -> None:
@@ -78,7 +72,7 @@ class DirectModel:
             raise ConfigurationError("the API key contains a line end or another control character")
         endpoint = endpoint or Endpoint()
         self.name = name
-        self._model = model or name.removeprefix("responses/" if responses else "direct/")
+        self._model = name.removeprefix("responses/" if responses else "direct/")
         self._uses_responses = responses
         address = read_address(api_base)
         self._base = address.url
@@ -91,7 +85,10 @@ class DirectModel:
         self._secrets = (*((api_key,) if api_key else ()), *address.secrets, *endpoint.secrets)
         self.price = price
         """US dollars per million prompt and completion tokens, or `None` if not known."""
-        self.capabilities = capabilities
+        # what a server can do beyond what its API has is unknown until it is asked
+        self.capabilities = (
+            responses_format.CAPABILITIES if responses else Capabilities(images=None)
+        )
         headers = {"Content-Type": "application/json", "User-Agent": f"textassay/{__version__}"}
         bearer = endpoint.key_header is None
         if api_key:
@@ -104,7 +101,6 @@ class DirectModel:
             replace(endpoint, query={**address.query, **endpoint.query}),
             name=name,
             headers=with_login(headers, address, endpoint, key=bearer and bool(api_key)),
-            connections=connections,
         )
 
     async def generate(self, request: Request) -> Response:

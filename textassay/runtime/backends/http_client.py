@@ -56,11 +56,9 @@ class HttpClient:
         *,
         name: str,
         headers: Mapping[str, str],
-        connections: int = 0,
     ) -> None:
         self._address, self._endpoint, self._name = address, endpoint, name
         self._headers = {**headers, **endpoint.headers}
-        self._connections = connections
         self._proxy: str | None = None
         self._patterns: dict[tuple[object, ...], _Pattern] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -194,7 +192,7 @@ class HttpClient:
             self._proxy = self._endpoint.proxy or proxy_for(self._address)
             self._session = aiohttp.ClientSession(
                 # `limit` 0: the number of calls in flight is the limiter's business.
-                connector=_Connector(limit=self._connections, ttl_dns_cache=300, ssl=tls),
+                connector=_Connector(limit=0, ttl_dns_cache=300, ssl=tls),
                 timeout=UNTIMED,
                 # Cookies would tie later requests to what earlier ones met.
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -15,7 +15,12 @@ from typing import Any
 import orjson
 
 from textassay.runtime.backends.answers import read_answer, read_parts, read_usage
-from textassay.runtime.backends.openai_format import OTHER_FORMAT, malformed, merged, put_images
+from textassay.runtime.backends.openai_format import (
+    merged,
+    put_images,
+    reading_answer,
+    text_part,
+)
 from textassay.runtime.batches.dialect import (
     CLOCK_SECONDS,
     GIVEN_TEXT,
@@ -86,7 +91,7 @@ class AnthropicDialect(HttpDialect):
             ],
         }
         if request.images:
-            put_images(params["messages"], request.images, _text_part, _image_part)
+            put_images(params["messages"], request.images, text_part, _image_part)
         if system:
             params["system"] = system
         if request.temperature is not None:
@@ -205,7 +210,7 @@ class AnthropicDialect(HttpDialect):
     def read(self, payload: Any, request: Request) -> Response:
         """Return the answer that a line holds."""
         usage = read_usage(payload, None)  # the cost is set by the budget, which knows the price
-        try:
+        with reading_answer(usage):
             reason = payload.get("stop_reason")
             finish = _FINISH.get(reason, "other")
             text, thought = read_parts(payload["content"])
@@ -215,17 +220,6 @@ class AnthropicDialect(HttpDialect):
             if answer is None:
                 raise MalformedResponse(f"the answer contains no text (stop_reason {reason!a})")
             return Response(samples=(answer.sample(),), usage=usage, model=payload.get("model"))
-        except OTHER_FORMAT as error:
-            other = malformed(error)
-            other.usage = usage
-            raise other from error
-        except (ContentRefused, MalformedResponse) as error:
-            error.usage = usage
-            raise
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def _image_part(image: Image) -> dict[str, Any]:

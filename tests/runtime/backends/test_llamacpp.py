@@ -1,12 +1,14 @@
-"""Log-probabilities from a local model, held against two oracles and against themselves under every
-history."""
+"""Log-probabilities and answers from a local model, held against two oracles, and against
+themselves under every history."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -14,7 +16,15 @@ import pytest
 
 from tests.gguf_fixture import Shape, Written, bigram_logprobs, ids_of, next_logprobs, write_model
 from textassay.runtime.backends.llamacpp import LlamaCppModel
-from textassay.runtime.errors import ContextTooLong, RequestRefused
+from textassay.runtime.backends.llamacpp.library import Weights, offloads
+from textassay.runtime.calls.cache import StoringModel
+from textassay.runtime.connected import with_cache
+from textassay.runtime.errors import (
+    ConfigurationError,
+    ContextTooLong,
+    RequestRefused,
+    TextassayError,
+)
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
@@ -24,6 +34,7 @@ from textassay.runtime.model import (
     Scoring,
     scoring,
 )
+from textassay.runtime.storage.answers import DiskStore
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -38,6 +49,8 @@ TOKENIZERS = {
     "spm": Shape(tokenizer="spm", bos=False, dtype="f32"),
     "spm-bos": Shape(tokenizer="spm", bos=True, dtype="f32"),
 }
+PLAIN = Shape(dtype="f32", bos=True)
+YES_NO = {"yes": (" yes",), "no": (" no",)}
 Made = Callable[[Shape], Written]
 
 
@@ -56,6 +69,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 def local(file: Written, **options: object) -> LlamaCppModel:
     return LlamaCppModel("llamacpp/model.gguf", file.path, **{"n_gpu_layers": 0, **options})
+
+
+def single(file: Written, **options: object) -> LlamaCppModel:
+    return local(file, **{"threads": 1, **options})
+
+
+def chat(text: str = "rate the summary", **fields: object) -> Request:
+    messages = (ChatMessage(role="user", content=text),)
+    return Request(messages=messages, **{"max_tokens": 12, **fields})
 
 
 CONTINUATIONS = [
@@ -85,7 +107,7 @@ async def test_a_continuation_has_the_log_probabilities_of_the_whole_network(
             )
 
 
-@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@pytest.mark.parametrize("tokenizer", ["bpe", "spm-bos"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("f32", 1e-5), ("f16", 5e-3)])
 async def test_a_bigram_model_gives_its_closed_form(made, tokenizer, dtype, tolerance):
     """With dead attention the log-probabilities are known; builds for AVX2 round activations where
@@ -186,10 +208,10 @@ async def test_scores_are_the_same_bits_whatever_was_asked_before(made, dtype):
     file = made(Shape(dtype=dtype, width=128, hidden=192))
     pick = random.Random(5)
     words = [" good", " bad", " the", " summary", " is", " fluent", " zebra", ".", "\n"]
-    sources = ["".join(pick.choices(words, k=pick.choice([3, 40, 400]))) for _ in range(4)]
+    sources = ["".join(pick.choices(words, k=length)) for length in (3, 40, 400)]
     requests: list[ContinuationRequest | ChoicesRequest] = []
     for source in sources:
-        for length in (1, 2, 5, 30):
+        for length in (1, 5, 30):
             tail = "".join(pick.choices(words, k=length))
             requests.append(ContinuationRequest(prompt=source, continuation=tail))
             requests.append(
@@ -200,11 +222,8 @@ async def test_scores_are_the_same_bits_whatever_was_asked_before(made, dtype):
     generation = Request(prompt=sources[1], max_tokens=12, temperature=1, seed=1)
 
     def ask(model: LlamaCppModel, request: ContinuationRequest | ChoicesRequest) -> object:
-        return (
-            model.continuation(request)
-            if isinstance(request, ContinuationRequest)
-            else model.choices(request)
-        )
+        is_text = isinstance(request, ContinuationRequest)
+        return model.continuation(request) if is_text else model.choices(request)
 
     async def fresh(request: ContinuationRequest | ChoicesRequest) -> object:
         async with local(file, threads=1, n_ctx=1024) as model:
@@ -344,6 +363,208 @@ async def test_only_the_source_is_cut_and_it_is_recorded(made):
             )
 
 
+async def test_identity_follows_the_file_and_the_options(made):
+    """Digest, quantisation, context, KV type, mode and library version are part of the key; threads
+    are not."""
+    f16, q8 = made(Shape(dtype="f16")), made(Shape(dtype="q8_0"))
+    async with (
+        local(f16) as one,
+        local(f16, threads=1) as other,
+        local(q8) as smaller,
+        local(f16, n_ctx=512) as short,
+    ):
+        assert one.identity == other.identity
+        assert len({str(m.identity) for m in (one, smaller, short)}) == 3
+        assert {"file", "quantisation", "n_ctx", "kv", "mode", "library"} <= set(one.identity)
+        assert one.capabilities.context_length == 2048
+        assert scoring(one, "continuation") is one
+
+
+# ---- answers ----
+
+
+async def test_greedy_answers_follow_the_network(made):
+    """At temperature 0 each token is the likeliest, and its log-probability is the network's."""
+    file = made(PLAIN)
+    async with single(file) as model:
+        response = await model.generate(Request(prompt="the summary is", max_tokens=6, logprobs=3))
+    tokens = response.samples[0].logprobs
+    weights = Weights(file.path, gpu_layers=0, check_tensors=False)
+    ids = [0, *map(int, weights.encode("the summary is"))]
+    weights.close()
+    for token in tokens:
+        expected = next_logprobs(file, ids)[-1]
+        best = int(expected.argmax())
+        assert token.logprob == pytest.approx(expected[best], abs=5e-3)
+        assert [lp for _, lp in token.top] == pytest.approx(sorted(expected)[:-4:-1], abs=5e-3)
+        assert token.top[0][0] == token.token
+        ids.append(best)
+    assert response.usage.completion_tokens == 6
+    assert response.usage.cost == 0
+    assert response.samples[0].finish_reason == "length"
+
+
+async def test_a_seed_repeats_and_a_draw_changes_the_answer(made):
+    """Seed and draw decide the samples, whatever was asked in between; samples of one request
+    differ."""
+    async with single(made(PLAIN)) as model:
+        asked = chat(temperature=1.0, seed=4, n=3)
+        first = await model.generate(asked)
+        await model.generate(chat("something else", temperature=1.0))
+        assert await model.generate(asked) == first
+        assert len({sample.text for sample in first.samples}) == 3
+        moved = await model.generate(chat(temperature=1.0, seed=4, n=3, draw=1))
+        assert moved.samples != first.samples
+        assert moved == await model.generate(chat(temperature=1.0, seed=5, n=3))
+    async with single(made(PLAIN), seed=4) as seeded:
+        assert await seeded.generate(chat(temperature=1.0, n=3)) == first
+
+
+async def test_samples_are_distributed_as_the_model_says(made):
+    """The first tokens of many samples occur as often as their probabilities ask for."""
+    async with single(made(PLAIN)) as model:
+        response = await model.generate(
+            chat(temperature=1.0, seed=1, n=2000, max_tokens=1, logprobs=1)
+        )
+    drawn = [sample.logprobs[0] for sample in response.samples if sample.logprobs]
+    whole = [
+        token for token in drawn if "\ufffd" not in token.token
+    ]  # half characters all look alike
+    chances = {token.token: math.exp(token.logprob) for token in whole}
+    for token, count in Counter(token.token for token in whole).most_common(6):
+        assert abs(count - 2000 * chances[token]) < 4.5 * math.sqrt(2000 * chances[token])
+    async with single(made(PLAIN)) as model:
+        nucleus = await model.generate(
+            chat(temperature=1.0, top_p=0.05, seed=1, n=50, max_tokens=1)
+        )
+    assert len({sample.text for sample in nucleus.samples}) <= 2
+
+
+async def test_stop_texts_end_an_answer_and_are_left_out(made):
+    """An answer ends before its stop text, also where that spans tokens."""
+    async with single(made(PLAIN)) as model:
+        whole = (await model.generate(chat(temperature=1.0, seed=2, max_tokens=40))).samples[0].text
+        stop = whole[10:13]
+        cut = (
+            await model.generate(
+                chat(temperature=1.0, seed=2, max_tokens=40, stop=(stop,), logprobs=0)
+            )
+        ).samples[0]
+    assert cut.text == whole[: whole.index(stop)]
+    assert cut.finish_reason == "stop"
+    assert len(cut.logprobs) <= 40
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "integer", "minimum": 1, "maximum": 5},
+        "why": {"type": "string", "maxLength": 8},
+        "labels": {
+            "type": "array",
+            "items": {"enum": ['a "quoted" one', "é", None]},
+            "maxItems": 2,
+        },
+    },
+    "required": ["score", "labels"],
+    "additionalProperties": False,
+}
+
+
+async def test_a_json_schema_is_kept(made):
+    """Every sample is JSON of the schema, bounds and quotes included."""
+    async with single(made(PLAIN)) as model:
+        response = await model.generate(
+            chat(temperature=1.0, seed=3, n=12, max_tokens=200, json_schema=SCHEMA)
+        )
+    for sample in response.samples:
+        answer = json.loads(sample.text)
+        assert answer["score"] in range(1, 6)
+        assert set(answer) <= {"score", "why", "labels"}
+        assert len(answer.get("why", "")) <= 8
+        assert all(label in ('a "quoted" one', "é", None) for label in answer["labels"])
+        assert sample.finish_reason == "stop"
+
+
+async def test_a_string_holds_characters_and_not_bytes(made):
+    """Random bytes are no character: none comes out as several and makes a string too long."""
+    schema = {"type": "string", "minLength": 6, "maxLength": 6}
+    async with single(made(PLAIN)) as model:
+        response = await model.generate(
+            chat(temperature=3.0, seed=5, n=40, max_tokens=60, json_schema=schema)
+        )
+    texts = [json.loads(sample.text) for sample in response.samples]
+    assert {len(text) for text in texts} == {6}
+    assert any(not text.isascii() for text in texts)
+
+
+async def test_no_chat_template_is_an_error_that_names_the_way_around(tmp_path):
+    """Messages need the file's template; a plain prompt does not."""
+    bare = write_model(tmp_path / "bare.gguf", Shape(chat_template=None))
+    broken = write_model(tmp_path / "broken.gguf", Shape(chat_template="{% for %}"))
+    choosy = write_model(
+        tmp_path / "choosy.gguf", Shape(chat_template="{{ raise_exception('no system role') }}")
+    )
+    async with single(bare) as model:
+        with pytest.raises(ConfigurationError, match=r"it has none.*Request\(prompt="):
+            await model.generate(chat())
+        assert (await model.generate(Request(prompt="text", max_tokens=2))).samples
+    async with single(broken) as model:
+        with pytest.raises(ConfigurationError, match="does not compile"):
+            await model.generate(chat())
+    async with single(choosy) as model:
+        with pytest.raises(RequestRefused, match="no system role"):
+            await model.generate(chat())
+
+
+async def test_extra_fields_are_refused(made):
+    """What the backend cannot pass on is an error, not ignored."""
+    async with single(made(PLAIN)) as model:
+        with pytest.raises(ConfigurationError, match="repeat_penalty"):
+            await model.generate(chat(extra={"repeat_penalty": 1.1}))
+
+
+async def test_loading_warns_where_offload_was_asked_for_and_cannot_be(made):
+    """A build without GPU support says so when layers were asked for, and stays quiet when they
+    were not."""
+    if offloads():
+        pytest.skip("this build can offload")
+    with pytest.warns(UserWarning, match="cannot use a GPU"):
+        async with single(made(PLAIN), n_gpu_layers=-1):
+            pass
+
+
+async def test_cached_scores_are_the_same_and_cost_no_evaluation(tmp_path):
+    """Equal requests are evaluated once, a cache answers the next run, and another mode has its own
+    entries."""
+    file = write_model(tmp_path / "model.gguf", Shape(bos=True))
+    choices = ChoicesRequest(prompt="the summary is", choices={"y": (" yes",), "n": (" no",)})
+    text = ContinuationRequest(prompt="the summary is", continuation=" very good")
+    written = Request(prompt="the summary", temperature=1, seed=1, max_tokens=4)
+
+    async def answers(mode: str) -> tuple[list[object], int]:
+        async with single(file, mode=mode, n_ctx=512) as own:
+            store = DiskStore(tmp_path / "cache")
+            model = with_cache(StoringModel(own, store), store)
+            found = await asyncio.gather(
+                *(scoring(model, "choices").choices(choices) for _ in range(8)),
+                *(scoring(model, "continuation").continuation(text) for _ in range(8)),
+                model.generate(written),
+            )
+            await store.aclose()
+            bare = [answer.model_copy(update={"usage": None}) for answer in found]
+            return bare, own.evaluated_tokens
+
+    first, evaluated = await answers("exact")
+    assert len({str(answer) for answer in first}) == 3
+    assert 0 < evaluated < 60
+    assert await answers("exact") == (first, 0)
+    assert (await answers("throughput"))[1] > 0
+
+
+# ---- throughput mode ----
+
+
 async def test_throughput_mode_is_close_to_exact_mode_and_says_so(made):
     """Several sequences in one batch: the same scores but for rounding, another identity."""
     file = made(Shape(dtype="f32", bos=True))
@@ -366,18 +587,89 @@ async def test_throughput_mode_is_close_to_exact_mode_and_says_so(made):
         assert quick.identity["mode"] != "exact"
 
 
-async def test_identity_follows_the_file_and_the_options(made):
-    """Digest, quantisation, context, KV type, mode and library version are part of the key; threads
-    are not."""
-    f16, q8 = made(Shape(dtype="f16")), made(Shape(dtype="q8_0"))
-    async with (
-        local(f16) as one,
-        local(f16, threads=1) as other,
-        local(q8) as smaller,
-        local(f16, n_ctx=512) as short,
-    ):
-        assert one.identity == other.identity
-        assert len({str(m.identity) for m in (one, smaller, short)}) == 3
-        assert {"file", "quantisation", "n_ctx", "kv", "mode", "library"} <= set(one.identity)
-        assert one.capabilities.context_length == 2048
-        assert scoring(one, "continuation") is one
+OBJECT = {"type": "object", "properties": {"score": {"enum": [1, 2, 3]}}, "required": ["score"]}
+
+
+SHORT = Shape(dtype="f32")
+
+
+def quick(made: Made, *, sequences: int) -> LlamaCppModel:
+    return single(made(SHORT), mode="throughput", sequences=sequences, n_ctx=256, kv="f32")
+
+
+def requests(count, *, tokens=20, n=1, **more):
+    return [
+        Request(
+            prompt=f"the summary is good and the source number {number} is very",
+            max_tokens=tokens,
+            temperature=1.0,
+            seed=number,
+            n=n,
+            **more,
+        )
+        for number in range(count)
+    ]
+
+
+async def answers(model, asked):
+    async with model:
+        before = model._engine.engine.decodes
+        found = await asyncio.gather(*map(model.generate, asked), return_exceptions=True)
+        return found, model._engine.engine.decodes - before
+
+
+@pytest.mark.parametrize(
+    ("count", "n"), [(16, 1), (32, 1), (1, 20), (5, 3)], ids=["16", "32", "n=20", "5 x 3"]
+)
+async def test_all_sequences_write_all_the_time(made, count, n):
+    """Steps are those of an ideal schedule, within one prompt each and the longest answer's
+    tail."""
+    asked = requests(count, n=n, tokens=20)
+    found, decodes = await answers(quick(made, sequences=8), asked)
+    tokens = sum(response.usage.completion_tokens for response in found)
+    longest = max(response.usage.completion_tokens for response in found) / n
+    # the first token comes with the prompt; the first pop may hold a single request
+    assert decodes <= count + tokens / 8 + 3 * 20 + longest
+
+
+async def test_answers_are_those_of_exact_mode(made):
+    """In single precision the same seeds give the same texts, whatever else is written beside
+    them."""
+    asked = [*requests(12, tokens=12), *requests(3, tokens=8, n=3, logprobs=2)]
+    alone, _ = await answers(single(made(SHORT), n_ctx=256, kv="f32"), asked)
+    together, _ = await answers(quick(made, sequences=4), asked)
+    same = [
+        [sample.text for sample in one.samples] == [sample.text for sample in other.samples]
+        for one, other in zip(alone, together, strict=True)
+    ]
+    assert sum(same) >= len(asked) - 1, "rounding may turn one pick"
+
+
+async def test_a_refused_request_fails_alone(made):
+    """A schema that cannot be kept and a choice that is none: two errors beside answers."""
+    bad = requests(1, tokens=6, json_schema={"type": "string", "pattern": "a+"})
+    asked = requests(6, tokens=6)
+    found, _ = await answers(quick(made, sequences=4), [*asked[:3], *bad, *asked[3:]])
+    assert [isinstance(one, TextassayError) for one in found] == [False] * 3 + [True] + [False] * 3
+    async with quick(made, sequences=4) as model:
+        good = [ChoicesRequest(prompt=f"is {word}", choices=YES_NO) for word in "abcdefg"]
+        none = ChoicesRequest(prompt="is", choices={**YES_NO, "yes": ("",)})
+        asked = (model.choices(one) for one in [*good, none])
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        again = await model.choices(good[0])
+    assert isinstance(found[-1], RequestRefused)
+    assert not any(isinstance(one, BaseException) for one in found[:-1])
+    assert again.logprobs["yes"] == pytest.approx(found[0].logprobs["yes"], abs=1e-3)
+
+
+async def test_grammars_are_kept_side_by_side(made):
+    asked = requests(10, tokens=40, json_schema=OBJECT)
+    found, _ = await answers(quick(made, sequences=3), asked)
+    assert {response.samples[0].text for response in found} <= {
+        f'{{{a}"score"{b}:{c}{value}{d}}}'
+        for value in (1, 2, 3)
+        for a in ("", " ")
+        for b in ("", " ")
+        for c in ("", " ")
+        for d in ("", " ")
+    }

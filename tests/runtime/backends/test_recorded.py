@@ -1,11 +1,13 @@
-"""What real providers answered, read by every client that reads their format.
+"""What real providers and servers answered, read again by every client that reads their format.
 
-860 exchanges that were recorded by pydantic-ai. The text, read here independently of the clients,
-must come out of each of them, counts of tokens must add up, and refusals must be told apart.
+860 exchanges of providers were recorded by pydantic-ai. The text, read here independently of the
+clients, must come out of each of them, counts of tokens must add up, and refusals must be told
+apart. Left out are answers that a judge never gets: with tools or calls of them, with a summary of
+a long chat, and those of a job that had not begun. litellm reads the Responses API only with a
+package that is not installed here.
 
-Left out are answers that a judge never gets, since it asks for nothing of the kind: with tools or
-calls of them, with a summary of a long chat, and those of a job that had not begun. litellm reads
-the Responses API only with a package that is not installed here.
+`python -m tests.recorded_servers.record` recorded the servers. The first three had the same random
+GGUF file behind them, so their numbers are comparable.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from tests.benchmark_data import benchmark
 from tests.loopback import listening
+from tests.recorded_servers.questions import QUESTIONS
 from textassay.runtime import errors
 from textassay.runtime.backends.direct import DirectModel
 from textassay.runtime.backends.endpoint import Endpoint
@@ -139,14 +144,13 @@ def counts_in(row: Row) -> tuple[int, int, int] | None:
 
 
 @asynccontextmanager
-async def replaying(rows: list[Row]) -> AsyncIterator[tuple[str, Callable[[Row], None]]]:
+async def replaying() -> AsyncIterator[tuple[str, Callable[[Row], None]]]:
     """A server that answers every path with the row that was put up last."""
     shown: list[Row] = []
 
     async def answer(request: web.Request) -> web.Response:
         row = shown[-1]
-        kind = {"Content-Type": "application/json"}
-        return web.Response(body=json.dumps(row["body"]), status=row["status"], headers=kind)
+        return web.json_response(row["body"], status=row["status"])
 
     async with listening(answer) as address:
         yield address, shown.append
@@ -188,18 +192,15 @@ async def outcome(answering: Any) -> Response | errors.TextassayError:
 
 @pytest.mark.parametrize(("kind", "client", "name", "path"), LIVE.values(), ids=LIVE)
 async def test_live_answers(kind: str, client: Callable[..., Any], name: str, path: str) -> None:
-    rows = recorded(kind)
-    async with AsyncExitStack() as stack:
-        address, show = await stack.enter_async_context(replaying(rows))
+    wrong = []
+    async with replaying() as (address, show):
         key = {} if kind == "converse" else {"api_key": KEY}
         model = client(name, api_base=address + path, **key)
-        stack.push_async_callback(model.aclose)
-        wrong = []
-        for row in rows:
-            if client is LiteLLMModel and is_unread_by_litellm(row, name):
-                continue
-            show(row)
-            wrong += differences(row, await outcome(model.generate(ASK)))
+        for row in recorded(kind):
+            if not (client is LiteLLMModel and is_unread_by_litellm(row, name)):
+                show(row)
+                wrong += differences(row, await outcome(model.generate(ASK)))
+        await model.aclose()
     assert wrong == []
 
 
@@ -267,3 +268,147 @@ def miscounted(row: Row, usage: Usage) -> list[str]:
     if usage.cached_prompt_tokens + usage.cache_write_tokens > usage.prompt_tokens:
         wrong.append("more of the prompt is cached than there is")
     return wrong
+
+
+# ---- servers ----
+
+FOLDER = Path(__file__).parents[2] / "recorded_servers"
+BACKENDS = {"direct": DirectModel, "openai": LiteLLMModel}
+LLAMA = ("llama_cpp_server", "litellm_proxy", "llama_server")
+"""Servers that evaluated the same file."""
+
+Asking = Callable[[str, str], Any]
+
+
+@pytest_asyncio.fixture(params=BACKENDS)
+async def server_says(request: pytest.FixtureRequest) -> AsyncIterator[Asking]:
+    """Ask a question of a server that gives the recorded answers."""
+
+    async def ask(server: str, question: str) -> Any:
+        exchanges = json.loads((FOLDER / f"{server}.json").read_text())[question]
+
+        async def answer(_: web.Request) -> web.Response:
+            given = exchanges.pop(0)
+            return web.Response(
+                status=given["status"], content_type=given["type"], text=given["body"]
+            )
+
+        async with listening(answer) as url:
+            model = BACKENDS[request.param](
+                f"{request.param}/judge", api_base=f"{url}/v1", api_key="sk-any-key"
+            )
+            try:
+                found = await QUESTIONS.get(question, QUESTIONS["chat"])(model)
+            finally:
+                await model.aclose()
+        assert not exchanges, "it is asked as often as when it was recorded"
+        return found
+
+    yield ask
+
+
+@pytest.mark.parametrize("server", [*LLAMA, "transformers_serve"])
+async def test_a_chat_is_answered_and_counted(server, server_says):
+    """The plainest question."""
+    response = await server_says(server, "chat")
+    assert response.samples[0].text
+    assert response.samples[0].finish_reason == "length"
+    assert response.usage.prompt_tokens > 10
+    assert response.usage.completion_tokens >= 6
+
+
+@pytest.mark.parametrize(
+    ("server", "samples"),
+    [("llama_cpp_server", 1), ("litellm_proxy", 1), ("llama_server", 3), ("transformers_serve", 1)],
+)
+async def test_servers_that_ignore_n_give_one_sample(server, samples, server_says):
+    """Which is an answer; the rest is asked for by whoever needs it."""
+    assert len((await server_says(server, "samples")).samples) == samples
+
+
+@pytest.mark.parametrize("question", ["chat logprobs", "prompt logprobs"])
+@pytest.mark.parametrize("server", LLAMA)
+async def test_log_probabilities_are_read(question, server, server_says):
+    """In the shape of chats or of completions, whichever a server sends for either."""
+    (sample,) = (await server_says(server, question)).samples
+    assert len(sample.logprobs) == 3
+    assert "".join(token.token for token in sample.logprobs) == sample.text
+    assert all(token.logprob < 0 for token in sample.logprobs)
+
+
+@pytest.mark.parametrize("server", LLAMA)
+async def test_choices_are_read(server, server_says):
+    """The same probabilities from every server of the same model."""
+    prompt = await server_says(server, "prompt choices")
+    assert prompt.logprobs == {
+        "rate": pytest.approx(-3.694, abs=0.005),
+        "5": pytest.approx(-4.467, abs=0.005),
+    }
+    chat = await server_says(server, "chat choices")  # llama-server puts one token more before it
+    expected = -2.637 if server == "llama_server" else -2.785
+    assert chat.logprobs["J"] == pytest.approx(expected, abs=0.005)
+    assert chat.logprobs["i"] < chat.logprobs["J"]
+
+
+@pytest.mark.parametrize("server", ["llama_cpp_server", "litellm_proxy"])
+async def test_an_echo_is_aligned_whatever_characters_it_holds(server, server_says):
+    """Tokens of a part of a character come as empty texts, which count all the same."""
+    plain = await server_says(server, "continuation")
+    assert "".join(token.token for token in plain.tokens) == " it is good."
+    found = await server_says(server, "continuation of characters")
+    assert [token.token for token in found.tokens[3:9]] == [" ", "", "", "", "good", ""]
+    assert len(found.tokens) == 20
+    assert all(token.logprob < 0 for token in found.tokens)
+
+
+@pytest.mark.parametrize("question", ["continuation", "continuation of characters"])
+@pytest.mark.parametrize("server", ["llama_server", "transformers_serve"])
+async def test_servers_without_an_echo_are_told_apart(question, server, server_says):
+    """Their answer to the question is no likelihood of the text."""
+    with pytest.raises(errors.CapabilityError, match="does not echo"):
+        await server_says(server, question)
+
+
+@pytest.mark.parametrize(
+    "question", ["chat logprobs", "chat choices", "prompt logprobs", "prompt choices"]
+)
+async def test_missing_log_probabilities_are_said(question, server_says):
+    """`transformers serve` leaves them out."""
+    with pytest.raises(errors.CapabilityError, match="no log-probabilities"):
+        await server_says("transformers_serve", question)
+
+
+@pytest.mark.parametrize("server", ["llama_cpp_server", "litellm_proxy"])
+async def test_a_schema_that_a_server_does_not_take_is_no_outage(server, server_says):
+    """They answer 500, which would be asked again."""
+    with pytest.raises(errors.RequestRefused, match="response_format"):
+        await server_says(server, "schema")
+
+
+async def test_a_schema_is_kept(server_says):
+    """By llama-server, which turns it into a grammar; the model behind it wanders off."""
+    (sample,) = (await server_says("llama_server", "schema")).samples
+    assert sample.text.startswith("{")
+    assert not sample.text.strip("{ \n\t")
+    assert sample.finish_reason == "length"
+
+
+@pytest.mark.parametrize("server", LLAMA)
+async def test_a_text_beyond_the_context_is_that_texts_error(server, server_says):
+    """Nothing else fails because of it."""
+    with pytest.raises(errors.ContextTooLong) as caught:
+        await server_says(server, "too long")
+    assert not caught.value.stops_run
+
+
+@pytest.mark.parametrize("server", ["litellm_proxy", "transformers_serve"])
+async def test_a_wrong_model_is_told(server, server_says):
+    """It would hit every call."""
+    with pytest.raises(errors.ModelNotFound):
+        await server_says(server, "wrong model")
+
+
+async def test_a_wrong_key_is_told(server_says):
+    """The proxy has no database of keys, and says only that."""
+    with pytest.raises(errors.AuthenticationFailed):
+        await server_says("litellm_proxy", "wrong key")
