@@ -19,6 +19,7 @@ from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
 from textassay.runtime.model import ContinuationRequest
+from textassay.runtime.settings import LocalSettings
 
 # fmt: off
 WORDS = [
@@ -64,7 +65,8 @@ def loaded(request, tmp_path_factory):
     else:
         shape = Shape(tokenizer=request.param, vocabulary=2000, bos=True)
         path = write_model(tmp_path_factory.mktemp("gguf") / "model.gguf", shape).path
-    opened = Loader(Rules("m", "error", None), str(path), n_gpu_layers=0, threads=1)()
+    settings = LocalSettings(n_gpu_layers=0, threads=1)
+    opened = Loader(Rules("m", "error", None), str(path), settings)()
     yield opened
     opened.close()
 

@@ -307,22 +307,17 @@ async def server_says(request: pytest.FixtureRequest) -> AsyncIterator[Asking]:
     yield ask
 
 
-@pytest.mark.parametrize("server", [*LLAMA, "transformers_serve"])
-async def test_a_chat_is_answered_and_counted(server, server_says):
-    """The plainest question."""
+@pytest.mark.parametrize(
+    ("server", "samples"),
+    [("llama_cpp_server", 1), ("litellm_proxy", 1), ("llama_server", 3), ("transformers_serve", 1)],
+)
+async def test_a_chat_is_answered_and_counted(server, samples, server_says):
+    """Servers that ignore n give one sample, which is an answer."""
     response = await server_says(server, "chat")
     assert response.samples[0].text
     assert response.samples[0].finish_reason == "length"
     assert response.usage.prompt_tokens > 10
     assert response.usage.completion_tokens >= 6
-
-
-@pytest.mark.parametrize(
-    ("server", "samples"),
-    [("llama_cpp_server", 1), ("litellm_proxy", 1), ("llama_server", 3), ("transformers_serve", 1)],
-)
-async def test_servers_that_ignore_n_give_one_sample(server, samples, server_says):
-    """Which is an answer; the rest is asked for by whoever needs it."""
     assert len((await server_says(server, "samples")).samples) == samples
 
 
@@ -339,13 +334,10 @@ async def test_log_probabilities_are_read(question, server, server_says):
 @pytest.mark.parametrize("server", LLAMA)
 async def test_choices_are_read(server, server_says):
     """The same probabilities from every server of the same model."""
-    prompt = await server_says(server, "prompt choices")
-    assert prompt.logprobs == {
-        "rate": pytest.approx(-3.694, abs=0.005),
-        "5": pytest.approx(-4.467, abs=0.005),
-    }
-    chat = await server_says(server, "chat choices")  # llama-server puts one token more before it
-    expected = -2.637 if server == "llama_server" else -2.785
+    found = (await server_says(server, "prompt choices")).logprobs
+    assert found == pytest.approx({"rate": -3.694, "5": -4.467}, abs=0.005)
+    chat = await server_says(server, "chat choices")
+    expected = -2.637 if server == "llama_server" else -2.785  # it puts one token more before it
     assert chat.logprobs["J"] == pytest.approx(expected, abs=0.005)
     assert chat.logprobs["i"] < chat.logprobs["J"]
 
@@ -361,30 +353,6 @@ async def test_an_echo_is_aligned_whatever_characters_it_holds(server, server_sa
     assert all(token.logprob < 0 for token in found.tokens)
 
 
-@pytest.mark.parametrize("question", ["continuation", "continuation of characters"])
-@pytest.mark.parametrize("server", ["llama_server", "transformers_serve"])
-async def test_servers_without_an_echo_are_told_apart(question, server, server_says):
-    """Their answer to the question is no likelihood of the text."""
-    with pytest.raises(errors.CapabilityError, match="does not echo"):
-        await server_says(server, question)
-
-
-@pytest.mark.parametrize(
-    "question", ["chat logprobs", "chat choices", "prompt logprobs", "prompt choices"]
-)
-async def test_missing_log_probabilities_are_said(question, server_says):
-    """`transformers serve` leaves them out."""
-    with pytest.raises(errors.CapabilityError, match="no log-probabilities"):
-        await server_says("transformers_serve", question)
-
-
-@pytest.mark.parametrize("server", ["llama_cpp_server", "litellm_proxy"])
-async def test_a_schema_that_a_server_does_not_take_is_no_outage(server, server_says):
-    """They answer 500, which would be asked again."""
-    with pytest.raises(errors.RequestRefused, match="response_format"):
-        await server_says(server, "schema")
-
-
 async def test_a_schema_is_kept(server_says):
     """By llama-server, which turns it into a grammar; the model behind it wanders off."""
     (sample,) = (await server_says("llama_server", "schema")).samples
@@ -393,22 +361,29 @@ async def test_a_schema_is_kept(server_says):
     assert sample.finish_reason == "length"
 
 
-@pytest.mark.parametrize("server", LLAMA)
-async def test_a_text_beyond_the_context_is_that_texts_error(server, server_says):
-    """Nothing else fails because of it."""
-    with pytest.raises(errors.ContextTooLong) as caught:
-        await server_says(server, "too long")
-    assert not caught.value.stops_run
+SILENT = ("llama_server", "transformers_serve")
+PROXIED = ("llama_cpp_server", "litellm_proxy")
+REFUSED = [
+    (SILENT, "continuation", errors.CapabilityError, "does not echo"),
+    (SILENT, "continuation of characters", errors.CapabilityError, "does not echo"),
+    *(
+        (("transformers_serve",), question, errors.NoLogprobs, "no log-probabilities")
+        for question in ("chat logprobs", "chat choices", "prompt logprobs", "prompt choices")
+    ),
+    (PROXIED, "schema", errors.RequestRefused, "response_format"),  # they answer 500
+    (LLAMA, "too long", errors.ContextTooLong, ""),
+    (("litellm_proxy", "transformers_serve"), "wrong model", errors.ModelNotFound, ""),
+    # the proxy has no database of keys, and says only that
+    (("litellm_proxy",), "wrong key", errors.AuthenticationFailed, ""),
+]
 
 
-@pytest.mark.parametrize("server", ["litellm_proxy", "transformers_serve"])
-async def test_a_wrong_model_is_told(server, server_says):
-    """It would hit every call."""
-    with pytest.raises(errors.ModelNotFound):
-        await server_says(server, "wrong model")
-
-
-async def test_a_wrong_key_is_told(server_says):
-    """The proxy has no database of keys, and says only that."""
-    with pytest.raises(errors.AuthenticationFailed):
-        await server_says("litellm_proxy", "wrong key")
+@pytest.mark.parametrize(
+    ("server", "question", "kind", "said"),
+    [(server, *rest) for servers, *rest in REFUSED for server in servers],
+)
+async def test_what_a_server_does_not_do_is_told(server, question, kind, said, server_says):
+    with pytest.raises(kind, match=said or None) as caught:
+        await server_says(server, question)
+    assert type(caught.value) is kind
+    assert caught.value.stops_run == issubclass(kind, errors.FatalModelError)

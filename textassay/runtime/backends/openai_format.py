@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from textassay.runtime.backends import http_errors
 from textassay.runtime.backends.answers import (
     Answer,
     answer_tokens,
@@ -50,14 +48,6 @@ from textassay.runtime.model import (
     is_distribution,
 )
 
-# any escape in a JSON text, so that an escaped backslash before a "u" is not taken for one; whole
-# pairs of surrogates come first, and what is left of "\\ud..." is half of one
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.S,
-)
-
 ROUNDED_ZERO = 1e-6
 """Log-probabilities up to this are 0 but for rounding."""
 
@@ -88,28 +78,6 @@ _TAKEN_BACK = (
 )  # fmt: skip
 """Fields of an answer with calls that are sent back: some providers refuse a call without the
 thought that led to it."""
-
-
-def whole_characters(raw: bytes) -> bytes:
-    """Return a JSON text with every escaped half of a surrogate pair replaced by U+FFFD.
-
-    Models write them now and then. They are legal in JSON but stand for no character, and parsers
-    differ on them.
-    """
-    if b"\\ud" not in raw and b"\\uD" not in raw:
-        return raw
-    return _ESCAPE.sub(lambda m: rb"\ufffd" if m["half"] else m[0], raw)
-
-
-def parse_json(raw: bytes, *, where: str, secret: http_errors.Secret = None) -> Any:
-    """Return the JSON value of an answer."""
-    try:
-        return orjson.loads(whole_characters(raw))
-    except orjson.JSONDecodeError as error:
-        quoted = http_errors.quote(raw, secret, limit=120)
-        raise MalformedResponse(
-            f"{where} answered no valid JSON: {quoted or '(nothing)'}"
-        ) from error
 
 
 def sampling_fields(request: Request) -> Json:

@@ -116,7 +116,7 @@ class AnthropicDialect(HttpDialect):
     async def submit(self, batch: BatchRecord, file: Path) -> str:
         """Start the batch."""
         body = b'{"requests":' + await read_array(file) + b"}"
-        return read_id(await self._http.ask("POST", "/messages/batches", body))
+        return read_id(await self._http.post("/messages/batches", body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through unknown batches of this size made since, newest first."""
@@ -143,7 +143,7 @@ class AnthropicDialect(HttpDialect):
     async def _made_since(self, since: float) -> AsyncIterator[Mapping[str, Any]]:
         after = ""
         while True:
-            page = await self._http.ask("GET", f"/messages/batches?limit={PAGE}{after}")
+            page = await self._http.get(f"/messages/batches?limit={PAGE}{after}")
             entries = page.get("data") or []
             for entry in entries:
                 if _made_at(entry) < since:
@@ -164,7 +164,7 @@ class AnthropicDialect(HttpDialect):
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is."""
-        answer = await self._http.ask("GET", f"/messages/batches/{batch_id}")
+        answer = await self._http.get(f"/messages/batches/{batch_id}")
         word = answer.get("processing_status") if isinstance(answer, Mapping) else None
         if not isinstance(word, str):
             raise MalformedResponse(f"batch {batch_id} has no status")

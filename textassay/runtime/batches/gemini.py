@@ -128,13 +128,13 @@ class GeminiDialect(HttpDialect):
         body = b'{"batch":{"displayName":%b,"inputConfig":{"requests":{"requests":%b}}}}'
         body %= (orjson.dumps(batch.tag), requests)
         path = f"/models/{self._model}:batchGenerateContent"
-        return _read_name(await self._http.ask("POST", path, body))
+        return _read_name(await self._http.post(path, body))
 
     async def find(self, batch: BatchRecord, keys: Collection[str]) -> str | None:
         """Look through all batches for our display name."""
         token = ""
         while True:
-            page = await self._http.ask("GET", f"/batches?pageSize={PAGE}{token}")
+            page = await self._http.get(f"/batches?pageSize={PAGE}{token}")
             for entry in page.get("operations") or []:
                 if (entry.get("metadata") or {}).get("displayName") == batch.tag:
                     return _read_name(entry)
@@ -144,7 +144,7 @@ class GeminiDialect(HttpDialect):
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return how far a batch is; an ended one comes with its answers."""
-        answer = await self._http.ask("GET", f"/{batch_id}")
+        answer = await self._http.get(f"/{batch_id}")
         if not isinstance(answer, Mapping):
             raise MalformedResponse(f"{batch_id} has no status")
         word = str((answer.get("metadata") or {}).get("state", ""))
