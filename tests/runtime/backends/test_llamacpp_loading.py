@@ -290,55 +290,38 @@ for name, code in json.loads(sys.stdin.read()).items():
 """
 
 # the last runs on while the process ends
+# fmt: off
 CASES = {
     "no such file": ('run(load(folder / "none.gguf"))', "ModelNotFound", "no file"),
     "a folder": ("run(load(folder))", "ModelNotFound", "is a folder"),
     "empty file": (
         '(folder / "e.gguf").touch(); run(load(folder / "e.gguf"))',
-        "ConfigurationError",
-        "not a GGUF",
-    ),
+        "ConfigurationError", "not a GGUF"),
     "not a GGUF": (
         '(folder / "t.gguf").write_text("hello " * 99); run(load(folder / "t.gguf"))',
-        "ConfigurationError",
-        "not a GGUF",
-    ),
+        "ConfigurationError", "not a GGUF"),
     "only the magic": (
         '(folder / "m.gguf").write_bytes(b"GGUF" + b"\\xff" * 60); run(load(folder / "m.gguf"))',
-        "ConfigurationError",
-        "cannot load",
-    ),
+        "ConfigurationError", "cannot load"),
     "truncated in the header": (
         "p = made(); p.write_bytes(p.read_bytes()[:3000]); run(load(p))",
-        "ConfigurationError",
-        "cannot load",
-    ),
+        "ConfigurationError", "cannot load"),
     "truncated in the weights": (
         "p = made(); p.write_bytes(p.read_bytes()[:-5000]); run(load(p))",
-        "ConfigurationError",
-        "corrupted or incomplete",
-    ),
+        "ConfigurationError", "corrupted or incomplete"),
     "unsupported architecture": (
         'run(load(made(architecture="nosuchnet")))',
-        "ConfigurationError",
-        "unknown model architecture: 'nosuchnet'",
-    ),
+        "ConfigurationError", "unknown model architecture: 'nosuchnet'"),
     "NaN weights": ("run(load(made(nan=True)))", "FatalModelError", "NaN"),
     "NaN weights, file checked": (
         'run(load(made(nan=True, dtype="f16"), check_tensors=True))',
-        "ConfigurationError",
-        "cannot load",
-    ),
+        "ConfigurationError", "cannot load"),
     "out of memory": (
         "run(load(made(context=2**30), n_ctx=2**30))",
-        "ConfigurationError",
-        "GiB are free",
-    ),
+        "ConfigurationError", "GiB are free"),
     "more context than trained": (
         "run(load(made(), n_ctx=4096))",
-        "ConfigurationError",
-        "beyond the 2048 tokens",
-    ),
+        "ConfigurationError", "beyond the 2048 tokens"),
     "prompt that fills the context": (
         """
         async def ask():
@@ -353,10 +336,7 @@ CASES = {
                         print(words, error)
                 return await model.generate(Request(prompt="good" + " good" * 200))
         run(ask())
-        """,
-        "ok",
-        "context",
-    ),
+        """, "ok", "context"),
     "malformed JSON schema": (
         """
         async def ask():
@@ -372,10 +352,7 @@ CASES = {
                         print(type(error).__name__, error)
                 return await model.continuation(TEXT)
         run(ask())
-        """,
-        "ok",
-        "JSON schema",
-    ),
+        """, "ok", "JSON schema"),
     "a schema that refers to itself": (
         """
         async def ask():
@@ -386,10 +363,7 @@ CASES = {
                 loop = {**own, "$defs": {"t": {"anyOf": [own, {"type": "null"}]}}}
                 return await model.generate(Request(prompt="x", json_schema=loop, max_tokens=5))
         run(ask())
-        """,
-        "ConfigurationError",
-        "grammar",
-    ),
+        """, "ConfigurationError", "grammar"),
     "close while work is queued": (
         """
         async def ask():
@@ -407,10 +381,7 @@ CASES = {
             found = await asyncio.gather(*tasks, return_exceptions=True)
             return {type(one).__name__ for one in found}
         run(ask())
-        """,
-        "ok",
-        "ModelClosed",
-    ),
+        """, "ok", "ModelClosed"),
     "asked from many tasks and two event loops": (
         """
         model = local(made())
@@ -422,10 +393,7 @@ CASES = {
             return sum(one.logprob < 0 for one in answers)
         run(ask())
         run(ask())
-        """,
-        "ok",
-        "39",
-    ),
+        """, "ok", "39"),
     "hostile text": (
         """
         async def ask():
@@ -444,10 +412,7 @@ CASES = {
                             print(type(error).__name__)
                 return "survived"
         run(ask())
-        """,
-        "ok",
-        "survived",
-    ),
+        """, "ok", "survived"),
     "never closed": (
         """
         model = local(made())
@@ -457,11 +422,9 @@ CASES = {
             await asyncio.sleep(0.3)
             return "left running"
         run(ask())
-        """,
-        "ok",
-        "left running",
-    ),
+        """, "ok", "left running"),
 }
+# fmt: on
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from tests.gguf_fixture import Shape, write_model
 from textassay.runtime.backends.llamacpp.model import EMBEDDED_FOLDER, Loader
-from textassay.runtime.backends.local import tokens
 from textassay.runtime.backends.local.model import Rules
 from textassay.runtime.backends.local.tokens import MAX_REMEMBERED, PrefixEncoder
 from textassay.runtime.errors import RequestRefused
@@ -143,10 +142,3 @@ def test_a_tokenizer_that_counts_words_is_found_out(loaded):
             return ids if len(text) % 2 else ids[::-1]
 
     assert not PrefixEncoder(Odd(loaded.weights)).has_borders
-
-
-def test_common_lengths():
-    """Against counting characters one by one."""
-    assert tokens._common_length("abcd", "abxd") == 2
-    assert tokens._common_length("", "a") == 0
-    assert tokens._common_length("abc", "abc") == 3

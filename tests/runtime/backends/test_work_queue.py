@@ -118,8 +118,7 @@ async def test_many_callers_get_their_own_answers_from_one_thread(order):
         assert await task == [b"<%b>" % text]
     assert await queue.ask([b"one", b"two"]) == [b"<one>", b"<two>"]
     assert await queue.ask([]) == []
-    assert queue.requests == 62
-    assert queue.batches == len(box.batches)
+    assert (queue.requests, queue.batches) == (62, len(box.batches))
     await queue.aclose()
     assert len(box.threads) == 1
     assert box.closed == 1
