@@ -526,12 +526,20 @@ class LiteLLMModel:
     def _openai_client(self) -> Any:
         import openai
 
+        class AskingOnce(openai.AsyncOpenAI):
+            # litellm sets it to 2 for providers of whose parameters it is none
+            @property
+            def max_retries(self) -> int:
+                return 0
+
+            @max_retries.setter
+            def max_retries(self, _: int) -> None: ...
+
         address, key = self._providers_own
         base = self._api_base or address or os.environ.get("OPENAI_BASE_URL")
-        return openai.AsyncOpenAI(
+        return AskingOnce(
             api_key=self._key or key or self._no_key,
             base_url=base or os.environ.get("OPENAI_API_BASE"),
-            max_retries=0,
             timeout=None,
             http_client=PlainClient(self._transport()),
         )

@@ -254,14 +254,9 @@ class LlamaCppModel(LocalModel[LoadedGGUF]):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What determines a score.
+        """What determines a score: the file's content, the context, how and by which version.
 
-        The file's content, the context, how it is evaluated, and by which version.
-
-        The number of threads is left out: it changes nothing.
-
-        Raises:
-            ConfigurationError: The model is not open.
+        The number of threads is left out: it changes nothing. Known once the model is open.
         """
         loaded, settings, rules = self._loaded(), self._loader.settings, self._loader.rules
         return {

@@ -175,8 +175,7 @@ class TransformersModel(LocalModel[LoadedModel]):
     def identity(self) -> Mapping[str, Any]:
         """What determines a score: the files' content, number format, kind of device and library.
 
-        Raises:
-            ConfigurationError: The model is not open.
+        Known once the model is open.
         """
         model = self._loaded()
         return {
@@ -204,11 +203,7 @@ class TransformersModel(LocalModel[LoadedModel]):
         )
 
     async def generate(self, request: Request) -> Response:
-        """Return `n` sampled answers; see `LocalModel.generate`.
-
-        Raises:
-            CapabilityError: A JSON schema is asked for.
-        """
+        """Return `n` sampled answers; a JSON schema is refused."""
         if request.json_schema is not None:
             raise CapabilityError(
                 f"model {self.name!r} cannot follow a JSON schema; use llamacpp/ or a server"
