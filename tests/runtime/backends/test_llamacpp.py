@@ -7,14 +7,22 @@ import asyncio
 import importlib.util
 import json
 import math
+import os
 import random
+import subprocess
+import sys
+import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.gguf_fixture import Shape, Written, bigram_logprobs, ids_of, next_logprobs, write_model
+from tests.waiting import free_port, until
+from textassay import connect, evaluate
 from textassay.runtime.backends.llamacpp import LlamaCppModel
 from textassay.runtime.backends.llamacpp.library import Weights, offloads
 from textassay.runtime.calls.cache import StoringModel
@@ -152,7 +160,7 @@ async def test_choices_add_up_their_surface_forms(made, tokenizer):
         forms = {"yes": (" yes", " Yes"), "no": (" no",), "odd": (" zebra",)}
         answer = await model.choices(ChoicesRequest(prompt=prompt, choices=forms))
         for label, texts in forms.items():
-            single = [(await model.continuation(text(prompt, text))).logprob for text in texts]
+            single = [(await model.continuation(text(prompt, form))).logprob for form in texts]
             assert answer.logprobs[label] == pytest.approx(
                 math.log(sum(map(math.exp, single))), abs=1e-5
             )
@@ -658,3 +666,79 @@ async def test_grammars_are_kept_side_by_side(made):
         for c in ("", " ")
         for d in ("", " ")
     }
+
+
+# ---- llama_cpp.server itself ----
+
+CONTEXT = 1024
+ALONE = {"n_gpu_layers": 0, "threads": 1}
+EXAMPLES = [
+    {"output": "the cat sat on the mat", "source": "A cat – the “old” one – sat: é 😀."},
+    {"output": "“it is” good 😀", "source": "it is good"},
+    {"output": "Café closed.", "source": "the café was closed"},
+]
+
+
+SERVED = Shape(context=CONTEXT, bos=True, dtype="f32")
+"""With a byte-level vocabulary, so that characters are split."""
+
+
+@pytest.fixture(scope="module")
+def address(made: Made) -> Iterator[str]:
+    """The address of a llama_cpp.server that has loaded the model."""
+    pytest.importorskip("fastapi", reason="llama_cpp.server needs it")
+    file, port = made(SERVED).path, free_port()
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", file]
+    command += ["--host", "127.0.0.1", "--port", port, "--n_ctx", CONTEXT, "--n_threads", 1]
+    said = file.with_suffix(".log")
+    with said.open("wb") as log:
+        environment = {**os.environ, "GOMP_SPINCOUNT": "3000"}
+        server = subprocess.Popen([*map(str, command)], stdout=log, stderr=log, env=environment)
+    base = f"http://127.0.0.1:{port}/v1"
+    try:
+        until(lambda: _answers(base, server, said), every=0.05)
+        yield base
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _answers(base: str, server: subprocess.Popen[bytes], said: Path) -> bool:
+    assert server.poll() is None, said.read_text()
+    try:
+        urllib.request.urlopen(f"{base}/models", timeout=60).close()
+    except OSError:
+        return False
+    return True
+
+
+async def scores(model: str, **settings: Any) -> dict[tuple[str, str], float]:
+    """Score the examples, and fail if one has no score."""
+    async with connect(model, **settings) as connected:
+        run = await evaluate(EXAMPLES, method="gptscore", task="summarization", model=connected)
+    assert run.summary()["outcomes"]["scored"] == len(run.scores), run.summary()
+    return {(score.id, score.aspect): score.value for score in run.scores}
+
+
+async def test_every_text_is_scored_as_in_process(address, made):
+    """Echoed characters of several tokens are aligned, and one token is asked for, not all."""
+    served = await scores("direct/judge", api_base=address)
+    local = await scores(f"llamacpp/{made(SERVED).path}", local=ALONE)
+    assert served.keys() == local.keys()
+    for place, value in served.items():
+        assert value == pytest.approx(local[place], abs=2e-3)
+
+
+async def test_the_likeliest_next_token_is_the_same(address, made):
+    """By the log-probabilities of a completion."""
+    async with connect("direct/judge", api_base=address) as served:
+        (sample,) = (
+            await served.generate(Request(prompt="the cat", max_tokens=1, logprobs=5))
+        ).samples
+    best = {token: logprob for token, logprob in sample.logprobs[0].top if token.strip()}
+    async with single(made(SERVED)) as own:
+        asked = ChoicesRequest(prompt="the cat", choices={token: (token,) for token in best})
+        found = await own.choices(asked)
+    assert best
+    for token, logprob in best.items():
+        assert found.logprobs[token] == pytest.approx(logprob, abs=2e-3)
