@@ -69,7 +69,7 @@ ALLOWED = {
     "pytest_plugin": {"gates", "runtime"},
     "process": set(),
     "lazy": set(),
-    "listening": set(),
+    "listening": {"runtime"},
     "observing": set(),
     "telemetry": {"runtime"},
     "display": set(),

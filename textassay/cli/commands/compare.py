@@ -167,7 +167,7 @@ class _Sides:
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
     from textassay.cli.rated import Rated
-    from textassay.runtime.data.label_reader import LabelReader
+    from textassay.runtime.data.ratings import LabelReader
 
     first, second = Rated(run_a, data, given), Rated(run_b, data, given)
     people = other = None

@@ -21,7 +21,7 @@ from textassay.cli.flags import (
     ScoresOrMetrics,
     Seed,
 )
-from textassay.runtime.data.values import finite
+from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
