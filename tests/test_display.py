@@ -18,15 +18,7 @@ COLUMNS = (
 ROW = (
     "coherence", 1440, 4.6179, Interval(1.8331, 1.479, 2.187), 0.0004, 0.74, "<svg/>", "holds"
 )  # fmt: skip
-CELLS = (
-    "coherence",
-    "1,440",
-    "4.618",
-    "1.833 [1.479, 2.187]",
-    "0.0004",
-    "74%",
-    "holds",
-)
+CELLS = ("coherence", "1,440", "4.618", "1.833 [1.479, 2.187]", "0.0004", "74%", "holds")
 NOTE = Note("5 rows have no score: <b>|", warning=True)
 TABLE = Table(COLUMNS, [ROW, ROW], (NOTE, NOTE), title="Runs")
 

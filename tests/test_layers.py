@@ -87,16 +87,7 @@ ONLY_THERE = {
 }
 ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
-ROOMS = (
-    "contract",
-    "data",
-    "storage",
-    "calls",
-    "graph",
-    "backends",
-    "batches",
-    "connected",
-)
+ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected")
 CONTRACT = {
     "chat_formats",
     "conversation",

@@ -427,10 +427,7 @@ async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
     calls = iter(["Rating: 3", *[ModelNotFound("gone")] * 9])
     with pytest.raises(ModelNotFound):
         await evaluate(
-            ROWS,
-            model=ScriptedModel(lambda request: next(calls)),
-            settings=None,
-            **wanted,
+            ROWS, model=ScriptedModel(lambda request: next(calls)), settings=None, **wanted
         )
     assert len(Run(folder=tmp_path / "run").scores) == 1
     resumed = await evaluate(ROWS, model=judge(), resume=True, **wanted)

@@ -31,10 +31,7 @@ async def test_a_session_builds_its_method_once_and_with_the_models_that_it_coun
     monkeypatch.setitem(METHODS, "counted", Counted)
     judge = ScriptedModel(lambda request: "4")
     request = RunRequest(
-        method="counted",
-        aspects=("coherence",),
-        models={"": judge.name},
-        out=tmp_path / "run",
+        method="counted", aspects=("coherence",), models={"": judge.name}, out=tmp_path / "run"
     )
     async with open_session([{"output": "A text."}], request, models={"": judge}) as session:
         assert built == [session.method]

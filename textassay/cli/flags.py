@@ -51,8 +51,7 @@ _EXAMPLES = typer.Argument(
 Data = Annotated[str, _EXAMPLES]
 OptionalData = Annotated[str | None, _EXAMPLES]
 Scores = Annotated[
-    Path,
-    typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value."),
+    Path, typer.Argument(metavar="SCORES", help="Run folder, or JSON Lines with id, aspect, value.")
 ]
 RatedData = Annotated[
     Path | None,
@@ -257,7 +256,7 @@ PROGRESS = Group(
             None,
             "How to show progress: live in a terminal (auto), an occasional line, or not at all.",
         ),
-    ],
+    ]
 )
 
 LOG = Group(
@@ -281,7 +280,7 @@ DRY_RUN = Group(
     dry_run=Annotated[
         bool,
         _option(None, "Estimate calls, tokens and cost without asking any model.", "--dry-run"),
-    ],
+    ]
 )
 
 SET = Group(
@@ -294,7 +293,7 @@ SET = Group(
             "--set",
             metavar="KEY=VALUE",
         ),
-    ],
+    ]
 )
 
 CONFIG = Group(
@@ -306,7 +305,7 @@ CONFIG = Group(
             "--config",
             metavar="FILE",
         ),
-    ],
+    ]
 )
 
 CELLS = flags_of(RunRequest, "fields", "missing")
@@ -325,7 +324,7 @@ RATINGS = Group(
             "--ratings",
             metavar="FILE",
         ),
-    ],
+    ]
 )
 """Files of ratings beside the data."""
 ALLOWING = Group(set=AllowChange)

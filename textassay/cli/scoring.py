@@ -20,10 +20,7 @@ from textassay.evaluation.session import Session, finish, notices, open_session
 from textassay.methods.by_name import find
 from textassay.methods.method import ReadsProbabilities, max_calls, probabilities_of
 from textassay.runtime.calls.adaptation import signature_of_method
-from textassay.runtime.errors import (
-    ConfigurationError,
-    UnknownName,
-)
+from textassay.runtime.errors import ConfigurationError, UnknownName
 from textassay.runtime.messages import Aspect, Score
 from textassay.runtime.settings import (
     FLAGGED,

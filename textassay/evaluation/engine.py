@@ -196,10 +196,7 @@ class EvaluationEngine:
                 # assignments come from a generator that workers pull from, so memory does not grow
                 # with the data
                 run_workers(
-                    self._all_assignments(),
-                    self._judge,
-                    workers=self.workers,
-                    commit=self._journal,
+                    self._all_assignments(), self._judge, workers=self.workers, commit=self._journal
                 )
             ) as finished:
                 async for judged in finished:

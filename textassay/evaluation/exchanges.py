@@ -182,11 +182,7 @@ async def _recording(
 ) -> AsyncIterator[tuple[Session, list[Exchange]]]:
     exchanges: list[Exchange] = []
     async with open_session(
-        source,
-        request,
-        models=models,
-        dry=True,
-        observe=lambda model: Recorder(model, exchanges),
+        source, request, models=models, dry=True, observe=lambda model: Recorder(model, exchanges)
     ) as session:
         yield session, exchanges
 

@@ -276,11 +276,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
 
 
 def _lines(
-    sources: Sequence[_Source],
-    tally: RunSummary,
-    replaced: UsageTotal,
-    *,
-    partial: bool,
+    sources: Sequence[_Source], tally: RunSummary, replaced: UsageTotal, *, partial: bool
 ) -> Iterator[bytes]:
     """Yield every line that no later one replaces, and count it."""
     seen: set[bytes] = set()

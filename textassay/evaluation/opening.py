@@ -124,10 +124,7 @@ async def open_book(
 
 
 def open_tools(
-    method: str,
-    specs: Sequence[str | Tool],
-    models: Mapping[str, Model],
-    stack: AsyncExitStack,
+    method: str, specs: Sequence[str | Tool], models: Mapping[str, Model], stack: AsyncExitStack
 ) -> tuple[Tool, ...]:
     """Return a method's tools; those that are made here are closed with the stack."""
     tools = tools_for(method, specs, models)

@@ -54,20 +54,17 @@ def annotate(
     data: Data,
     *,
     out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl."),
+        Path, typer.Option("--out", "-o", metavar="FILE", help="File of ratings to write, .jsonl.")
     ],
     given: Annotated[Given, JUDGING.only("task", "aspects") | MAPPED | UNIT | GUIDELINES],
     raters: Annotated[
         int, typer.Option(metavar="N", help="Raters; each gets a personal link.", min=1)
     ] = 1,
     per_item: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1),
+        int | None, typer.Option(metavar="N", help="Raters per item (default: all of them).", min=1)
     ] = None,
     repeat: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="Share of a rater's items to show twice."),
+        float, typer.Option(metavar="SHARE", help="Share of a rater's items to show twice.")
     ] = 0.07,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Address to serve at (default: this machine only).")

@@ -77,8 +77,7 @@ def export(
     run: RunFolder,
     *,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="DATA", help="Data of the run, if the file was moved."),
+        Path | None, typer.Option(metavar="DATA", help="Data of the run, if the file was moved.")
     ] = None,
     out: Annotated[
         Path | None,

@@ -205,11 +205,7 @@ def _apply(run: Path, calibration: Path, out: Path, *, allowed: bool, as_json: b
 
 
 async def _write(
-    run: Path,
-    read: Calibration,
-    manifest: Mapping[str, Any],
-    out: Path,
-    allowed: bool,
+    run: Path, read: Calibration, manifest: Mapping[str, Any], out: Path, allowed: bool
 ) -> tuple[int, int]:
     from textassay.runtime.storage.run_files import latest_scores
     from textassay.runtime.storage.run_folder import RunFolder

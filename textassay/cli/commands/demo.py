@@ -65,13 +65,7 @@ async def _execute(
     """Run the demo, print what came out and return the exit status."""
     from textassay.cli.demo_report import closing, commands, opening, report, shown_example
     from textassay.demo.pipeline import TASKS, DemoFolder
-    from textassay.demo.results import (
-        agreement_as_dict,
-        decided,
-        outcomes,
-        read_result,
-        usage,
-    )
+    from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
     from textassay.runtime.connected import connect
 
     console, began = results(), time.monotonic()

@@ -119,12 +119,7 @@ PLAN_FLAGS = SET | JUDGING | RUNTIME.only("api_base", "api_key_env", "max_cost",
         ),
     ),
 )
-def plan(
-    *,
-    out: ToTable,
-    model: Writers,
-    given: Annotated[Given, PLAN_FLAGS],
-) -> None:
+def plan(*, out: ToTable, model: Writers, given: Annotated[Given, PLAN_FLAGS]) -> None:
     """Have a model write the plan of fusion-eval, and save it for editing."""
     flags, options, settings = arguments.for_models({**given, "model": model})
     run_async(_write_plan(out, flags, options, settings))

@@ -56,8 +56,7 @@ def estimate(
         ),
     ] = None,
     calibration: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Calibration learned from other ratings."),
+        Path | None, typer.Option(metavar="DIR", help="Calibration learned from other ratings.")
     ] = None,
     aspect_map: AspectMap = None,
     confidence: Confidence = 0.95,
@@ -125,11 +124,7 @@ def estimate(
 
 
 def _from_folder(
-    read: Calibration | None,
-    columns: Columns,
-    rated: Rated,
-    signature: str,
-    allowed: bool,
+    read: Calibration | None, columns: Columns, rated: Rated, signature: str, allowed: bool
 ) -> tuple[Map | None, str]:
     """Return the folder's map, or none if it has seen these very ratings.
 

@@ -64,16 +64,9 @@ def import_ratings(
     say(f"{len(rows)} rated examples by {len(rows[0]['raters'])} raters are in {out}")
 
 
-@command(
-    "agreement",
-    group="ratings",
-    examples=("textassay ratings agreement ratings.jsonl",),
-)
+@command("agreement", group="ratings", examples=("textassay ratings agreement ratings.jsonl",))
 def agreement(
-    data: Data,
-    *,
-    as_json: AsJson = False,
-    given: Annotated[Given, JUDGING.only("task") | MAPPED],
+    data: Data, *, as_json: AsJson = False, given: Annotated[Given, JUDGING.only("task") | MAPPED]
 ) -> None:
     """Measure how well raters agree with each other, by aspect; no scores are needed."""
     from textassay.cli.console import print_tables

@@ -38,12 +38,7 @@ from textassay.fitting.request import (
     FitTree,
     fit_request,
 )
-from textassay.runtime.errors import (
-    ConfigurationError,
-    RunFolderError,
-    TextassayError,
-    UnknownName,
-)
+from textassay.runtime.errors import ConfigurationError, RunFolderError, TextassayError, UnknownName
 from textassay.runtime.settings import Settings, settings_in, split_settings
 
 if TYPE_CHECKING:

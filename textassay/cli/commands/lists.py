@@ -30,11 +30,7 @@ _TABLE_WIDTH, _SHORT = 100, 2
 there is no room left for words."""
 
 
-@command(
-    "methods",
-    panel=MAKING,
-    examples=("textassay methods", "textassay methods g-eval"),
-)
+@command("methods", panel=MAKING, examples=("textassay methods", "textassay methods g-eval"))
 def methods(
     name: Annotated[
         str | None, typer.Argument(metavar="[METHOD]", help="Method whose options to show.")

@@ -117,12 +117,10 @@ def alt_test(
     *,
     aspect_map: AspectMap = None,
     epsilon: Annotated[
-        float,
-        typer.Option(metavar="E", help="Reward for being cheaper than a rater, 0 to 1."),
+        float, typer.Option(metavar="E", help="Reward for being cheaper than a rater, 0 to 1.")
     ] = 0.2,
     metric: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="rmse for graded ratings, match for categories."),
+        str, typer.Option(metavar="NAME", help="rmse for graded ratings, match for categories.")
     ] = "rmse",
     rows_independent: Annotated[
         bool,

@@ -58,10 +58,7 @@ def score(
     method: MethodName = None,
     model: Models = None,
     out: Out = None,
-    calibration: Annotated[
-        str | None,
-        option_of(RunRequest, "calibration"),
-    ] = None,
+    calibration: Annotated[str | None, option_of(RunRequest, "calibration")] = None,
     escalate: Annotated[
         str | None,
         typer.Option(
@@ -166,10 +163,7 @@ def _flags_to_resume(typed: Mapping[str, Any], known: Iterable[str]) -> dict[str
 @command(
     "merge",
     panel=SCORING,
-    examples=(
-        "textassay merge runs/large",
-        "textassay merge runs/large --partial",
-    ),
+    examples=("textassay merge runs/large", "textassay merge runs/large --partial"),
 )
 def merge(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that contains shard-1, ...")],

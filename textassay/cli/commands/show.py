@@ -193,9 +193,7 @@ _POLITE = 10
 
 
 @command(
-    "view",
-    panel=LOOKING,
-    examples=("textassay view runs/first", "textassay view runs --port 8080"),
+    "view", panel=LOOKING, examples=("textassay view runs/first", "textassay view runs --port 8080")
 )
 def view(
     run: Annotated[

@@ -47,8 +47,7 @@ def tools_score(
         typer.Option(metavar="A,B", help="Metrics, such as rouge,nli:MODEL; may repeat."),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks."),
+        str | None, typer.Option("--model", "-m", metavar="MODEL", help="Model that lm_prob asks.")
     ] = None,
     out: Out = None,
     as_json: AsJson = False,
