@@ -51,7 +51,6 @@ def test_a_wide_terminal_gets_a_row_each():
 
 
 def test_wide_characters_keep_columns_apart():
-    """Two columns of a terminal each."""
     rows = [("流暢", 1), ("fluency", 2)]
     table = Table((Column("aspect", "aspect"), Column("n", "n", "count")), rows)
     assert printed(40, table).splitlines() == ["aspect   n", "流暢     1", "fluency  2"]
@@ -73,7 +72,6 @@ def test_a_small_p_value_is_a_bound():
 
 
 def test_notes_stand_with_their_figures():
-    """Once, and as text, wherever the table goes."""
     assert to_text(TABLE).count(NOTE.text) == 1
     assert to_html(TABLE).count("<p>5 rows have no score: &lt;b&gt;|</p>") == 1
     assert to_html(TABLE, page=True).count('<p class="notice">5 rows') == 1
@@ -99,7 +97,6 @@ def test_tables_of_several_aspects_are_stacked():
 
 
 def test_columns_come_and_go():
-    """By name, with their cells."""
     table = TABLE.without("n", "p").with_column(Column("x", "x"), ["1", "2"], after="aspect")
     assert [column.name for column in table.columns[:3]] == ["aspect", "x", "a"]
     assert [row[1] for row in table.rows] == ["1", "2"]

@@ -29,7 +29,6 @@ def site(tmp_path_factory) -> Path:
 
 
 def test_every_page_is_in_the_navigation(site):
-    """And everything in the navigation is a page."""
     pages = site / "build" / "docs"
     there = {page.relative_to(pages).as_posix() for page in pages.rglob("*.md")}
     listed = set(

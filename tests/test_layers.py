@@ -1,8 +1,6 @@
 """Imports run one way: what `docs/architecture.md` draws, read from the code itself."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -124,8 +122,6 @@ def imports_of(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_down(path: Path) -> None:
-    """A module imports from lower layers and its own, and heavy libraries only where they
-    belong."""
     own = layer_of(path)
     assert own in ALLOWED, (
         f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
@@ -153,8 +149,7 @@ def room_of(parts: list[str]) -> str:
     "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_rooms_of_runtime_import_downward(path: Path) -> None:
-    """Only the contract and what connects a model stand beside the rooms; no room imports from
-    one above it."""
+    """Only the contract and what connects a model stand beside the rooms."""
     parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
     if parts == ["__init__"]:
         return
@@ -191,7 +186,6 @@ def called_in(path: Path) -> set[str]:
 
 
 def test_the_wrappers_around_a_model_are_put_together_in_one_place() -> None:
-    """`connected` alone, also for what goes through batches."""
     wrappers = {
         node.name
         for path in (PACKAGE / "runtime" / "calls").glob("*.py")
@@ -220,41 +214,3 @@ def test_the_models_of_a_run_are_opened_in_one_place() -> None:
         "gates/recording.py",
         "tools/learned_metrics.py",
     }
-
-
-def test_import_is_light() -> None:
-    """`import textassay` loads no model library, no numerics and no table library."""
-    heavy = {
-        "litellm",
-        "llama_cpp",
-        "torch",
-        "transformers",
-        "onnxruntime",
-        "sklearn",
-        "lightgbm",
-        "pandas",
-        "pyarrow",
-    }
-    heavy |= {"scipy", "numpy", "openai"}
-    code = f"import sys, textassay; print([m for m in {heavy!r} if m in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    assert done.stdout.strip() == "[]"
-
-
-def test_help_loads_no_methods() -> None:
-    """`textassay score --help` answers before anything heavy is imported."""
-    code = (
-        "import sys; sys.argv = ['textassay', 'score', '--help']\n"
-        "from textassay.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'aiohttp', 'jinja2', 'textassay.methods', 'textassay.tools') "
-        "if m in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    assert "--method" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"

@@ -47,7 +47,6 @@ def test_a_lazy_pattern_is_compiled_on_first_use() -> None:
 
 
 def test_fields_are_described_by_the_docstrings_below_them() -> None:
-    """Also in nested classes and in those that inherit."""
     shown = {name: field.description for name, field in Heir.model_fields.items()}
     assert shown == {
         "first": "One line.",

@@ -64,7 +64,6 @@ def serving(data, task, *flags):
 
 
 def test_data_with_labels_of_the_task_are_served(tmp_path):
-    """The task names them, as for `score`."""
     data, task = tmp_path / "data.jsonl", tmp_path / "task.toml"
     data.write_text(json.dumps({"output": "Where is it?", "human": {"intent": "question"}}))
     task.write_text(

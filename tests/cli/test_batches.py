@@ -119,7 +119,6 @@ def test_one_role_is_asked_in_batches_and_others_singly(data, run, tmp_path):
     ],
 )
 def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, roles):
-    """Everything would be asked singly, at the full price."""
     config = tmp_path / "roles.toml"
     config.write_text(roles)
     done = score(data, run, server, "--submit-only", "--config", config, method="g-eval")
@@ -128,7 +127,6 @@ def test_submitting_only_needs_a_model_in_batches(data, run, server, tmp_path, r
 
 
 def test_waiting_for_room_is_reported(data, run):
-    """It may take hours."""
     with batches_served(Faults(postponed=2)) as server:
         said = textassay(*flags(data, run, server, *BATCH)).ok().said
     assert said.count("direct/mock has no room for a further batch yet") == 1
@@ -174,7 +172,6 @@ def test_what_no_batch_answers_is_an_error_or_asked_live(data, run, tmp_path):
 
 
 def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
-    """As it says: the command can be repeated."""
     with batches_served(Faults(most=0)) as server:
         done = textassay(*flags(data, run, server, *BATCH))
         assert (done.code, run.exists()) == (3, False)

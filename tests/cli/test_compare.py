@@ -190,7 +190,6 @@ def test_compare_subtracts_nothing_across_scales(tmp_path, rated):
 
 
 def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
-    """Data without ratings, a constant judge, constant people."""
     one, other = scores(tmp_path / "one.jsonl"), scores(tmp_path / "two.jsonl", lambda at: 3)
     rows = read_lines(rated)
     bare = write_lines(tmp_path / "bare.jsonl", [{**row, "annotators": {}} for row in rows])

@@ -119,7 +119,6 @@ def test_scores_say_that_a_conversation_was_shortened(
 def test_the_answer_to_material_that_is_not_used_names_the_flag(
     server: MockServer, run: Path, tmp_path: Path
 ) -> None:
-    """Nothing is asked; with the flag, the judge is shown it."""
     data = tmp_path / "data.jsonl"
     data.write_text('{"id": "a", "output": "x", "my_passages": ["It rained."]}\n')
     refused = scored(server, data, run)

@@ -72,10 +72,7 @@ ALL = {"summarization": 1600, "dialogue": 360}
 @pytest.mark.parametrize("task", DATA)
 @pytest.mark.parametrize("method", [*OF_SINGLE_OUTPUTS, None])
 def test_over_rows_of_people(server, tmp_path, method, task):
-    """The first of SummEval and Topical-Chat; all on one aspect by one (`None`).
-
-    `python -m benchmarks.every_method` runs all of both by all.
-    """
+    """The first of SummEval and Topical-Chat; all on one aspect by one (`None`)."""
     path = FOLDER / DATA[task]
     if not path.exists():
         pytest.skip(f"benchmark data {DATA[task]} not found in {FOLDER}; set TEXTASSAY_DATA")

@@ -61,7 +61,6 @@ def test_a_wrong_key_stops_the_run_and_shows_nowhere(data, run, tmp_path, monkey
 
 
 def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data, run, server):
-    """User and password in --api-base are used and not written."""
     score(data, run, server.url.replace("http://", "http://me:secret-word@")).ok()
     assert all(b"secret-word" not in path.read_bytes() for path in run.rglob("*") if path.is_file())
     manifest = read_json(run / "manifest.json")
@@ -77,7 +76,6 @@ def test_what_an_address_holds_beside_the_server_stays_out_of_the_manifest(data,
     ],
 )
 def test_an_unknown_model_stops_the_run(data, run, model, base, message):
-    """Exit 3 after the first answer, not one error a score."""
     with served(models="mock") as server:
         stopped = score(data, run, server.url + base, "--concurrency", 1, model=model)
         assert stopped.code == 3

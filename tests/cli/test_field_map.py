@@ -50,7 +50,6 @@ def test_meta_finds_the_data_of_the_run_and_its_map(server, table, run):
 
 
 def test_flags_and_file_say_the_same(server, table, run, tmp_path):
-    """For score, meta and fit; a flag goes before the file."""
     config = as_file(tmp_path)
     scored(server, table, run, "--config", config).ok()
     scored(server, table, tmp_path / "other", *as_flags()).ok()
@@ -84,7 +83,6 @@ def test_marks_of_missing_values_are_declared_once(server, table, run, tmp_path)
 
 
 def test_moved_data_are_named_to_resume(server, table, run):
-    """The content must be the same; the map is the run's."""
     assert scored(server, table, run, *as_flags(), "--limit", 3).code == 0
     moved = table.rename(table.with_name("moved.csv"))
     lost = textassay("resume", run, "--api-base", server.url)
@@ -178,7 +176,6 @@ def test_one_table_has_scores_and_ratings(command, flags, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
-    """And a wrong one is refused."""
     run, copy, fields = measured
     out = ("-o", tmp_path / "report.html") if command == "report" else ()
     wrong = textassay(command, run, "--human", copy, "--field", "reply=texts", *out)
@@ -188,7 +185,6 @@ def test_texts_beside_a_run_have_a_field_map(command, measured, tmp_path):
 
 
 def test_raters_see_data_of_other_names(measured, tmp_path):
-    """As tasks for another tool."""
     _, copy, fields = measured
     flags = ("--task", "summarization", "-a", "fluency", "-o", tmp_path / "tasks")
     assert textassay("ratings", "export", "potato", copy, *flags).code == 2

@@ -138,7 +138,6 @@ RECORDED = ("--features", "*")
     ],
 )
 def test_what_cannot_be_is_refused_in_the_words_of_the_command(tmp_path, flags, message):
-    """With exit status 2, before anything is asked."""
     done = textassay("fit", data_file("summarization"), *flags, "--out", tmp_path / "ev")
     assert (done.code, message in done.said) == (2, True), done.err
     assert not (tmp_path / "ev").exists()

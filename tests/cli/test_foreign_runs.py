@@ -179,7 +179,6 @@ def test_scores_that_were_edited_are_told(finished, run, server):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
 def test_links_in_a_run_lead_nowhere(finished, run, tmp_path):
-    """The file that a link names keeps its bytes."""
     foreign = tmp_path / "foreign"
     foreign.write_text("not ours")
     (run / ".summary.json.tmp").symlink_to(foreign)
@@ -290,7 +289,6 @@ def test_a_run_is_read(earlier: Path) -> None:
 
 
 def test_its_agreement_is_measured(earlier: Path) -> None:
-    """`meta` takes the run as it does those of today."""
     found = document("meta", earlier / "run", earlier / "data.jsonl", "--bootstrap", 0)
     (row,) = found["rows"]
     assert row["n"] == 6
@@ -319,7 +317,6 @@ def test_a_cache_is_verified_and_replayed(earlier: Path, tmp_path: Path) -> None
 
 
 def test_an_evaluator_is_applied(earlier: Path, tmp_path: Path) -> None:
-    """Each value is what that version gave."""
     out = tmp_path / "applied"
     applied = ("--method", earlier / "evaluator", "--out", out)
     textassay("score", earlier / "data.jsonl", *applied).ok()

@@ -44,7 +44,6 @@ def test_every_setting_is_a_flag_or_a_key_of_set():
 
 @pytest.mark.parametrize("command", ["score", "resume", "fit"])
 def test_commands_that_ask_models_have_every_flag_of_the_settings(command):
-    """Name, value and help are the setting's."""
     shown = words(textassay(command, "--help").out)
     for name in FLAGGED:
         flag, field = flag_of(Settings, name), Settings.model_fields[name]
@@ -76,7 +75,6 @@ def test_every_flag_that_takes_a_list_may_repeat_and_says_so():
 
 
 def test_a_flag_of_the_settings_reaches_the_run(server, data, run):
-    """Short and long forms."""
     flags = ("-m", "direct/mock", "--api-base", server.url, "-a", "fluency", "-c", "3", "-o", run)
     textassay("score", data, "--method", "llm-score", *flags).ok()
     assert read_json(run / "manifest.json")["settings"]["concurrency"] == 3
@@ -84,7 +82,6 @@ def test_a_flag_of_the_settings_reaches_the_run(server, data, run):
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_has_groups_examples_and_exit_statuses(flag):
-    """No type of Python leaks, and nothing is cut."""
     shown = textassay("score", flag).ok().out
     assert "textassay score data.jsonl --method g-eval" in words(shown)
     for panel in ("Judging", "Server", "Limits and budget", "Cache"):
@@ -94,7 +91,6 @@ def test_help_has_groups_examples_and_exit_statuses(flag):
 
 
 def test_version_and_help_go_to_standard_output():
-    """Every command is listed, and shells are offered a script."""
     version = textassay("--version")
     assert (version.code, version.out) == (0, f"textassay {package.__version__}\n")
     shown = textassay("--help").ok().out
@@ -103,7 +99,6 @@ def test_version_and_help_go_to_standard_output():
 
 
 def test_no_command_lists_many_flags_by_hand():
-    """Groups are shared; what one command alone has is short."""
     paths = list((ROOT / "textassay" / "cli" / "commands").glob("*.py"))
     for path in paths:
         for header in re.findall(r"^def \w+\((.*?)^\) ->", path.read_text(), re.S | re.M):
@@ -112,7 +107,6 @@ def test_no_command_lists_many_flags_by_hand():
 
 
 def test_what_is_not_given_is_not_in_the_group():
-    """Defaults are the settings', not the flags'."""
 
     def function(*, given: Annotated[Given, RUNTIME]) -> Given:
         return given
@@ -217,7 +211,6 @@ def test_a_host_keeps_its_garbage_collector() -> None:
 
 
 def test_commands_run_on_uvloop_where_it_is_installed() -> None:
-    """And on Python's own event loop elsewhere."""
 
     async def loop() -> str:
         return type(asyncio.get_running_loop()).__module__.partition(".")[0]
@@ -244,7 +237,6 @@ def test_a_command_line_loads_its_own_command_alone() -> None:
 
 
 def test_modules_register_the_commands_that_are_listed_for_them() -> None:
-    """So that a command is found by what was typed."""
     names = {info.name for info in (*app.registered_commands, *app.registered_groups)}
     assert names == set(COMMANDS)
 

@@ -122,7 +122,6 @@ def test_a_second_process_on_one_run_is_refused(data, run):
 
 
 def test_two_runs_may_share_a_cache_at_the_same_time(data, run, tmp_path):
-    """Both finish, and the cache is sound."""
     cache = tmp_path / "cache"
     with (
         served(hold_after=20) as server,
@@ -205,7 +204,6 @@ def test_a_terminal_shows_a_live_line_that_fits(data, run):
 
 
 def test_ctrl_c_in_a_terminal_stops_the_run_and_says_how_to_go_on(data, run):
-    """The terminal's own interrupt, as a person types it."""
     with served(hold_after=80) as server:
         typing = {"typed": b"\x03", "after": b"/s"}
         code, shown = in_terminal(command(data, run, server), columns=100, **typing)

@@ -205,7 +205,6 @@ def test_raters_agree_without_scores(tmp_path):
 
 
 def test_the_two_raters_of_ragchecker(tmp_path):
-    """As docs/agreement.md prints it."""
     rows = [
         {
             "id": row["id"],
@@ -222,7 +221,6 @@ def test_the_two_raters_of_ragchecker(tmp_path):
 
 
 def test_raters_whose_sets_tie_leave_no_set_to_agree_with(folder, given):
-    """Nothing is undefined with a traceback."""
     tied = {"output": "x", "annotators": {"topics": [["billing"], ["refund"]]}}
     write_lines(folder / "data.jsonl", [{"id": f"r{at}", **tied} for at in range(12)])
     assert [one["n"] for one in document("meta", *given)["sets"]] in ([], [0])

@@ -26,7 +26,6 @@ def rows(*command):
 
 
 def test_methods_and_their_options():
-    """Each with what it is; options with default and meaning."""
     assert {row["method"] for row in rows("methods")} >= set(METHODS)
     for name in METHODS:
         options = {row["option"]: row for row in document("methods", name)["rows"]}
@@ -36,7 +35,6 @@ def test_methods_and_their_options():
 
 
 def test_tasks_and_their_aspects():
-    """With the words that a judge is given."""
     assert [row["task"] for row in rows("tasks")] == list(TASKS)
     aspects = {row["aspect"] for row in rows("tasks", "summarization")}
     assert aspects == {"coherence", "consistency", "fluency", "relevance"}
@@ -44,7 +42,6 @@ def test_tasks_and_their_aspects():
 
 
 def test_settings_say_how_they_are_given():
-    """Flags, keys of --set and tables."""
     # `batch` is a flag and, for local models, a key of --set: a name may be given in two ways
     ways = {(row["setting"], row["given by"]) for row in rows("settings")}
     assert all((name, f"--{name.replace('_', '-')}") in ways for name in FLAGGED)
@@ -66,7 +63,6 @@ def test_every_method_has_a_picture(name):
 
 
 def test_an_evaluator_from_recorded_scores_has_a_picture(tmp_path):
-    """What is no evaluator and no method is refused."""
     data, out = write(tmp_path / "data.jsonl", rows_of()), tmp_path / "recorded"
     textassay("fit", data, "--out", out, "--features", "*", "--aggregator", "ridge").ok()
     assert re.findall(r'n\d+\["(\w+)"\]', textassay("graph", out).ok().out) == ["scores"]
@@ -76,7 +72,6 @@ def test_an_evaluator_from_recorded_scores_has_a_picture(tmp_path):
 
 
 def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
-    """A foreign folder is never cleared."""
     assert document(
         *("score", data, "--method", "llm-score", "-m", "direct/mock", "--api-base", server.url),
         *("--aspects", "fluency", "--out", run),
@@ -96,7 +91,6 @@ def test_a_cache_tells_what_it_holds_and_can_be_cleared(server, data, run):
 
 
 def test_calibrations_and_fits_are_told_as_json(tmp_path):
-    """What their reports hold."""
     rated, judged = [], []
     for number in range(60):
         place, human = {"id": f"e{number}", "group": f"g{number // 3}"}, number % 5 + 1
@@ -113,7 +107,6 @@ def test_calibrations_and_fits_are_told_as_json(tmp_path):
 
 
 def test_every_command_with_a_table_speaks_json():
-    """Those that are left out draw, serve or write files."""
     expected = {
         "alt-test", "cache clear", "cache info", "cache verify", "calibrate", "cascade", "compare",
         "demo", "doctor", "estimate", "fit", "jurors", "label-plan", "merge", "meta", "methods",
@@ -129,7 +122,6 @@ def test_every_command_with_a_table_speaks_json():
 
 
 def test_runs_and_estimates_as_json(server, data, run):
-    """One document on standard output, whatever the outcome."""
     dry = score(data, run, server, "--dry-run", "--json", aspects="fluency")
     assert '"examples": 6' in dry.out
     score(data, run, server, aspects="fluency").ok()

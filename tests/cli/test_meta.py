@@ -63,7 +63,6 @@ def test_json_is_one_document_of_the_documented_shape(scores, people):
 
 
 def test_the_same_seed_gives_the_same_intervals(scores, people):
-    """And without --bootstrap there are none."""
     runs = [textassay("meta", scores, people, "--json", "--seed", 1).out for _ in range(2)]
     assert runs[0] == runs[1]
     without = document("meta", scores, people, "--bootstrap", "0")
@@ -91,7 +90,6 @@ def test_a_pipe_gets_whole_lines(scores, people):
 
 
 def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
-    """Nothing is folded in 80 columns."""
     table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
     (drawn,) = table.tables()
     for width, lines in ((80, 6), (160, 4)):
@@ -102,7 +100,6 @@ def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
 
 
 def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
-    """Ids that the data lack are counted on stderr."""
     few = write_examples(tmp_path / "few.jsonl", 5)
     done = textassay("meta", scores, few)
     assert done.code == 0
@@ -120,7 +117,6 @@ def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
     ],
 )
 def test_what_does_not_fit_is_named(scores, people, flags, message):
-    """Exit 2 and what there is."""
     done = textassay("meta", scores, people, *flags)
     assert (done.code, done.out, message in done.err) == (2, "", True), done.err
 
@@ -138,7 +134,6 @@ def test_what_does_not_fit_is_named(scores, people, flags, message):
     ],
 )
 def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
-    """Recorded scores are checked like data."""
     bad = tmp_path / "bad.jsonl"
     bad.write_text(line + "\n" + '{"id": "x1", "aspect": "fluency", "value": 3}\n')
     done = textassay("meta", bad, people)

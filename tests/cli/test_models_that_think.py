@@ -121,7 +121,6 @@ def openai():
 def test_effort_and_further_fields_reach_the_server_and_the_signature(
     openai, tmp_path, model, monkeypatch
 ):
-    """What is set for one role is sent for that role."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-local-and-not-a-key")
     bodies = []
     openai.listener = bodies.append
@@ -201,7 +200,6 @@ def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
 
 
 def test_the_level_of_effort_that_is_sent_instead_is_told(openai, tmp_path):
-    """On standard error and in the signature."""
     data = write_examples(tmp_path / "data.jsonl", 2)
     openai.efforts = ("low", "medium", "high")
     done = score(openai, data, "llm-score", tmp_path / "run", "--effort", "max")

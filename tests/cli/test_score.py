@@ -98,7 +98,6 @@ def test_a_dry_run_foretells_what_the_server_then_counts(data, run, method, call
 
 
 def test_gptscore_says_first_what_only_asking_shows(server, data, run):
-    """Also a dry run, which asks nothing."""
     done = score(data, run, server, "--dry-run", method="gptscore", aspects="fluency").ok()
     assert "needs log-probabilities of a given text" in done.err
 
@@ -368,7 +367,6 @@ def test_every_line_of_a_json_log_is_json(server, data, run, tmp_path):
 
 
 def test_prometheus_reads_a_file(server, data, run, tmp_path):
-    """The last figures are those of the run's end."""
     lost = score(data, run, server, "--prometheus", tmp_path / "no" / "x.prom")
     assert (lost.code, "x.prom cannot be written" in lost.err) == (2, True)
     assert server.counters.requests == 0

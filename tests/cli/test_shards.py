@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
-import pytest
-
 from tests.cli.harness import flags, read_json, rows_of, score, textassay, verdicts, write_lines
-from textassay.evaluation.request import Shard
 from textassay.runtime.storage.cache_folder import info
 
 __all__ = ["flags", "score"]
@@ -43,15 +40,6 @@ def test_merged_shards_are_the_undisturbed_run(server, data, run, tmp_path):
     textassay("report", run, "--out", tmp_path / "report.html").ok()
     score(data, tmp_path / "again", server, "--cache", run / "answers").ok()
     assert server.counters.requests == 2 * asked
-
-
-@pytest.mark.parametrize(("total", "count"), [(10, 3), (2, 5), (1, 1), (100, 7)])
-def test_shards_cover_the_data_once_and_evenly(total, count):
-    """Every example in one shard, and no shard longer than another by more than one."""
-    bounds = [Shard(number, count).bounds(total) for number in range(1, count + 1)]
-    assert [i for start, stop in bounds for i in range(start, stop)] == list(range(total))
-    sizes = [stop - start for start, stop in bounds]
-    assert max(sizes) - min(sizes) <= 1
 
 
 def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_path):
@@ -168,7 +156,6 @@ def test_merging_again_takes_what_a_shard_has_got_meanwhile(server, data, run):
 
 
 def test_a_shard_that_needs_a_batch_is_not_merged(server, data, run):
-    """The merged run would ask, and pay for, the same again."""
     shards(data, run, server, 2)
     facts = {"model": "m", "group": "g", "requests": 1, "since": 0.0, "attempt": 1, "known": []}
     rows = [

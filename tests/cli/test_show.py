@@ -22,7 +22,6 @@ def test_run_in_the_terminal(small):
 
 
 def test_example_in_the_terminal(small):
-    """One text with the evidence of all its scores."""
     done = textassay("show", small, "x5")
     assert "Text 5 says that it rained" in done.out
     assert "is it clear?" in done.out
@@ -30,7 +29,6 @@ def test_example_in_the_terminal(small):
 
 
 def test_unknown_example_names_near_ones(small):
-    """A mistyped id is an error that helps."""
     done = textassay("show", small, "x55")
     assert done.code == 2
     assert "x55" in done.err
@@ -52,7 +50,6 @@ def test_hostile_text_cannot_steer_the_terminal(tmp_path):
 
 
 def test_report_from_the_command_line(small, tmp_path):
-    """The file is written, and the command says where."""
     done = textassay("report", small, "--out", tmp_path / "out.html")
     assert (done.code, done.out) == (0, "")
     assert "out.html" in done.err
@@ -61,7 +58,6 @@ def test_report_from_the_command_line(small, tmp_path):
 
 @pytest.mark.parametrize("command", ["show", "view"])
 def test_folder_without_a_run(command, tmp_path):
-    """What is no run is a bad request."""
     done = textassay(command, tmp_path)
     assert done.code == 2
     assert "contains no run" in done.err
@@ -107,7 +103,6 @@ def test_answers_are_found_under_the_settings_of_the_run(server, data, run, sett
 
 
 def test_without_a_cache_the_prompts_are_shown_and_the_gap_is_said(server, data, run):
-    """Nothing is invented."""
     score(data, run, server, "--no-cache", aspects="fluency").ok()
     done = textassay("show", run, "x1", "--prompts")
     assert "Text number 1" in done.out
@@ -131,7 +126,6 @@ def test_a_run_is_read_back_without_a_write(server, data, run):
 
 
 def test_a_dry_run_makes_no_cache(server, data, run, tmp_path):
-    """And takes the answers of one that is there."""
     cache, other = tmp_path / "cache", tmp_path / "other"
     asked = flags(data, run, server, "--cache", cache, aspects="fluency")
     assert document(*asked, "--dry-run")["estimate"]["calls"] == 6
@@ -144,7 +138,6 @@ def test_a_dry_run_makes_no_cache(server, data, run, tmp_path):
 
 
 def test_prompts_can_be_seen_before_anything_is_asked(server, data, run):
-    """For the first N examples, without a run folder."""
     for more, shown, other in (
         ((2,), "Text number 1", "Text number 2"),
         ((1, "--shard", "2/2"), "Text number 3", "Text number 4"),
@@ -158,7 +151,7 @@ def test_tools_and_runs_are_shown_as_json(data, run):
     """The summary of the scores, the means of a run, and one text with its scores."""
     done = document("tools", "score", data, "--tools", "length", "-o", run)
     assert done["outcomes"]["scored"] == 6
-    (mean,) = document("show", run)["rows"]
+    mean = document("show", run)["rows"][0]
     assert (mean["n"], mean["mean"] > 0) == (6, True)
     shown = document("show", run, rows_of(run)[0]["id"])
     assert shown["scores"][0]["value"] > 0

@@ -46,9 +46,7 @@ def recorded():
         asked.append(text)
         if "numbered list of" in text:
             return "1. Order: how its parts follow.\n2. Focus: whether it stays with its topic."
-        if "on each of these aspects" in text:
-            return "Order: 4\nFocus: 2"
-        return "1" if "from 0 (worst) to 1 (best)" in text else f"{1 + len(text) % 5}"
+        return f"{1 + len(text) % 5}"
 
     with served(reply=reply) as server:
         yield server, asked
@@ -56,20 +54,6 @@ def recorded():
 
 def examples(path, task, count):
     return write_lines(path, read_lines(data_file(task))[:count])
-
-
-def test_coascores_relevant_aspects_have_a_scale_of_their_own(recorded, tmp_path, run):
-    """Groundedness is rated on 0 to 1, what is relevant to it on 1 to 5; overall is a noun."""
-    server, asked = recorded
-    data = examples(tmp_path / "d.jsonl", "dialogue", 1)
-    more = ("-t", "dialogue", "--set", "n_aspects=2")
-    score(data, run, server, *more, method="coascore", aspects="groundedness,overall").ok()
-    text = "\n".join(asked)
-    assert "1. Order (1 to 5): how its parts follow." in text
-    assert "(rated 4 on a scale from 1 to 5)" in text
-    assert "rate the groundedness of the response" in text
-    assert "rate the overall quality of the response" in text
-    assert {row["aspect"]: row["scale"] for row in rows_of(run)}["groundedness"] == [0, 1]
 
 
 def test_corrw_asks_the_direct_evaluator_about_rated_and_judged_examples(recorded, tmp_path, run):
@@ -101,7 +85,6 @@ def test_the_profile_paper_sends_texts_bare(recorded, tmp_path, run):
         assert f"\n\nSummary:\n\n{row['output']}\n\n## Evaluation\n\n" in text
 
 
-@pytest.mark.parametrize("task", ["data-to-text", "general", "story.toml"])
 @pytest.mark.parametrize(
     ("method", "options"),
     [
@@ -111,11 +94,10 @@ def test_the_profile_paper_sends_texts_bare(recorded, tmp_path, run):
     ],
 )
 def test_aspects_are_taken_apart_with_the_calls_that_a_dry_run_foretells(
-    server, tmp_path, run, method, options, task
+    server, tmp_path, run, method, options
 ):
-    data = write_lines(tmp_path / "data.jsonl", EXAMPLES)
-    (tmp_path / "story.toml").write_text(STORY)
-    task = tmp_path / task if task.endswith(".toml") else task
+    data, task = write_lines(tmp_path / "data.jsonl", EXAMPLES), tmp_path / "story.toml"
+    task.write_text(STORY)
     more = [part for option in options for part in ("--set", option)]
     asked = ("score", data, "--method", method, "--task", task, "--model", "direct/mock")
     asked = (*asked, "--api-base", server.url, "--progress", "none", "--out", run, *more)

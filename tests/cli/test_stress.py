@@ -35,7 +35,6 @@ def test_a_run_writes_its_verdicts_and_can_be_repeated_from_its_answers(server, 
 
 
 def test_a_dry_run_counts_all_sessions_and_asks_nothing(server, data, run):
-    """Six originals, six copies, and six originals once more."""
     done = stressed(server, data, run, "--tests", "bold", "--dry-run", "--json")
     assert json.loads(done.out)["estimate"]["calls"] == 18
     assert server.counters.requests == 0
@@ -52,7 +51,6 @@ def test_a_dry_run_counts_all_sessions_and_asks_nothing(server, data, run):
     ],
 )
 def test_bad_requests_are_refused_before_anything_is_asked(server, data, run, more, said):
-    """What is wrong, and what there is instead."""
     done = stressed(server, data, run, *more)
     assert (done.code, said in done.err) == (2, True), done.err
     assert (server.counters.requests, run.exists()) == (0, False)

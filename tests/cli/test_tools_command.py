@@ -58,8 +58,8 @@ def test_tools_that_a_file_describes_are_used_under_their_names(data, config, ru
     assert {row["aspect"] for row in rows_of(run)} == {"lower", "length"}
     tools = read_json(run / "manifest.json")["spec"]["tools"]
     assert tools == ["lower=bleu?lowercase=True", "length=length"]
-    fused = ("--method", "fusion-eval", "--set", "fusion=avg", "--config", config, "--dry-run")
-    textassay("score", data, *fused).ok()
+    fused = ("--method", "fusion-eval", "--set", "fusion=avg", "--tools", "lower", "--dry-run")
+    textassay("score", data, *fused, "--config", config).ok()
     config.unlink()
     assert textassay("resume", run, "--progress", "none").code == 1
 
