@@ -88,14 +88,13 @@ ALLOWED_ANYWHERE = {"lazy", "observing", "display", "table", "version"}
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected")
 CONTRACT = {
     "chat_formats",
+    "concurrency",
     "conversation",
     "errors",
     "images",
-    "keywords",
     "labels",
     "messages",
     "model",
-    "resource",
     "rubric",
     "settings",
 }
