@@ -7,10 +7,10 @@ import json
 import pytest
 
 from tests.cli.harness import document, textassay, write_examples, write_lines
-from textassay.display import to_terminal
 from textassay.meta.score_files import read_scores
 from textassay.meta.table import agreement_table
 from textassay.runtime.data.dataset import Examples
+from textassay.table import to_terminal
 
 KEYS = [
     "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman",

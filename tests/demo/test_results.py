@@ -26,11 +26,11 @@ from textassay.demo.results import (
     in_order,
     misled,
 )
-from textassay.display import indented
 from textassay.meta import spearman
 from textassay.methods.library import tasks
 from textassay.runtime.errors import RunFolderError
 from textassay.runtime.messages import Example
+from textassay.table import indented
 
 RATINGS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 IDS = [f"e{i}" for i in range(6)]

@@ -10,9 +10,8 @@ import pytest
 
 from tests.virtual_time import run_virtual
 from textassay.evaluation.engine import GRACE_SECONDS, EvaluationEngine
-from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.opening import open_models, open_store, open_tools
-from textassay.evaluation.request import RunRequest, Shard
+from textassay.evaluation.request import RunRequest, Shard, recorded_request
 from textassay.evaluation.session import open_session
 from textassay.methods import METHODS
 from textassay.methods.llm_score import LLMScore

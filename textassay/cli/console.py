@@ -16,8 +16,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from textassay.display import printable, to_json, to_terminal
-from textassay.table import Note, Table, stacked
+from textassay.table import Note, Table, printable, stacked, to_json, to_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console

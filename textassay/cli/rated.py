@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from textassay.cli import arguments
 from textassay.cli.console import say
 from textassay.cli.flags import CONFIG_KEYS
-from textassay.evaluation.manifest import recorded_request
+from textassay.evaluation.request import recorded_request
 from textassay.meta.score_files import (
     holds_metrics,
     labels_of_people,

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from textassay.evaluation.data import part_of
-from textassay.evaluation.manifest import recorded_request
-from textassay.evaluation.request import RunRequest
+from textassay.evaluation.request import RunRequest, recorded_request
 from textassay.evaluation.session import Session, open_session
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
 from textassay.runtime.data.dataset import Examples

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from textassay.evaluation.data import bounds_of, open_examples
-from textassay.evaluation.manifest import changed, check_manifest, recorded_request
-from textassay.evaluation.request import Shard
+from textassay.evaluation.manifest import changed, check_manifest
+from textassay.evaluation.request import Shard, recorded_request
 from textassay.runtime.batches.book import read_records
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import DataError, RunFolderError, StorageError

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from textassay.display import MAX_ROWS, Displayed, more_rows
 from textassay.evaluation.data import open_examples
-from textassay.evaluation.manifest import recorded_request
 from textassay.evaluation.progress import Progress
+from textassay.evaluation.request import recorded_request
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, labels_of
@@ -25,7 +24,7 @@ from textassay.runtime.storage.run_files import (
     read_manifest,
     read_summary,
 )
-from textassay.table import Column, Table
+from textassay.table import MAX_ROWS, Column, Displayed, Table, more_rows
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,6 @@ from textassay.evaluation.manifest import (
     manifest_of,
     recorded_identity,
     resume_folder,
-    settings_as_requested,
     with_absolute_paths,
 )
 from textassay.evaluation.opening import (
@@ -33,6 +32,7 @@ from textassay.evaluation.opening import (
     open_models,
     open_store,
     open_tools,
+    settings_as_requested,
     with_default_tools,
 )
 from textassay.evaluation.progress import added

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from textassay.display import to_markdown
-from textassay.table import Column, Interval, Table
+from textassay.table import Column, Interval, Table, to_markdown
 
 # imports no more of textassay: under xdist the process that prints judges nothing
 if TYPE_CHECKING:

@@ -26,13 +26,12 @@ from textassay.calibration.intervals import (
     holm,
     mean_over_groups,
 )
-from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.messages import Aspect, Score
 from textassay.stress.edits import Edit, Expects, variant_id
 from textassay.stress.suite import FAMILY_OF, LABEL_ORDER, LETTERS, REPEAT, SWAP, MustSee, expected
-from textassay.table import Column, Flag, Interval, Note, Table
+from textassay.table import Column, Displayed, Flag, Interval, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 

@@ -16,8 +16,8 @@ from textassay.cli.app import MAKING, command, group
 from textassay.cli.console import say
 from textassay.cli.exits import UNSCORED, run_async
 from textassay.cli.flags import MAPPED, AsJson, Given, RunFolder
-from textassay.display import printable
 from textassay.runtime.errors import StorageError
+from textassay.table import printable
 
 group("cache", "Inspect, verify or clear a response cache.", panel=MAKING)
 

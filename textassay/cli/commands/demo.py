@@ -19,9 +19,9 @@ from textassay.cli.console import results, say
 from textassay.cli.exits import UNSCORED, Interrupted, Stopped, run_async
 from textassay.cli.flags import PROGRESS, AsJson, Given
 from textassay.cli.progress import Style
-from textassay.display import printable
 from textassay.runtime.errors import TextassayError
 from textassay.runtime.model import Model
+from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.demo.pipeline import DemoFolder

@@ -14,7 +14,6 @@ from textassay.cli.app import MAKING, command
 from textassay.cli.console import say
 from textassay.cli.exits import Stopped, io_errors, run_async
 from textassay.cli.flags import JUDGING, RUNTIME, SET, Given, ToTable, Writers
-from textassay.display import printable
 from textassay.runtime.errors import (
     BudgetReached,
     ConfigurationError,
@@ -25,6 +24,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import AspectTree, Plan
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
+from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.agents.decomposer import GrownTree

@@ -19,9 +19,9 @@ from textassay.cli.app import LOOKING, command
 from textassay.cli.console import results, say
 from textassay.cli.exits import run_async
 from textassay.cli.flags import MAPPED, AsJson, AspectMap, Given, Human, RunFolder
-from textassay.display import printable
 from textassay.listening import is_loopback
 from textassay.runtime.errors import UnknownName
+from textassay.table import printable
 
 if TYPE_CHECKING:
     from textassay.evaluation.exchanges import Exchange

@@ -136,7 +136,7 @@ async def resume_stress(command: ScoreCommand, *, as_json: bool) -> int:
 
 async def _execute(plan: StressPlan, command: ScoreCommand, *, as_json: bool) -> int:
     """Run the tests, print the verdicts and return the exit status."""
-    from textassay.cli.run_result import print_estimate
+    from textassay.cli.scoring import print_estimate
     from textassay.methods.method import max_calls
     from textassay.stress.run import StressRun
 

@@ -6,8 +6,19 @@ import re
 import pytest
 from rich.console import Console
 
-from textassay.display import to_html, to_json, to_markdown, to_terminal, to_text
-from textassay.table import Column, Flag, Interval, Note, Table, stacked
+from textassay.table import (
+    Column,
+    Flag,
+    Interval,
+    Note,
+    Table,
+    stacked,
+    to_html,
+    to_json,
+    to_markdown,
+    to_terminal,
+    to_text,
+)
 
 COLUMNS = (
     Column("aspect", "aspect"), Column("n", "n", "count"), Column("a", "a", "number"),
