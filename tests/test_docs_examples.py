@@ -133,7 +133,6 @@ def test_every_block_of_the_guide_runs(tmp_path, monkeypatch):
 
 
 def test_the_guide_names_every_key():
-    """Keys of the tables are the keys that a file may have, and no others."""
     keys = [line.split("|")[1] for line in GUIDE.splitlines() if line.startswith("| `")]
     named = set(re.findall(r"`(\w+)`", "".join(keys)))
     known = {*tasks._TASK_KEYS, *tasks._ASPECT_KEYS}

@@ -74,7 +74,6 @@ def test_the_tutorial_is_a_page(site):
     importlib.util.find_spec("zensical") is None, reason="zensical is not installed"
 )
 def test_the_site_is_built_strictly_and_asks_nobody(site):
-    """A broken link is an error; no page loads anything from another machine."""
     done = subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--strict", "-f", "mkdocs.yml"],
         cwd=site,

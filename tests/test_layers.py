@@ -18,53 +18,28 @@ ALLOWED = {
     "agents": {"runtime", "prompts", "tools", "learning", "meta"},
     "methods": {"runtime", "prompts", "tools", "learning", "meta", "agents"},
     "evaluation": {"runtime", "prompts", "tools", "learning", "meta", "agents", "methods"},
-    "workers": {"process", "runtime", "evaluation"},
+    "workers": {"runtime", "evaluation", "process"},
     "cluster": {"runtime", "evaluation", "workers"},
     "calibration": {"runtime", "learning", "meta"},
     "fitting": {"runtime", "prompts", "learning", "meta", "agents", "methods", "evaluation"},
     "demo": {
-        "runtime",
-        "calibration",
-        "tools",
-        "learning",
-        "meta",
-        "methods",
-        "evaluation",
-        "fitting",
+        "runtime", "tools", "learning", "meta", "methods", "evaluation", "calibration", "fitting",
     },
     "stress": {
-        "runtime",
-        "tools",
-        "learning",
-        "meta",
-        "agents",
-        "methods",
-        "evaluation",
-        "calibration",
+        "runtime", "tools", "learning", "meta", "agents", "methods", "evaluation", "calibration",
     },
     "cli": {
-        "runtime",
-        "prompts",
-        "tools",
-        "learning",
-        "meta",
-        "agents",
-        "methods",
-        "evaluation",
-        "fitting",
-        "calibration",
-        "report",
-        "listening",
-        "process",
-        "telemetry",
-    }
-    | {"demo", "annotate", "stress", "workers"},
-    "annotate": {"listening", "runtime", "meta", "agents"},
-    "report": {"listening", "runtime", "tools", "learning", "meta", "methods", "calibration"}
-    | {"stress"},
+        "runtime", "prompts", "tools", "learning", "meta", "agents", "methods", "evaluation",
+        "workers", "calibration", "fitting", "demo", "stress", "annotate", "report", "process",
+        "listening", "telemetry",
+    },
+    "annotate": {"runtime", "meta", "agents", "listening"},
+    "report": {
+        "runtime", "tools", "learning", "meta", "methods", "calibration", "stress", "listening",
+    },
     "testing": {"runtime"},
     "gates": {"runtime", "learning", "meta", "evaluation", "calibration"},
-    "pytest_plugin": {"gates", "runtime"},
+    "pytest_plugin": {"runtime", "gates"},
     "process": set(),
     "lazy": set(),
     "listening": set(),
@@ -73,7 +48,7 @@ ALLOWED = {
     "table": set(),
     "version": set(),
     "__main__": {"cli"},
-}
+}  # fmt: skip
 ONLY_THERE = {
     "litellm": "textassay/runtime/backends/litellm.py",
     "llama_cpp": "textassay/runtime/backends/llamacpp/library.py",
@@ -86,17 +61,9 @@ ALLOWED_ANYWHERE = {"lazy", "observing", "table", "version"}
 # The rooms of runtime/, from the bottom up; a room may import from those before it and from itself.
 ROOMS = ("contract", "data", "storage", "calls", "graph", "backends", "batches", "connected")
 CONTRACT = {
-    "chat_formats",
-    "concurrency",
-    "conversation",
-    "errors",
-    "images",
-    "labels",
-    "messages",
-    "model",
-    "rubric",
-    "settings",
-}
+    "chat_formats", "concurrency", "conversation", "errors", "images", "labels", "messages",
+    "model", "rubric", "settings",
+}  # fmt: skip
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE) != Path("__init__.py"))
 
 
@@ -147,7 +114,6 @@ def room_of(parts: list[str]) -> str:
     "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_rooms_of_runtime_import_downward(path: Path) -> None:
-    """Only the contract and what connects a model stand beside the rooms."""
     parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
     if parts == ["__init__"]:
         return

@@ -35,7 +35,6 @@ class Heir(Described):
 
 
 def test_a_lazy_pattern_is_compiled_on_first_use() -> None:
-    """A mistake in it shows then, and every method is the pattern's own."""
     pattern = lazy_pattern(r"(?P<number>\d+)", re.IGNORECASE)
     assert pattern.sub("#", "a 1 b 22") == "a # b #"
     assert pattern.search is pattern.search

@@ -75,5 +75,4 @@ def test_all_addresses_are_named_by_one():
     ],
 )
 def test_origins(url, known):
-    """As a browser writes them; more than that is refused rather than dropped."""
     assert origin(url) == known

@@ -43,7 +43,6 @@ def run(program: str, folder: Path) -> str:
 
 
 def test_what_the_design_promises_is_there():
-    """Names are sorted, exist, are documented, and `dir` shows them."""
     assert set(textassay.__all__) >= DOCUMENTED
     assert textassay.__all__ == sorted(textassay.__all__)
     assert set(textassay.__all__) <= set(dir(textassay))
@@ -125,7 +124,6 @@ def check_imports(code: str, where: object) -> None:
 
 @pytest.mark.parametrize("package", PUBLIC)
 def test_every_exported_name_is_there(package: str) -> None:
-    """`__all__` is sorted out, resolves, and is what `dir` shows."""
     module = importlib.import_module(f"textassay.{package}")
     assert len(set(module.__all__)) == len(module.__all__)
     for name in module.__all__:

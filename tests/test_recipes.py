@@ -105,7 +105,6 @@ def test_a_built_in_tool_is_complete(kind: str) -> None:
 
 
 def test_every_tool_in_a_file_is_registered() -> None:
-    """A file without its line in `KINDS` would otherwise pass every test."""
     of_kind = re.compile(r'(?m)^    kind(?:: ClassVar\[str\])? = "(\w+)"')
     files = sorted((ROOT / "textassay/tools").glob("*.py"))
     kinds = {kind: file.name for file in files for kind in of_kind.findall(file.read_text("utf-8"))}

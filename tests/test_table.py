@@ -91,7 +91,6 @@ def test_notes_stand_with_their_figures():
 
 
 def test_only_html_shows_pictures():
-    """They are drawn by the report itself; all other cells are text."""
     hostile = Table(COLUMNS[:1], [("</td><script>\x1b[2J",)])
     assert "<td><svg/></td>" in to_html(TABLE)
     assert "svg" not in to_text(TABLE) + to_markdown(TABLE)
@@ -100,7 +99,6 @@ def test_only_html_shows_pictures():
 
 
 def test_tables_of_several_aspects_are_stacked():
-    """Rows below each other, equal notes once; another title is another table."""
     other = Table(COLUMNS, [ROW], (Note("b"),), title="Runs")
     first, second = stacked([TABLE, other, Table(COLUMNS, [ROW])])
     assert (len(first.rows), first.notes) == (3, (NOTE, Note("b")))

@@ -165,7 +165,6 @@ def test_a_file_of_flags_that_does_not_fit_is_named(data, run, tmp_path, content
 
 
 def test_folders_that_cannot_hold_a_run_or_answers_are_refused(server, data, tmp_path):
-    """A file, somebody else's folder, a finished run; none of them is touched."""
     score(data, tmp_path / "run", server, aspects="fluency").ok()
     foreign = tmp_path / "foreign"
     foreign.mkdir()
@@ -185,7 +184,6 @@ def test_folders_that_cannot_hold_a_run_or_answers_are_refused(server, data, tmp
 
 
 def test_resume_needs_a_run_whose_data_are_there(server, data, run, tmp_path):
-    """No run, a manifest by hand, data that are gone or came from memory."""
     assert "contains no run: it has no manifest.json" in textassay("resume", tmp_path).err
     score(data, run, server, aspects="fluency").ok()
     data.unlink()

@@ -74,7 +74,6 @@ def test_a_chain_is_warned_of_and_its_waves_are_counted(tmp_path, run, option, w
 
 
 def test_submitting_only_stops_with_3_and_resume_collects(data, run):
-    """Nothing is submitted twice, and a dry run tells half the price."""
     with batches_served(Faults(hold=True)) as server:
         full, half = (
             document(*flags(data, run, server, *more, "--price", "1,2", "--dry-run"))["estimate"]
@@ -148,7 +147,6 @@ def test_a_budget_holds_over_the_sessions_that_submit_and_collect(data, run):
 
 
 def test_a_recorded_run_is_not_asked_in_batches(data, run, tmp_path):
-    """It answers by itself, whatever the server of its model offers."""
     with batches_served() as other:
         textassay(*flags(data, run, other)).ok()
         named = flags(data, tmp_path / "again", other, "--batch", model=f"replay/{run}")
@@ -182,7 +180,6 @@ def test_a_run_whose_only_batch_is_refused_leaves_nothing_in_the_way(data, run):
 
 
 def test_a_run_with_a_submitted_batch_is_kept_when_another_is_refused(data, run):
-    """Nothing was answered yet, but the first batch will be paid for."""
     with batches_served(Faults(most=1, hold=True)) as server:
         jurors = ("--model", "juror2=direct/two", *BATCH)
         named = {"method": "jury", "model": "juror1=direct/one", "aspects": "coherence"}
@@ -290,7 +287,6 @@ def test_killed_processes_find_their_batches(run, tmp_path):
 
 
 def test_the_doctor_probes_batches():
-    """What batches lack is told apart from what single calls lack."""
     with batches_served() as server:
         asked = ("doctor", "direct/mock", "--api-base", server.url, "--batch", "--json", *QUICK)
         done = textassay(*asked)

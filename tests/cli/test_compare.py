@@ -53,7 +53,6 @@ def test_two_runs_are_paired_by_the_sources_of_their_data(tmp_path):
 
 
 def test_two_systems_of_one_run(tmp_path):
-    """Paired by source, without ratings and without splitting the data."""
     rows, values = sample("w", 30, 1)
     run = write_run(tmp_path / "one", rows, values)
     found = document("compare", run, "--systems", "a", "b")
@@ -70,7 +69,6 @@ def test_two_systems_of_one_run(tmp_path):
 
 
 def test_two_weeks_are_independent_samples(tmp_path):
-    """No id and no source in common: compared as such, and said."""
     (old, before), (new, after) = sample("w1", 40, 2), sample("w2", 30, 3, level=1.0)
     runs = [
         write_run(tmp_path / name, rows, values)
@@ -203,7 +201,6 @@ def test_compare_says_why_there_is_no_agreement(tmp_path, rated):
 
 
 def test_meta_says_why_raters_have_no_agreement(tmp_path, rated):
-    """One rater; ratings that never differ; no single ratings at all."""
     one = scores(tmp_path / "one.jsonl")
     rows = read_lines(rated)
     for annotators, words in (

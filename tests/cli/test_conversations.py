@@ -94,7 +94,6 @@ def test_fit_and_tools_read_turns(chats: Path, tmp_path: Path) -> None:
 def test_scores_say_that_a_conversation_was_shortened(
     server: MockServer, chats: Path, run: Path, method: str, says: bool
 ) -> None:
-    """Not those of a judge that reads it as it is, nor those of short ones."""
     short = {"id": "short", "messages": long_chat(4, 100)}
     with chats.open("a") as file:
         file.write(json.dumps(short) + "\n")

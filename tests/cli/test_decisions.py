@@ -56,7 +56,6 @@ def run_folder(world, name="run"):
 
 
 def test_estimate_prints_the_fixed_document(world):
-    """Judge, labels and both side by side; differences by pair with Holm."""
     found = document("estimate", world["scores"], world["data"], "--by", "system")
     whole, *systems = found["rows"]
     keys = "aspect human system n groups rated rated_groups judge_only labels_only corrected"
@@ -79,24 +78,6 @@ def test_estimate_prints_the_fixed_document(world):
     assert chosen["corrected"]["value"] is not None
 
 
-def test_what_a_mean_is_over_can_be_chosen(world):
-    """Sources or texts, in the document and in the line; two numbers where sizes are unequal."""
-    # ten sources have three texts, the others one
-    kept = [row for row in world["rows"] if row["system"] == "a" or len(row["id"]) == 3]
-    data = write_lines(world["dir"] / "uneven.jsonl", kept)
-    for command in (("estimate", world["scores"]), ("compare", world["scores"], world["scores"])):
-        found = {}
-        for weight in ("sources", "texts"):
-            printed = document(*command, data, "--weight", weight)
-            row = printed["rows"][0]
-            assert row["over"] == weight
-            assert any(f"over {weight}" in note for note in printed["notes"])
-            found[weight] = row["labels_only"]["value"] if "labels_only" in row else row["a"]
-        assert found["sources"] != found["texts"]
-        done = textassay(*command, data, "--weight", "rows")
-        assert (done.code, "unknown weight 'rows'" in done.err) == (2, True)
-
-
 def test_mostly_equal_ratings_are_warned_of(world):
     """In the row, and as a note; all rows together first, and the systems in one sentence."""
     for at, row in enumerate(world["rows"]):
@@ -108,26 +89,6 @@ def test_mostly_equal_ratings_are_warned_of(world):
     assert "93% of the ratings are 5" in warning
     assert f"tone: {warning}" in found["notes"]
     assert sum("too few sources for the intervals of a, b, c" in n for n in found["notes"]) == 1
-
-
-def test_a_system_outside_the_labelled_range_is_refused(world):
-    """A policy whose scores no rating supports has no corrected value, and the reason is told."""
-    bad = [
-        {"id": f"{s}-bad", "group": f"g{s}", "system": "bad", "output": "x"} for s in range(SOURCES)
-    ]
-    scores = [
-        {"id": row["id"], "aspect": "tone", "value": 0.2, "signature": "judge-1", "scale": [0, 5]}
-        for row in bad
-    ]
-    old = [{**row, "scale": [0, 5]} for row in world["lines"]]
-    data = write_lines(world["dir"] / "d2.jsonl", [*world["rows"], *bad])
-    file = write_lines(world["dir"] / "s2.jsonl", [*old, *scores])
-    printed = document("estimate", file, data, "--by", "system")
-    found = {row["system"]: row for row in printed["rows"]}
-    assert found["bad"]["corrected"]["value"] is None
-    assert "100% of its scores lie outside" in found["bad"]["refused"]
-    assert found["a"]["refused"] is None
-    assert all("bad" not in (one["a"], one["b"]) for one in printed["differences"])
 
 
 def test_unscored_rows_are_a_stratum_with_bounds(world):
@@ -184,7 +145,6 @@ def test_a_calibration_is_bound_to_its_judge_and_to_itself(world):
 
 
 def test_compare_and_its_gate(world):
-    """Paired by source; the gate is 0, 1 or 4 by where the interval lies."""
     better = [{**row, "value": min(5.0, row["value"] + 1)} for row in world["lines"]]
     file = write_lines(world["dir"] / "better.jsonl", better)
     found = document("compare", file, world["scores"], world["data"])
@@ -204,7 +164,6 @@ def test_compare_and_its_gate(world):
 
 
 def test_alt_test_prints_the_fixed_document(world):
-    """The constant and the number of words beside, and people's own agreement."""
     rng = np.random.default_rng(1)
     for row in world["rows"]:
         row["annotators"] = {"tone": rng.integers(1, 6, 3).tolist()}
@@ -269,7 +228,6 @@ def constant_judge(rows, scores):
     ],
 )
 def test_bad_input_is_told_and_never_a_number(world, change, words):
-    """Each with exit status 2, what is wrong, and nothing on standard output."""
     change(world["rows"], world["lines"])
     data = write_lines(world["dir"] / "bad-data.jsonl", world["rows"])
     file = write_lines(world["dir"] / "bad-scores.jsonl", world["lines"])
@@ -288,9 +246,7 @@ def test_bad_input_is_told_and_never_a_number(world, change, words):
     ("change", "words"),
     [
         ({"annotators": {}}, "no human ratings"),
-        ({"annotators": {"tone": [9, 9, 9]}}, "lie outside 1 to 5"),
         ({"annotators": {"tone": [3, None, None]}}, "it needs 2 raters"),
-        ({"annotators": {"tone": [3]}}, "it needs 2 raters"),
         ({"annotators": {}, "human": {"tone": 3}}, "no single ratings"),
         ({"group": "only", "annotators": {"tone": [3, 4, 3]}}, "belong to one source"),
     ],
@@ -318,7 +274,6 @@ def test_metrics_of_a_data_set_are_scores(world):
 
 
 def test_score_applies_a_calibration_as_it_goes(tmp_path, server):
-    """As calibrating the finished run does; another judge is refused unasked."""
     data, before = write_examples(tmp_path / "data.jsonl", 40), {"aspects": "coherence"}
     first, cal = tmp_path / "first", tmp_path / "cal"
     harness.score(data, first, server, **before).ok()

@@ -85,7 +85,6 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
 
 
 def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_them_is_marked(done):
-    """The marks in the printed table are those of agreement.json."""
     table = done.outcome.out.partition("2. Agreement")[2].partition("3. Learning")[0]
     for found in agreement_of(done)["tasks"]:
         part = table.partition(f"{found['task']}: ")[2].splitlines()
@@ -174,7 +173,6 @@ def test_the_commands_to_try_next_are_commands(done, server):
 
 
 def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
-    """The same tables from what is there; not a line is added to any run."""
     run = done.layout.run("summarization", "g-eval") / "scores.jsonl"
     before = run.read_bytes()
     again = textassay("demo", "--quick", "--out", done.layout.folder).ok()

@@ -104,7 +104,6 @@ LOCAL = ("--set", "n_gpu_layers=0", "--set", "threads=1", "--set")
 
 @pytest.mark.parametrize("method", ON_THE_EMBEDDED_MODEL)
 def test_over_the_bundled_examples_on_a_local_model_by_its_profile(tiny_model, tmp_path, method):
-    """A profile reads ratings from probabilities and writes nothing."""
     flags = (*LOCAL, "n_ctx=2048", "--set", "profile=embedded", "--limit", LIMIT)
     for task, count in COUNTS.items():
         first = ("--aspects", tasks.load(task).aspects[0].name)

@@ -38,7 +38,6 @@ def fit(data, out, judge, *more, aggregator="ridge"):
 
 
 def test_a_fit_and_its_use_from_the_command_line(planted, judge, tmp_path):
-    """A dry run foretells the calls; the evaluator is bound to its judge."""
     data, ev = write(tmp_path / "data.jsonl", planted.rows), tmp_path / "ev"
     assert "1084" in fit(data, None, judge, "--dry-run", "--price", "1,2").ok().out
     assert judge.counters.requests == 0
@@ -160,7 +159,6 @@ def judge_of(examples):
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_the_fit_that_the_demo_advises_succeeds(task, tmp_path):
-    """Three sources to learn from are enough, with the default aggregator."""
     with served(reply=judge_of(list(Examples(data_file(task))))) as server:
         flags = ("--method", "hd-eval", "-t", task, "-m", "direct/mock", "--api-base", server.url)
         textassay("fit", data_file(task), *flags, "-o", tmp_path / "ev", "--layers", "2").ok()
@@ -169,7 +167,6 @@ def test_the_fit_that_the_demo_advises_succeeds(task, tmp_path):
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_too_few_groups_are_refused_before_anything_is_asked(planted, judge, tmp_path, dry):
-    """One group to learn from allows no folds, in a dry run too."""
     rows = [{**row, "group": f"g{i % 2}"} for i, row in enumerate(planted.rows[:12])]
     data = write(tmp_path / "data.jsonl", rows)
     done = fit(data, tmp_path / "ev", judge, *dry, aggregator="auto")

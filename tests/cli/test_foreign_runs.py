@@ -48,7 +48,6 @@ def edit(run, **settings):
 
 @pytest.mark.parametrize("where", ["settings", "", "scorer"])
 def test_a_manifest_cannot_have_a_secret_sent(finished, run, monkeypatch, where):
-    """Neither by the variable and address it names, nor in a role's table."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     with served(require_key=SECRET) as thief:
         planted = {"api_base": thief.url, "api_key_env": "AWS_SECRET_ACCESS_KEY"}
@@ -76,7 +75,6 @@ def test_a_manifest_cannot_have_a_secret_sent(finished, run, monkeypatch, where)
     ],
 )
 def test_headers_query_and_proxy_are_not_taken_from_a_manifest(finished, run, monkeypatch, planted):
-    """They may name any variable; the run is resumed without them."""
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
     edit(run, **planted)
     done = textassay("resume", run)
@@ -118,7 +116,6 @@ def test_a_run_without_a_key_is_resumed_without_flags(data, run, server, tmp_pat
 def test_litellm_sends_the_key_it_finds_to_no_address_of_a_manifest(
     finished, run, server, monkeypatch
 ):
-    """No variable is named, but litellm looks for its providers' own."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     manifest = edit(run)
     manifest["spec"]["models"] = {"": "openai/mock"}
@@ -193,7 +190,6 @@ def test_links_in_a_run_lead_nowhere(finished, run, tmp_path):
 
 @pytest.mark.parametrize("model", ["direct/mock", "openai/mock"])
 def test_a_key_that_the_server_echoes_is_written_nowhere(data, run, monkeypatch, model):
-    """Not as the explanation of a score, nor in the answers that are kept."""
     monkeypatch.setenv("JUDGE_KEY", SECRET)
     key = ("--api-key-env", "JUDGE_KEY", "--price", "1,1")
     with served(reply=lambda prompt, draw: f"Authorization: Bearer {SECRET}\nRating: 4") as server:
@@ -221,7 +217,6 @@ def test_the_settings_of_a_connected_model_are_recorded(server, tmp_path):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_key_of_a_connected_model_is_asked_for_again(server, tmp_path, monkeypatch, known):
-    """Its name is recorded, its headers are not; nothing is sent by itself."""
     monkeypatch.setenv("JUDGE_KEY", "sk-a-key-of-this-test-0123456789")
     data, run = write_examples(tmp_path / "data.jsonl", 2), tmp_path / "run"
     given = {"api_key_env": "JUDGE_KEY"} if known else {"headers": {"X-Key": "secret-of-this-test"}}
@@ -271,7 +266,6 @@ def earlier(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_read(earlier: Path) -> None:
-    """Its scores, summary and table; what it did not record is none."""
     run = Run(folder=earlier / "run")
     for one, row in zip(run, rows_of(earlier / "run"), strict=True):
         now = one.model_dump(mode="json")
@@ -307,7 +301,6 @@ def test_a_run_is_resumed_and_its_answers_are_used(earlier: Path, server: MockSe
 
 
 def test_a_cache_is_verified_and_replayed(earlier: Path, tmp_path: Path) -> None:
-    """Every answer decodes, and a replay gives the run's scores."""
     assert info(earlier / "cache").entries == 6
     assert textassay("cache", "verify", earlier / "cache").code == 0
     model = {"model": f"replay/{earlier / 'run'}", "aspects": "coherence"}

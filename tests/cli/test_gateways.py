@@ -366,7 +366,6 @@ def scored(data: Path, file: Path, out: Path, *more: object, says: str = "") -> 
     ],
 )
 def test_an_endpoint_takes_what_it_lacks_from_its_model(endpoint: Any, expected: Any) -> None:
-    """Also if the settings went through a role, or as JSON to another process."""
     endpoint = {"api_base": "http://127.0.0.1:1/v1", **endpoint}
     general = {"api_key_env": "JUDGE_KEY", "headers": {"X-Key": "${JUDGE_KEY}"}, "concurrency": 7}
     roles = {"planner": {"endpoints": [endpoint]}}

@@ -50,7 +50,6 @@ def test_texts_arrive_as_they_are_and_are_judged_like_any_other(tmp_path):
 
 
 def test_the_end_of_the_text_cannot_be_forged(tmp_path):
-    """Delimiters of one prompt, copied into another text, do not meet its own."""
     (tmp_path / "one").mkdir()
     _, _, sent = rated(tmp_path / "one", {"a": "zebra"}, "Rating: 2")
     before, after = sent[0].split("zebra")
@@ -66,7 +65,6 @@ def test_the_end_of_the_text_cannot_be_forged(tmp_path):
     "said", ["\x1b[31mI cannot rate\x1b[0m", "\x1b]0;owned\x07", "nothing \u009b2J"]
 )
 def test_what_a_judge_says_cannot_steer_a_terminal(tmp_path, said):
-    """Whatever reaches stdout or stderr is free of control characters."""
     done, rows, _ = rated(tmp_path, {"\x1b[31mid": "text"}, said, "--set", "parse_retries=0")
     (row,) = rows.values()
     assert (done.code, row["value"]) == (1, None)
@@ -74,7 +72,6 @@ def test_what_a_judge_says_cannot_steer_a_terminal(tmp_path, said):
 
 
 def test_a_prompt_too_long_for_the_model_is_the_one_score_s_error(tmp_path):
-    """The rest of the run goes on; the reason names the context."""
     rows = [{"id": "long", "output": ATTACKS["long"]}, {"id": "short", "output": "x"}]
     data = write_lines(tmp_path / "data.jsonl", rows)
     with served(context=3000) as server:
@@ -205,7 +202,6 @@ RATING = {"hd-eval": ("--set", "tree=model"), "coascore": (), "fusion-eval": ("-
     [("Score: 17", "invalid"), ("I'm sorry, but I cannot rate this text.", "abstained")],
 )
 def test_answers_without_a_rating(tmp_path, method, said, outcome):
-    """No number, in any method; what the judge said is kept."""
     flags = (*RATING.get(method, ()), *(("--n", 2) if method == "g-eval" else ()))
     done, row, _ = judged(
         tmp_path, method, dict.fromkeys(("rating", "joint", "fusion"), said), *flags
@@ -265,7 +261,6 @@ def test_no_text_one_word_and_no_end(tmp_path, server, method):
     ],
 )
 def test_a_model_that_lacks_what_a_method_needs(tmp_path, method, lack, names):
-    """The run stops at once without a score, and says what is missing."""
     explicit = () if method == "gptscore" else ("--set", "reading=logprob")
     run, data = tmp_path / "run", write_lines(tmp_path / "data.jsonl", [TEXT])
     with served(**{lack: True}) as server:

@@ -108,7 +108,6 @@ def test_a_polite_stop_leaves_a_run_that_can_be_resumed(data, run, sent):
 
 
 def test_a_second_process_on_one_run_is_refused(data, run):
-    """Whether it wants to resume or to start anew; reading is allowed."""
     with served(hold_after=20) as server, begun(command(data, run, server), run, 10) as process:
         second = textassay("resume", run)
         assert second.code == 2

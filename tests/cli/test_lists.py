@@ -52,7 +52,6 @@ def test_settings_say_how_they_are_given():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_a_picture(name):
-    """Mermaid, without a model; its agents by name, ending with the scores."""
     judge = ScriptedModel(["3"], capabilities=Capabilities(choices=True, continuation=True))
     drawn = textassay("graph", name, "--task", "dialogue")
     assert (drawn.code, drawn.err) == (0, "")

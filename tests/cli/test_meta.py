@@ -7,10 +7,6 @@ import json
 import pytest
 
 from tests.cli.harness import document, textassay, write_examples, write_lines
-from textassay.meta.score_files import read_scores
-from textassay.meta.table import agreement_table
-from textassay.runtime.data.dataset import Examples
-from textassay.table import to_terminal
 
 KEYS = [
     "aspect", "human", "level", "n", "groups", "groups_skipped", "coverage", "pearson", "spearman",
@@ -78,7 +74,6 @@ def test_names_are_mapped(scores, people):
 
 
 def test_a_pipe_gets_whole_lines(scores, people):
-    """One line a row, with intervals, names unbroken, whatever the width."""
     done = textassay("meta", scores, people, "--level", "dataset", "--level", "group")
     title, *lines = done.out.splitlines()
     assert (title, len(lines)) == ("agreement with people", 5)
@@ -87,16 +82,6 @@ def test_a_pipe_gets_whole_lines(scores, people):
     ]  # fmt: skip
     assert "[1.000, 1.000]" in lines[1]
     assert max(map(len, lines)) < 200
-
-
-def test_a_narrow_terminal_gets_a_paragraph_a_row(scores, people):
-    table = agreement_table(read_scores(scores), Examples(people), bootstrap=50)
-    (drawn,) = table.tables()
-    for width, lines in ((80, 6), (160, 4)):
-        shown = to_terminal(drawn, width).plain.splitlines()
-        assert len(shown) == lines
-        assert max(map(len, shown)) <= width
-        assert sum(line.count("1.000 [1.000, 1.000]") for line in shown) == 3
 
 
 def test_scores_that_nobody_asked_about_are_told(scores, tmp_path):
@@ -127,9 +112,7 @@ def test_what_does_not_fit_is_named(scores, people, flags, message):
         ('{"id": "x0", "aspect": "fluency"}', "line 1, field 'value'"),
         ('{"id": "x0", "aspect": "fluency", "value": "4"}', "line 1, field 'value'"),
         ('{"id": "x0", "aspect": "fluency", "value": NaN}', "line 1"),
-        ('{"id": "x0", "aspect": "fluency", "value": 1e999}', "line 1"),
         ('{"aspect": "fluency", "value": 3}', "line 1, field 'id'"),
-        ("[]", "line 1"),
         ("{", "line 1"),
     ],
 )
@@ -143,7 +126,6 @@ def test_bad_scores_name_file_line_and_field(tmp_path, people, line, message):
 
 
 def test_missing_files_are_named(scores, people, tmp_path):
-    """Both arguments, and data that a file of scores does not tell of."""
     for arguments, message in (
         ((tmp_path / "nothing", people), "nothing"),
         ((scores, tmp_path / "nothing.jsonl"), "there is no such file"),

@@ -176,7 +176,6 @@ def test_thoughts_are_shown_and_priced(openai, tmp_path):
     ],
 )
 def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
-    """Nothing is called a bound that a model which thinks would pass."""
     data = write_examples(tmp_path / "data.jsonl", 2)
     done = textassay(
         "score", data, "--method", "llm-score", "--task", "summarization", "--model", model,
@@ -187,7 +186,6 @@ def test_a_dry_run_says_what_it_assumes_of_thoughts(tmp_path, model, said):
 
 
 def test_thoughts_are_shown_with_the_answers_that_they_led_to(tmp_path):
-    """Indented below each answer; in the order of the answers in JSON."""
     data = write_examples(tmp_path / "data.jsonl", 1)
     with in_thread(lambda: thinking_server.serve("vllm", THOUGHT)) as server:
         score(server, data, "llm-score", tmp_path / "run", "--aspects", "coherence").ok()

@@ -39,7 +39,6 @@ def test_scores_go_to_the_folder_and_results_to_standard_output(server, data, ru
 
 @pytest.mark.parametrize("priced", [True, False])
 def test_a_cost_is_told_as_far_as_prices_are_known(server, data, run, tmp_path, priced):
-    """The known part, and whose price is missing; nothing known is `unknown`."""
     price = "price = [1, 4]\n" if priced else ""
     config = tmp_path / "jury.toml"
     config.write_text(
@@ -57,7 +56,6 @@ def test_a_cost_is_told_as_far_as_prices_are_known(server, data, run, tmp_path, 
 
 
 def test_the_cost_of_calls_without_an_answer_is_unknown(data, run):
-    """What ran out of time may be charged, so it is not nothing."""
     patience = ("timeout=0.05", "attempts=1", "failure_limit=99", "outage_wait=0")
     more = [part for each in patience for part in ("--set", each)]
     with served(latency_ms=2000) as slow:
@@ -104,7 +102,6 @@ def test_gptscore_says_first_what_only_asking_shows(server, data, run):
 
 @pytest.mark.parametrize("method", ["llm-score", "g-eval"])
 def test_litellm_and_our_own_client_ask_and_read_the_same(server, data, run, tmp_path, method):
-    """Equal values, equal usage, nothing of litellm's on the terminal."""
     score(data, run, server, method=method).ok()
     other, more = tmp_path / "litellm", ("--progress", "none")
     done = score(data, other, server, *more, method=method, model="openai/mock")
@@ -155,7 +152,6 @@ def test_a_replay_answers_from_a_recorded_run(server, data, run, tmp_path):
 
 
 def test_without_cache_and_progress_nothing_but_the_scores_is_left(server, data, run, tmp_path):
-    """Silent, no answers on the disk, and nothing that could be replayed."""
     assert score(data, run, server, "--no-cache", "--progress", "none").ok().err == ""
     assert not (run / "answers").exists()
     refused = replay(data, run, tmp_path / "replay", method="llm-score")
@@ -187,7 +183,6 @@ def test_a_file_of_flags_is_read_and_the_command_line_wins(server, data, run, tm
 
 
 def test_what_is_typed_wins_in_whichever_form_a_file_has_it(server, data, run, tmp_path):
-    """As a flag or by --set; given twice at one place, it is refused."""
     config = tmp_path / "flags.toml"
     asked = ("--config", config, "--limit", 1)
     for content, more, expected in (
@@ -217,7 +212,6 @@ def test_what_is_typed_wins_in_whichever_form_a_file_has_it(server, data, run, t
     ],
 )
 def test_flags_that_do_not_hold_for_a_role_are_named(server, data, run, tmp_path, content, told):
-    """The file's role has settings of its own, also of its endpoints."""
     config = tmp_path / "flags.toml"
     config.write_text(content.format(server.url))
     more = ("--config", config, "-c", "9", "--dry-run")
@@ -249,7 +243,6 @@ def test_a_task_is_found_for_the_aspects(server, data, run):
 
 
 def test_what_is_unscored_is_counted_with_its_reasons(data, run):
-    """Exit 1; nothing to ask again, since the judge has answered."""
     replies = {"1": "I cannot tell.", "2": "Rating: 9"}
 
     def reply(body, draw):
@@ -297,7 +290,6 @@ CAPPED = ("--price", "1000,1000", "--max-cost", "2", "--concurrency", 2)
 
 
 def test_a_budget_stops_the_run_and_resume_finishes_it(server, data, run):
-    """Exit 3 before the cap is passed; a resume without a cap repeats no call."""
     stopped = score(data, run, server, *CAPPED)
     assert stopped.code == 3
     assert "stopped: the cost limit of $2 is reached" in stopped.err

@@ -74,7 +74,6 @@ def test_shards_that_do_not_belong_together_are_refused(server, data, run, tmp_p
 
 
 def test_an_id_that_is_not_in_the_data_is_refused_where_they_can_be_read(server, data, run):
-    """Only an edited file has one; without the data nobody can tell."""
     shards(data, run, server, 2)
     scores = run / "shard-2" / "scores.jsonl"
     scores.write_text(scores.read_text().replace('"id":"x4"', '"id":"y4"'))
@@ -120,7 +119,6 @@ def test_missing_and_unfinished_shards_are_named_and_may_be_left_to_resume(serve
 
 
 def test_resume_merges_shards_and_judges_what_they_lack(server, data, run):
-    """An absent one, which may be on its way from another machine, is named."""
     shards(data, run, server, 3)
     shutil.rmtree(run / "shard-2")
     keep_lines(run / "shard-3", 3)

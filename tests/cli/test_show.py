@@ -13,7 +13,6 @@ def small(tmp_path):
 
 
 def test_run_in_the_terminal(small):
-    """The summary, the means by system and the largest disagreements."""
     done = textassay("show", small)
     assert done.code == 0
     assert "47 scored, 1 invalid" in done.out
@@ -72,7 +71,6 @@ def scored(server, data, run):
 
 
 def test_prompts_and_answers_are_shown_and_exported(server, scored, tmp_path):
-    """The text stands in the prompt; nobody is asked, and no server is needed."""
     before, asked = server.counters.requests, tmp_path / "asked.jsonl"
     done = textassay("show", scored, "x3", "--prompts").ok()
     assert "Text number 3 says that it rained." in done.out
@@ -95,7 +93,6 @@ def test_prompts_and_answers_are_shown_and_exported(server, scored, tmp_path):
      ("--extra", 'user="me"')],
 )  # fmt: skip
 def test_answers_are_found_under_the_settings_of_the_run(server, data, run, setting):
-    """Keys of answers hold what was sent, so the settings of the models count."""
     score(data, run, server, *setting, "--limit", 2, aspects="fluency").ok()
     shown = textassay("show", run, "x1", "--prompts").out
     assert "--- answer ---" in shown
@@ -111,7 +108,6 @@ def test_without_a_cache_the_prompts_are_shown_and_the_gap_is_said(server, data,
 
 
 def test_a_run_is_read_back_without_a_write(server, data, run):
-    """It may be archived, or on a disk that is mounted read-only."""
     score(data, run, server, aspects="fluency").ok()
 
     def files():

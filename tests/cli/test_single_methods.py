@@ -22,10 +22,7 @@ EXAMPLES = [
     {"id": "b", "output": "It rained. All day.", "source": "It rained all day long in Rome."},
     {"id": "c", "output": " ", "source": "Nothing was said."},
 ]  # fmt: skip
-STORY = """
-name = "story"
-intro = "You will be given a short story."
-output_name = "Story"
+TREE = """
 [[aspects]]
 name = "suspense"
 definition = "whether one wants to know how it goes on."
@@ -85,35 +82,9 @@ def test_the_profile_paper_sends_texts_bare(recorded, tmp_path, run):
         assert f"\n\nSummary:\n\n{row['output']}\n\n## Evaluation\n\n" in text
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("coascore", ()),
-        ("coascore", ("variant=average", "n_aspects=5")),
-        ("hd-eval", ("children=2",)),
-    ],
-)
-def test_aspects_are_taken_apart_with_the_calls_that_a_dry_run_foretells(
-    server, tmp_path, run, method, options
-):
-    data, task = write_lines(tmp_path / "data.jsonl", EXAMPLES), tmp_path / "story.toml"
-    task.write_text(STORY)
-    more = [part for option in options for part in ("--set", option)]
-    asked = ("score", data, "--method", method, "--task", task, "--model", "direct/mock")
-    asked = (*asked, "--api-base", server.url, "--progress", "none", "--out", run, *more)
-    foretold = int(re.search(r"calls +(\d+)", textassay(*asked, "--dry-run").ok().out)[1])
-    assert server.counters.requests == 0
-    assert textassay(*asked).code == 1
-    rows = rows_of(run)
-    assert server.counters.requests == foretold == sum(row["usage"]["calls"] for row in rows)
-    outcomes = {(row["id"], row["outcome"]) for row in rows}
-    assert outcomes == {("a", "scored"), ("b", "scored"), ("c", "abstained")}
-    assert all(item["text"] for row in rows for item in row["evidence"])
-
-
 def test_a_run_by_a_tree_file_resumes_from_any_folder(server, tmp_path, monkeypatch):
     write_lines(tmp_path / "data.jsonl", EXAMPLES)
-    (tmp_path / "tree.toml").write_text(STORY[STORY.index("[[aspects]]") :])
+    (tmp_path / "tree.toml").write_text(TREE)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
     asked = ("score", "data.jsonl", "--method", "hd-eval", "--task", "general", "--out", "run")
@@ -222,7 +193,6 @@ def distribution(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("distribution")
 def test_a_method_of_another_package_runs_from_the_command_line(server, data, run):
-    """Built-in names stay ours, and a list of names imports nobody."""
     assert known() == (*METHODS, "tools", "broken", "gone", "number", "theirs")
     assert type(build("llm-score", ScriptedModel())) is METHODS["llm-score"]
     assert "their_package" not in sys.modules

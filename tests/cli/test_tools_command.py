@@ -29,7 +29,6 @@ def score(data, run, *more):
 
 
 def test_list_tells_what_each_tool_measures():
-    """Every kind has its range, and those that lack an extra say which."""
     shown = textassay("tools", "list").ok().out
     assert "rouge1 (0 to 1)" in shown
     found = document("tools", "list")["rows"]

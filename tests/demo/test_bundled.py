@@ -61,7 +61,6 @@ def test_the_same_was_done_to_the_texts_of_every_source(task):
 
 
 def test_articles_are_of_the_length_of_short_news():
-    """Long enough that a summary must choose, short enough for a small model."""
     lengths = [len((example.source or "").split()) for example in examples_of("summarization")]
     assert 120 <= min(lengths) <= max(lengths) <= 220
 

@@ -91,7 +91,6 @@ def test_what_is_undefined_or_missing_beats_nothing_and_is_no_number():
     st.floats(-1, 1),
 )
 def test_beating_means_above_every_trivial_measure(trivial, value):
-    """The bar lies at the largest size; a judge at it or below has not won."""
     lines = [ComparisonLine(f"t{i}", True, {"a": rho}, 6) for i, rho in enumerate(trivial)]
     judge = ComparisonLine("judge", False, {"a": value}, 6)
     found = TaskComparison("any", ("a",), 6, 2, (*lines, judge))
@@ -126,7 +125,6 @@ def test_means_by_treatment_leave_out_what_has_no_score():
 
 
 def test_pairs_in_order_are_of_one_source_and_rated_unequally():
-    """Of g0 all three pairs, of g1 one, whose scores are equal: half in order."""
     texts = examples(quality=[1.0, 2.0, 3.0, 4.0, 4.0, 5.0])
     scores = {"quality": recorded([1.0, 3.0, 2.0, None, 7.0, 7.0]), "fluency": recorded(RATINGS)}
     assert in_order(texts, scores) == (2.5, 4)
@@ -161,7 +159,6 @@ def comparison(task: str, judges: dict[str, float | None], n: int = 30) -> TaskC
 
 @pytest.mark.parametrize("task", ["summarization", "dialogue", "data-to-text"])
 def test_every_row_is_one_line_of_80_columns(task):
-    """The longest name, the most aspects, marks behind all numbers."""
     found = comparison(task, {recipe.name: -0.31 for recipe in RECIPES} | {FITTED: -0.25})
     lines = drawn(indented(task_agreement_table(found)))
     assert max(map(len, lines)) <= 80
@@ -200,7 +197,6 @@ def test_chance_is_what_unrelated_rankings_reach():
 
 
 def test_means_by_treatment_show_units_and_gaps():
-    """The ratings first; a method without any score there has a dash."""
     rows = {"our rating": (5.0, 1.0), "gptscore": (0.25, None)}
     found = Treatments("quality", ("full", "wrong"), rows)
     lines = drawn(treatments_table(found, {"gptscore": "nats/token"}))

@@ -53,7 +53,6 @@ def test_the_async_doors_stay_what_they_are():
 
 @pytest.mark.asyncio
 async def test_an_unknown_keyword_is_refused_with_the_nearest_name():
-    """Nothing is asked; it is a TypeError, as Python's own would be."""
     model = judge()
     expected = {"method": "llm-score", "model": model, "apsects": ["coherence"]}
     with pytest.raises(
@@ -76,7 +75,6 @@ def test_connect_refuses_an_unknown_setting():
 
 @pytest.mark.asyncio
 async def test_settings_beside_a_connected_model_are_refused(mock_server):
-    """They would not be heeded: the model has its own; the cache is the run's."""
     server, wanted = await mock_server(), {"method": "llm-score", "aspects": "fluency"}
     async with connect("direct/mock", api_base=server.url) as model:
         words = r"max_cost=\.\.\., rpm=\.\.\. to textassay.connect"
@@ -108,22 +106,6 @@ async def test_one_name_is_one_aspect_and_one_tool():
     assert {score.aspect for score in run} == {"coherence"}
     tools = await evaluate([{"output": "a b", "references": ["a b"]}], method="tools", tools="chrf")
     assert {score.aspect for score in tools} == {"chrf"}
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize(
-    ("expected", "guess"),
-    [
-        ({"method": "llm_score"}, "llm-score"),
-        ({"method": "geval"}, "g-eval"),
-        ({"method": "llm-score", "task": "sumarization"}, "summarization"),
-        ({"method": "llm-score", "task": "summarization", "aspects": "coherance"}, "coherence"),
-        ({"method": "g-eval", "options": {"temprature": 1.0}}, "temperature"),
-    ],
-)
-async def test_near_names_are_suggested(expected, guess):
-    with pytest.raises(UnknownName, match=f"did you mean '{guess}'"):
-        await textassay.evaluate(ROWS, model=judge(), **expected)
 
 
 @pytest.mark.asyncio
@@ -197,7 +179,6 @@ def test_a_key_that_is_not_set_is_named_as_the_parameter():
     ],
 )
 def test_the_command_line_prints_flags_for_parameters(python, typed):
-    """Values, too, are written as they are typed; `None` is the text as it is."""
     assert with_flags(python) == (typed or python)
 
 

@@ -126,7 +126,6 @@ async def judged(scores, folder):
 
 @pytest.mark.asyncio
 async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp_path):
-    """One run of all of them: it continues after each, and is resumed."""
     kept = await judged([score.model_copy(update=u) for score, u, _ in UNSOUND], tmp_path / "run")
     assert {(score.outcome, score.error.type) for score in kept} == {("error", "InvalidScore")}
     for score, (_, update, reason) in zip(kept, UNSOUND, strict=True):
@@ -135,7 +134,6 @@ async def test_what_could_not_be_read_again_is_an_error_that_names_the_field(tmp
 
 @pytest.mark.asyncio
 async def test_what_reads_as_a_score_is_kept_as_it_reads(tmp_path):
-    """Numbers of numpy, too; the run's sums are of what was read."""
     kept = await judged([SCORED.model_copy(update=given) for given, _ in SOUND], tmp_path / "run")
     for score, (_, expected) in zip(kept, SOUND, strict=True):
         assert score.outcome == "scored"

@@ -149,7 +149,6 @@ async def test_a_model_may_be_a_name_an_object_or_one_by_role(mock_server):
 
 @pytest.mark.asyncio
 async def test_the_cost_of_all_lines_is_what_the_server_counted(mock_server):
-    """Calls that serve every example, such as g-eval's steps, are on one line."""
     server = await mock_server()
     async with textassay.connect("direct/mock", api_base=server.url, price=(1.0, 10.0)) as model:
         run = await evaluate(ROWS, method="g-eval", model=model, aspects=["coherence", "fluency"])
@@ -284,6 +283,11 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
     [
         ({}, TypeError, "missing 1 required keyword-only argument: .method."),
         ({"method": "nothing"}, UnknownName, "unknown method 'nothing'"),
+        ({"method": "llm_score"}, UnknownName, "did you mean 'llm-score'"),
+        ({"method": "geval"}, UnknownName, "did you mean 'g-eval'"),
+        ({**RATED, "model": judge(), "task": "sumarization"}, UnknownName, "'summarization'"),
+        ({**RATED, "model": judge(), "aspects": "coherance"}, UnknownName, "'coherence'"),
+        ({**RATED, "model": judge(), "options": {"temprature": 1}}, UnknownName, "'temperature'"),
         ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
         ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),
         ({**RATED, "model": judge(), "aspects": ["colour"]}, UnknownName, "aspect 'colour'"),
@@ -319,7 +323,6 @@ async def test_unusable_examples_are_refused(rows):
 
 @pytest.mark.asyncio
 async def test_cancelling_stops_all_work_and_leaves_a_resumable_run(mock_server, tmp_path):
-    """No call stays in flight, no task is left, finished scores are kept."""
     server = await mock_server(latency_ms=20)
     rows = [{"id": f"x{i}", "output": f"Text {i}."} for i in range(200)]
     settings = Settings(api_base=server.url, concurrency=8)
@@ -368,7 +371,6 @@ def test_a_script_that_uses_evaluate_sync_ends_cleanly(tmp_path):
 
 
 def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
-    """A folder that is missing, or holds no run, is an error and no empty run."""
     for folder in (tmp_path / "missing", tmp_path):
         with pytest.raises(RunFolderError, match="contains no run"):
             Run(folder=folder)
@@ -376,7 +378,6 @@ def test_a_run_is_read_from_a_folder_that_holds_one(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_start_without_any_answer_leaves_no_folder(tmp_path):
-    """An unknown model, a wrong key; once something was answered it is kept."""
     wanted = {**RATED, "out": tmp_path / "run"}
     for refusal in (ModelNotFound("no such model"), AuthenticationFailed("wrong key")):
         model = ScriptedModel(lambda request, refusal=refusal: refusal)
@@ -508,7 +509,6 @@ async def test_a_slow_reader_slows_the_run(mock_server):
 
 @pytest.mark.asyncio
 async def test_what_stops_a_run_reaches_the_reader(tmp_path):
-    """The error tells how to go on, and the folder holds what was yielded."""
     calls = 0
 
     def reply(request):

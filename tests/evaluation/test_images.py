@@ -164,7 +164,6 @@ async def test_a_tool_that_would_read_the_mark_of_an_image_as_a_text_abstains() 
 
 @pytest.mark.asyncio
 async def test_a_run_is_cached_and_resumed_by_what_the_files_hold(tmp_path: Path) -> None:
-    """A changed file is other data; prompts that are shown name their images."""
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps({"id": "x", "output": "A cat.", "image": "a.png"}))
     (tmp_path / "a.png").write_bytes(png(11))
@@ -208,7 +207,6 @@ def test_a_judge_of_images_is_compared_with_people(tmp_path: Path) -> None:
 
 
 def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> None:
-    """It stays one file that loads nothing; a large image is named."""
     (tmp_path / "large.png").write_bytes(png() + bytes(MAX_IMAGE))
     row = {"id": "x", "output": "A cat.", "images": [png_uri(), URL, "large.png"]}
     data = tmp_path / "data.jsonl"
@@ -226,7 +224,6 @@ def test_a_report_embeds_small_images_and_links_to_addresses(tmp_path: Path) -> 
 
 
 def test_raters_see_the_images(tmp_path: Path) -> None:
-    """As they are, however large; tasks for other tools would lack them."""
     with pytest.raises(ConfigurationError, match="some examples have images"):
         write("csv", [SHOWN], load("general"), tmp_path)
     study = Study([SHOWN], load("general"))

@@ -35,7 +35,6 @@ def test_what_cannot_be_estimated_is_not(fields):
 
 
 def test_the_line_tells_what_matters():
-    """How far, how fast, how long, how much, and what goes wrong."""
     now = at(
         outcomes={"scored": 17, "invalid": 2, "error": 1},
         usage=Usage(calls=21, cached_calls=4, cost=0.0123),

@@ -109,7 +109,6 @@ def test_an_evaluator_shows_what_it_was_fitted_to():
 
 
 def test_a_graph_draws_itself():
-    """As mermaid where that is drawn, and as a table of its wires."""
 
     async def write(example: Example) -> Score | Failure:
         raise NotImplementedError
@@ -123,7 +122,6 @@ def test_a_graph_draws_itself():
 
 @pytest.mark.asyncio
 async def test_scores_go_to_any_data_frame():
-    """The same, gaps included, with types that do not depend on the rows."""
     run = await judged()
     frame, table = run.to_pandas(), pa.table(run)
     polars = run.to_polars()

@@ -26,7 +26,6 @@ async def post(
 
 
 async def test_replies_depend_on_model_and_prompt_only(mock_server):
-    """Two servers, many requests, one reply; other prompts give other replies."""
     servers = [await mock_server(), await mock_server(latency_ms=1, latency_max_ms=3)]
     texts = {(await post(s.url, BODY))[1]["choices"][0]["message"]["content"] for s in servers * 3}
     assert len(texts) == 1

@@ -193,14 +193,12 @@ def test_an_error_of_configuration_is_three_lines(suite, given, words):
 
 
 def test_the_cap_is_kept(suite):
-    """What it costs beyond the cap is not asked, and that is no bad score."""
     result = run(suite, "-k", "good", "--textassay=live", "--textassay-max-cost=0.00001")
     result.stdout.fnmatch_lines(["*BudgetReached*"])
     result.assert_outcomes(errors=1)
 
 
 def test_the_guide(suite):
-    """The test file of docs/ci.md runs as it stands, but for the model."""
     page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text("utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     texts = "".join(f'{{"output": "Text {n} of quality {4 + n % 2}"}}\n' for n in range(10))

@@ -67,10 +67,7 @@ class Command(_PlainSwitches, TyperCommand):
 
 
 class Commands(_PlainSwitches, TyperGroup):
-    """Draws help in panels, and prints usage errors as plain lines.
-
-    No frame folds what scripts read.
-    """
+    """Draws help in panels, and prints usage errors as plain lines, which no frame folds."""
 
     def __init__(self, **attributes: Any) -> None:
         """Make the group; typer formats errors as it formats the help of the outermost group."""

@@ -200,10 +200,7 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def flags_of(model: type[BaseModel], *names: str) -> Group:
-    """Return the flags of fields.
-
-    Names, types, defaults and help come from the model, so that they are said once.
-    """
+    """Return the flags of fields; names, types, defaults and help come from the model."""
     flags: dict[str, Any] = {}
     for name in names:
         annotation = model.model_fields[name].annotation
@@ -228,10 +225,7 @@ def _leaves(annotation: Any) -> tuple[Any, ...]:
 
 
 def _word(annotation: Any) -> Any:
-    """Return the type that the command line reads a value as.
-
-    What is more than a word is read later.
-    """
+    """Return the type that a value is read as; what is more than a word is read later."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _word(arguments[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -27,7 +27,7 @@ from textassay.methods.method import ReadsProbabilities, max_calls, probabilitie
 from textassay.runtime.backends.scripted import ASSUMED_THOUGHT_TOKENS
 from textassay.runtime.calls.adaptation import signature_of_method
 from textassay.runtime.errors import ConfigurationError, UnknownName
-from textassay.runtime.messages import Aspect, Score, Usage
+from textassay.runtime.messages import Score, Usage
 from textassay.runtime.settings import (
     FLAGGED,
     LOADED,
@@ -41,6 +41,8 @@ from textassay.runtime.storage.run_files import read_manifest, read_summary, tok
 from textassay.table import Column, Table, plain_table, printable, to_terminal
 
 if TYPE_CHECKING:
+    from textassay.methods.method import Method
+    from textassay.workers.protocol import Opened
     from textassay.workers.run import Cluster, Processes
 
 
@@ -265,22 +267,10 @@ def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
     )
 
 
-class CalibrationTarget(Protocol):
-    """What of a method, or of what a worker opened, decides whether a calibration is for it."""
-
-    @property
-    def aspects(self) -> Sequence[Aspect]:
-        """What is judged."""
-
-    @property
-    def signature(self) -> str:
-        """What its scores carry."""
-
-
 def calibrating(
     folder: str | None,
-) -> Callable[[CalibrationTarget], Callable[[Score], Score]] | None:
-    """Return what checks a calibration against a method and then applies it to each score."""
+) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
+    """Return what checks a calibration against a method, then applies it to each score."""
     if folder is None:
         return None
     from textassay.calibration.calibration import load  # heavy (scipy), so where it is used
@@ -288,7 +278,7 @@ def calibrating(
     # loaded before the models are opened, so that a wrong folder costs nothing
     read = load(folder)
 
-    def adjusting(method: CalibrationTarget) -> Callable[[Score], Score]:
+    def adjusting(method: Method | Opened) -> Callable[[Score], Score]:
         judged = [aspect.label for aspect in method.aspects]
         if not any(read.of(name) for name in judged):
             known = ", ".join(one.aspect for one in read.aspects)
@@ -488,12 +478,9 @@ def print_result(run: Run, *, as_json: bool = False) -> int:
 
 
 def _summary_of(run: Run) -> dict[str, Any]:
-    """Return outcomes, errors, means and usage.
-
-    From `summary.json`, since reading all scores again would take a seventh of a cached run.
-    """
     if run.folder is None:
         return run.summary()
+    # from `summary.json`: reading all scores again would take a seventh of a cached run
     written = read_summary(run.folder)
     return {name: written[name] for name in ("outcomes", "errors", "aspects", "usage")}
 

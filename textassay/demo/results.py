@@ -71,9 +71,7 @@ class TaskComparison:
     """The trivial ones first."""
 
     def bar(self, aspect: str) -> float:
-        """Return the bar that a judge must beat.
-
-        The best trivial measure's coefficient, whichever its sign.
+        """Return what a judge must beat: the best trivial coefficient, whichever its sign.
 
         The sign and the best of several are picked with the ratings in view, which is in favor of
         the trivial ones.

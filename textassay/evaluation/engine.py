@@ -413,20 +413,11 @@ def add_unattributed_usage(scores: list[Score], usages: list[Usage]) -> list[Sco
     if paid.equals(claimed) or not scores:
         return scores
     total = paid.usage
-    rest = Usage(
-        # an agent may claim more than was counted, and usage below 0 could not be journaled
-        calls=max(0, total.calls - claimed.calls),
-        cached_calls=max(0, total.cached_calls - claimed.cached_calls),
-        prompt_tokens=max(0, total.prompt_tokens - claimed.prompt_tokens),
-        completion_tokens=max(0, total.completion_tokens - claimed.completion_tokens),
-        reasoning_tokens=max(0, total.reasoning_tokens - claimed.reasoning_tokens),
-        cached_prompt_tokens=max(0, total.cached_prompt_tokens - claimed.cached_prompt_tokens),
-        cache_write_tokens=max(0, total.cache_write_tokens - claimed.cache_write_tokens),
-        cost=(
-            None
-            if total.cost is None or claimed.cost is None
-            else max(0.0, total.cost - claimed.cost)
-        ),
-    )
-    first = scores[0].model_copy(update={"usage": scores[0].usage + rest})
+    # an agent may claim more than was counted, and usage below 0 could not be journaled
+    rest = {
+        name: None if (a := getattr(total, name)) is None or (b := getattr(claimed, name)) is None
+        else max(0, a - b)
+        for name in Usage.model_fields
+    }  # fmt: skip
+    first = scores[0].model_copy(update={"usage": scores[0].usage + Usage(**rest)})
     return [first, *scores[1:]]

@@ -166,10 +166,7 @@ def _sources(run: Path) -> list[_Source]:
 
 
 def _without_addresses(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without the models' addresses.
-
-    Each machine may reach the same one at its own.
-    """
+    """Return the manifest without the models' addresses: each machine may have its own."""
     models = {
         role: {**model, "identity": {**model["identity"], "api_base": None}}
         for role, model in manifest["models"].items()
@@ -348,10 +345,7 @@ def _scores(source: _Source, *, partial: bool) -> Iterator[tuple[Score, bytes, b
 
 
 def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
-    """Copy the method's files.
-
-    One that differs between shards once per shard, as `plan.shard-2.toml`.
-    """
+    """Copy the method's files, one that differs once per shard, as `plan.shard-2.toml`."""
     contents: dict[str, dict[str, bytes]] = {}
     for source in sources:
         for file in sorted(source.path.iterdir()):
@@ -367,10 +361,7 @@ def _keep_artifacts(run: Path, sources: Sequence[_Source]) -> tuple[str, ...]:
 
 
 def _summary(tally: RunSummary, sources: Sequence[_Source]) -> dict[str, Any]:
-    """Return the summary.
-
-    Begun with the first shard, and as many seconds as all shards took together.
-    """
+    """Return the summary: begun with the first shard, and as long as all took together."""
     summaries = [read_summary(s.path) for s in sources if (s.path / SUMMARY).exists()]
     started = min((s["started"] for s in summaries if "started" in s), default=None)
     seconds = round(sum(s.get("seconds", 0.0) for s in summaries), 3)

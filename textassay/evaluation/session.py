@@ -168,18 +168,12 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Check everything, open everything, and close it at the end of the block.
 
-    Args:
-        examples: A path, an iterable of examples or dicts, a table, or what another process feeds.
-        request: What to do.
-        method: A method object that is used instead of building one from `request`.
-        models: Models that the caller opened, by role; the others are connected by name.
-        tools: Assistant evaluators in place of those that `request` names; tools that are open stay
-            the caller's.
-        dry: Whether to count what would be asked rather than ask; nothing is written.
-        adjusting: Returns what is done to each score before it is journaled, such as calibrating
-            it; called with the method before anything is asked or made.
-        observe: Wraps each model once more, outside of its cache, to see all that is asked.
-        making: Builds the method from the session's models, for methods that have no name.
+    What the caller has opened (a method, models, tools) takes the place of what `request` names.
+    With `dry`, what would be asked is counted, and nothing is written.
+
+    `adjusting` returns what is done to each score before it is journaled; it is called with the
+    method before anything is asked. `observe` wraps each model outside of its cache, to see all
+    that is asked. `making` builds a method that has no name from the session's models.
 
     Raises:
         ConfigurationError: Something does not fit; nothing was asked and no run folder made.

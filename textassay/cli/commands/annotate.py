@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -95,88 +93,46 @@ def annotate(
     again to continue. Decide how many ratings to collect before you look at an estimate: one that
     is looked at after every batch misses more often than its interval says.
     """
-    flags, _ = arguments.with_config(given, CONFIG_KEYS)
-    annotation = Annotation(
-        data=data,
-        out=out,
-        task=flags.get("task"),
-        aspects=flags.get("aspects"),
-        reading={**arguments.reading(flags), "unit": flags.get("unit")},
-        raters=raters,
-        per_item=per_item,
-        repeat=repeat,
-        host=host,
-        port=port,
-        public=None if public_url is None else public_address(public_url),
-        next_from=next_from,
-        guidelines=flags.get("guidelines"),
-        seed=seed,
-        new_links=new_links,
-    )
-    return run_async(_serve(annotation))
-
-
-@dataclass(frozen=True, slots=True)
-class Annotation:
-    """What to serve, as the command line says it."""
-
-    data: str
-    out: Path
-    task: str | None
-    aspects: tuple[str, ...] | None
-    raters: int
-    per_item: int | None
-    repeat: float
-    host: str
-    port: int
-    public: str | None
-    reading: Mapping[str, Any]
-    next_from: Path | None
-    guidelines: Path | None
-    seed: int
-    new_links: bool
-
-
-async def _serve(annotation: Annotation) -> int:
-    """Serve the study until it is done or interrupted; return 0."""
     from textassay.annotate.ratings import CollectedRatings, read_sampled
     from textassay.annotate.server import AnnotationServer
     from textassay.annotate.study import Guidelines, Study
     from textassay.methods.library import tasks
     from textassay.runtime.data import Examples
 
-    task = tasks.load(annotation.task, annotation.aspects)
-    labels = {one.name: scale for one in task.aspects if (scale := one.label_scale) is not None}
-    examples = await asyncio.to_thread(
-        lambda: tuple(Examples(annotation.data, labels=labels, **annotation.reading))
-    )
+    flags, _ = arguments.with_config(given, CONFIG_KEYS)
+    public = None if public_url is None else public_address(public_url)
+    task = tasks.load(flags.get("task"), flags.get("aspects"))
+    reading = {**arguments.reading(flags), "unit": flags.get("unit")}
+    guidelines = flags.get("guidelines")
     study = Study(
-        examples,
+        tuple(Examples(data, labels=_labels(task), **reading)),
         task,
         # by default everybody rates everything: agreement among raters can then be measured on all
         # items
-        per_item=annotation.per_item or annotation.raters,
-        repeat_share=annotation.repeat,
-        seed=annotation.seed,
-        probabilities=read_sampled(annotation.next_from) if annotation.next_from else None,
-        guidelines=Guidelines.read(annotation.guidelines) if annotation.guidelines else None,
+        per_item=per_item or raters,
+        repeat_share=repeat,
+        seed=seed,
+        probabilities=read_sampled(next_from) if next_from else None,
+        guidelines=Guidelines.read(guidelines) if guidelines else None,
     )
-    async with CollectedRatings(study, journal_path(annotation.out)) as ratings:
-        server = AnnotationServer(
-            ratings, annotation.out, host=annotation.host, public=annotation.public, warn=_warn
-        )
-        try:
-            async with server.serving(annotation.port) as port:
-                address = annotation.public or link(annotation.host, port)
-                await _show_links(ratings, annotation, address)
-                if warning := exposure(annotation.host, annotation.public):
-                    _warn(warning)
-                await _watch(ratings)
-        # Ctrl-C, which is how a study usually ends
-        except asyncio.CancelledError:
-            say(f"{len(ratings.answers)} answers are in {annotation.out}")
-            raise
-    return 0
+
+    async def serve() -> int:
+        async with CollectedRatings(study, journal_path(out)) as ratings:
+            server = AnnotationServer(ratings, out, host=host, public=public, warn=_warn)
+            try:
+                async with server.serving(port) as bound:
+                    address = public or link(host, bound)
+                    await _show_links(ratings, raters, address, renew=new_links)
+                    if warning := exposure(host, public):
+                        _warn(warning)
+                    await _watch(ratings)
+            # Ctrl-C, which is how a study usually ends
+            except asyncio.CancelledError:
+                say(f"{len(ratings.answers)} answers are in {out}")
+                raise
+        return 0
+
+    return run_async(serve())
 
 
 def _warn(message: str) -> None:
@@ -197,19 +153,19 @@ def journal_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}.journal.jsonl")
 
 
-async def _show_links(ratings: CollectedRatings, annotation: Annotation, address: str) -> None:
-    """Print personal links: for new raters, and for all of them if new links are wanted.
+async def _show_links(ratings: CollectedRatings, raters: int, address: str, *, renew: bool) -> None:
+    """Print personal links: for new raters, and with `renew` for all of them.
 
     A link cannot be shown again: only a hash of its token is kept.
     """
-    if annotation.new_links:
+    if renew:
         for rater in ratings.raters.values():
             # the old link stops working, which is what a lost or forwarded link needs
             token = await ratings.new_token(rater)
             say(f"{rater.name}: {address}/rate/{token}")
     elif ratings.raters:
         say(f"{len(ratings.raters)} raters keep their links; --new-links makes new ones")
-    while len(ratings.raters) < annotation.raters:
+    while len(ratings.raters) < raters:
         rater, token = await ratings.add_rater()
         say(f"{rater.name}: {address}/rate/{token}")
 
@@ -365,7 +321,6 @@ def export_tasks(
 
 
 def _labels(task: Task) -> dict[str, LabelScale]:
-    """Return the labels of a task's aspects by name."""
     return {one.name: scale for one in task.aspects if (scale := one.label_scale)}
 
 

@@ -136,10 +136,7 @@ def _how_to_go_on(layout: DemoFolder) -> str:
 
 
 def _program() -> str:
-    """Return how this command is called.
-
-    By its name, or by its path if the shell does not find it.
-    """
+    """Return how this command is called: by its name, or its path if that is not found."""
     beside = Path(sys.executable).with_name("textassay")
     if shutil.which("textassay") is not None or not beside.exists():
         return "textassay"

@@ -129,10 +129,7 @@ def estimate(
 def _from_folder(
     read: Calibration | None, columns: Columns, rated: Rated, signature: str, allowed: bool
 ) -> tuple[Map | None, str]:
-    """Return the folder's map, or none if it has seen these very ratings.
-
-    Then its kind is cross-fitted.
-    """
+    """Return the folder's map, or none if it has seen these ratings: its kind is cross-fitted."""
     if read is None:
         return None, "auto"
     own = read.of(columns.score)
@@ -304,48 +301,6 @@ def calibrate(
     given: Annotated[Given, RATED | ALLOWING],
 ) -> None:
     """Learn to map a judge's scores to human ratings, with an interval around each."""
-    allowed = arguments.allow_change(given.get("set"))
-    if apply is None:
-        _learn(
-            scores,
-            data,
-            out,
-            given,
-            aspect_map=aspect_map or (),
-            method=method,
-            coverage=coverage,
-            scales=arguments.scales(scale or ()),
-            labels=labels,
-            seed=seed,
-            allowed=allowed,
-            as_json=as_json,
-        )
-        return
-    if data is not None or given.keys() - {"set"}:
-        raise ConfigurationError(
-            "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
-        )
-    if out is None:
-        raise ConfigurationError("calibrate --apply needs --out RUN2, a new run folder")
-    _apply(scores, apply, out, allowed=allowed, as_json=as_json)
-
-
-def _learn(
-    scores: Path,
-    data: Path | None,
-    out: Path | None,
-    given: Mapping[str, Any],
-    *,
-    aspect_map: Sequence[str],
-    method: str,
-    coverage: float,
-    scales: Mapping[str, tuple[float, float]],
-    labels: str,
-    seed: int,
-    allowed: bool,
-    as_json: bool,
-) -> None:
-    """Learn a calibration, write its folder and print the report."""
     from textassay.calibration.calibration import calibrate as calibrated
     from textassay.calibration.calibration import curve_table, report_table
     from textassay.calibration.calibration import save as save_calibration
@@ -353,17 +308,28 @@ def _learn(
     from textassay.cli.rated import CHOSEN, Rated
     from textassay.runtime.storage.files import check_new_folder
 
+    allowed = arguments.allow_change(given.get("set"))
+    if apply is not None:
+        if data is not None or given.keys() - {"set"}:
+            raise ConfigurationError(
+                "calibrate --apply takes only a run: leave DATA out, since nothing is learned"
+            )
+        if out is None:
+            raise ConfigurationError("calibrate --apply needs --out RUN2, a new run folder")
+        _apply(scores, apply, out, allowed=allowed, as_json=as_json)
+        return
     if out is None:
         raise ConfigurationError("calibrate needs SCORES, DATA with ratings, and --out DIR")
     # before the scores are read, which may take minutes
     check_new_folder(out)
-    rated = Rated(scores, data, given, aspect_map, picked=labels)
+    rating_scales = arguments.scales(scale or ())
+    rated = Rated(scores, data, given, aspect_map or (), picked=labels)
     tables = rated.columns()
     made, reports = [], []
     for table in tables:
         aspect, report = calibrated(
             table,
-            scales=scales_of(table, scales),
+            scales=scales_of(table, rating_scales),
             method=method,
             coverage=coverage,
             seed=seed,
