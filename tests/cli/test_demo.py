@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
-from textassay.demo.pipeline import (
+from textassay.demo.pipeline import LEARNING
+from textassay.demo.recipes import (
     BASELINES,
     FITTED,
-    LEARNING,
     NODES,
     TASKS,
     TRIVIAL,

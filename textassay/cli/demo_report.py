@@ -27,7 +27,7 @@ from rich.text import Text
 
 from textassay.calibration import AnnotatorTest
 from textassay.cli.progress import REDRAW_SECONDS, Style
-from textassay.demo.pipeline import FITTED, NODES, RECIPES, DemoFolder, left_out
+from textassay.demo.recipes import FITTED, NODES, RECIPES, DemoFolder, left_out
 from textassay.demo.results import (
     ASPECT,
     EXAMPLE,

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from textassay.demo.pipeline import TASKS as DEMO_TASKS
-from textassay.demo.pipeline import list_recipes
+from textassay.demo.recipes import TASKS as DEMO_TASKS
+from textassay.demo.recipes import list_recipes
 from textassay.methods import build
 from textassay.methods.decomp_eval import read_questions
 from textassay.methods.library import tasks

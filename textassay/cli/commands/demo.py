@@ -24,7 +24,7 @@ from textassay.runtime.model import Model
 from textassay.table import printable
 
 if TYPE_CHECKING:
-    from textassay.demo.pipeline import DemoFolder
+    from textassay.demo.recipes import DemoFolder
 
 MODEL = "embedded"
 
@@ -64,7 +64,7 @@ async def _execute(
 ) -> int:
     """Run the demo, print what came out and return the exit status."""
     from textassay.cli.demo_report import closing, commands, opening, report, shown_example
-    from textassay.demo.pipeline import TASKS, DemoFolder
+    from textassay.demo.recipes import TASKS, DemoFolder
     from textassay.demo.results import agreement_as_dict, decided, outcomes, read_result, usage
     from textassay.runtime.connected import connect
 
