@@ -269,7 +269,7 @@ def reading(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flags[name] for name in ("fields", "missing") if name in flags}
 
 
-def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+def data_reading(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return how data are read by a command that scores nothing; its file may have any key."""
     return reading(with_config(given, CONFIG_KEYS)[0])
 

@@ -25,7 +25,7 @@ Given = dict[str, Any]
 """The flags of a group that were given, by the names of their parameters."""
 
 
-def option_of(model: type[BaseModel], name: str) -> Any:
+def build_option(model: type[BaseModel], name: str) -> Any:
     """Return the option of a field that carries a `Flag`; its help is that of the field."""
     field, flag = model.model_fields[name], flag_of(model, name)
     if flag is None:
@@ -58,9 +58,9 @@ RatedData = Annotated[
     typer.Argument(metavar="DATA", help="Examples with human ratings (default: those of the run)."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-MethodName = Annotated[str | None, option_of(RunRequest, "method")]
-Models = Annotated[list[str] | None, option_of(RunRequest, "models")]
-Out = Annotated[Path | None, option_of(RunRequest, "out")]
+MethodName = Annotated[str | None, build_option(RunRequest, "method")]
+Models = Annotated[list[str] | None, build_option(RunRequest, "models")]
+Out = Annotated[Path | None, build_option(RunRequest, "out")]
 ScoresOrMetrics = Annotated[
     Path,
     typer.Argument(
@@ -199,7 +199,7 @@ def expanded(function: Callable[..., Any]) -> Callable[..., Any]:
     return spread
 
 
-def flags_of(model: type[BaseModel], *names: str) -> Group:
+def build_flags(model: type[BaseModel], *names: str) -> Group:
     """Return the flags of fields; names, types, defaults and help come from the model."""
     flags: dict[str, Any] = {}
     for name in names:
@@ -207,7 +207,7 @@ def flags_of(model: type[BaseModel], *names: str) -> Group:
         kind = list[str] if _is_list(annotation) else _word(annotation)
         flag = flag_of(model, name)
         flags[flag.name or name if flag else name] = Annotated[
-            kind if kind is bool else kind | None, option_of(model, name)
+            kind if kind is bool else kind | None, build_option(model, name)
         ]
     return Group(**flags)
 
@@ -240,7 +240,7 @@ def _option(panel: str | None, text: str, *names: str, metavar: str | None = Non
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel)
 
 
-RUNTIME = flags_of(Settings, *FLAGGED)
+RUNTIME = build_flags(Settings, *FLAGGED)
 """How models are asked: every setting that has a flag."""
 
 PROGRESS = Group(
@@ -302,12 +302,12 @@ CONFIG = Group(
     ]
 )
 
-CELLS = flags_of(RunRequest, "fields", "missing")
+CELLS = build_flags(RunRequest, "fields", "missing")
 """What the columns of data mean, and which cells mean nothing."""
 
 MAPPED = CONFIG | CELLS
 """How data are read by what scores nothing."""
-UNIT = flags_of(RunRequest, "unit")
+UNIT = build_flags(RunRequest, "unit")
 """Which part of a conversation counts as an example."""
 RATINGS = Group(
     ratings=Annotated[
@@ -324,10 +324,10 @@ RATINGS = Group(
 ALLOWING = Group(set=AllowChange)
 """The one setting of commands that compare signatures."""
 
-READING = CELLS | flags_of(RunRequest, "limit", "unit", "pair")
+READING = CELLS | build_flags(RunRequest, "limit", "unit", "pair")
 """How data are read."""
 
-JUDGING = flags_of(RunRequest, "task", "aspects", "tools")
+JUDGING = build_flags(RunRequest, "task", "aspects", "tools")
 """What is judged, and with which tools."""
 RATED = MAPPED | RATINGS | JUDGING.only("task")
 """How examples with human ratings are read, and which task names their labels."""
@@ -339,7 +339,7 @@ SAMPLING = Group(
 )
 """How answers are drawn."""
 
-SHARDING = flags_of(RunRequest, "shard")
+SHARDING = build_flags(RunRequest, "shard")
 """Which part of the data is judged."""
 
 WORKERS = Group(

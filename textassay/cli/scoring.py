@@ -15,7 +15,7 @@ import typer
 
 from textassay.cli import arguments
 from textassay.cli.console import log_as_json, logged_warnings, results, say
-from textassay.cli.exits import UNSCORED, stops_of_a_run, warn, with_flags
+from textassay.cli.exits import UNSCORED, as_stopped, warn, with_flags
 from textassay.cli.progress import STYLES, Style, exported, show_progress
 from textassay.evaluation.manifest import settings_to_resume
 from textassay.evaluation.progress import Progress, known_cost
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 LOGS = ("text", "json")
-FLAG_OF = {
+FLAG_NAMES = {
     name: flag.name or name
     for name in RunRequest.model_fields
     if (flag := flag_of(RunRequest, name)) is not None
@@ -104,7 +104,7 @@ def build_command(
     conversation_chars = options.pop("conversation_chars", None)
     options |= {name: flags[name] for name in OPTION_FLAGS if flags.get(name) is not None}
     runtime |= settings_in(flags)
-    given = {name: flags[flag] for name, flag in FLAG_OF.items() if flags.get(flag) is not None}
+    given = {name: flags[flag] for name, flag in FLAG_NAMES.items() if flags.get(flag) is not None}
     given |= {"data": str(flags["data"]), **arguments.reading(flags)}
     request = RunRequest(
         **given,
@@ -209,7 +209,7 @@ async def execute(command: ScoreCommand, *, as_json: bool = False) -> int:
 async def _run(command: ScoreCommand, *, as_json: bool) -> Run | None:
     """Judge in this process; return the run, `None` for a dry one, whose estimate is printed."""
     began = False
-    with stops_of_a_run(command.request.out, lambda: began):
+    with as_stopped(command.request.out, lambda: began):
         async with _opened(command) as session:
             _say_before(session, command)
             if command.dry:
@@ -229,7 +229,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
     from textassay.workers.run import Followed, run_with_workers  # most runs need none
 
     request, followed = command.request, Followed()
-    with stops_of_a_run(request.out, lambda: followed.is_begun):
+    with as_stopped(request.out, lambda: followed.is_begun):
         async with (
             exported(lambda: followed.progress, command.prometheus, request.out),
             show_progress(lambda: followed.progress, command.progress),
@@ -238,7 +238,7 @@ async def _run_with_workers(command: ScoreCommand, workers: Processes | Cluster)
                 request.data,
                 request,
                 workers,
-                adjusting=calibrating(request.calibration),
+                adjusting=load_adjustment(request.calibration),
                 followed=followed,
                 notify=lambda line: say(with_flags(line)),
                 notice=lambda line: say(with_flags(line)),
@@ -263,11 +263,11 @@ def _settings_named() -> Iterator[None]:
 def _opened(command: ScoreCommand) -> AbstractAsyncContextManager[Session]:
     request = command.request
     return open_session(
-        request.data, request, dry=command.dry, adjusting=calibrating(request.calibration)
+        request.data, request, dry=command.dry, adjusting=load_adjustment(request.calibration)
     )
 
 
-def calibrating(
+def load_adjustment(
     folder: str | None,
 ) -> Callable[[Method | Opened], Callable[[Score], Score]] | None:
     """Return what checks a calibration against a method, then applies it to each score."""

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from textassay.evaluation.data import Feed
-from textassay.evaluation.progress import Progress, limiters_by_name
+from textassay.evaluation.progress import Progress, merge_limiters
 from textassay.methods.method import Method, ShowsSource
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
@@ -175,7 +175,7 @@ class EvaluationEngine:
             sampled=self._sampled,
             unanimous=self._unanimous,
             # roles with settings of their own ask one model through several limiters
-            limiters=limiters_by_name((m.name, m.limiter_state) for m in self._models),
+            limiters=merge_limiters((m.name, m.limiter_state) for m in self._models),
         )
 
     async def scores(self) -> AsyncGenerator[Score, None]:

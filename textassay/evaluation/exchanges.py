@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from textassay.evaluation.data import part_of
+from textassay.evaluation.data import select_examples
 from textassay.evaluation.request import RunRequest, recorded_request
 from textassay.evaluation.session import open_session
 from textassay.runtime.calls.adaptation import Adaptation, Sampling
@@ -151,7 +151,7 @@ async def _walked(
     async with open_session(source, request, models=models, dry=True, observe=observe) as session:
         examples, aspects = cast("Examples", session.examples), tuple(session.method.aspects)
         total = session.data.count
-        judged, _ = part_of(examples, total, limit=request.limit, shard=request.shard)
+        judged, _ = select_examples(examples, total, limit=request.limit, shard=request.shard)
         for example in islice(judged, count):
             if left is not None:
                 if not left:

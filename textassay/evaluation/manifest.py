@@ -40,7 +40,7 @@ FILE_ENDINGS = (".jinja", ".toml", ".json", ".jsonl", ".jsonl.gz")
 LIBRARIES = ("litellm", "pydantic", "aiohttp")
 
 
-def manifest_of(
+def build_manifest(
     request: RunRequest,
     method: Method,
     models: Mapping[str, Model],

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from textassay.evaluation.data import bounds_of, open_examples
+from textassay.evaluation.data import judged_bounds, open_examples
 from textassay.evaluation.manifest import changed, check_manifest
 from textassay.evaluation.request import Shard, recorded_request
 from textassay.runtime.batches.book import read_records
@@ -86,7 +86,7 @@ class _Source:
     def bounds(self) -> tuple[int, int]:
         """The first of its examples, and the one after the last."""
         limit = recorded_request(self.manifest).limit
-        return bounds_of(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
+        return judged_bounds(self.manifest["data"]["count"], limit=limit, shard=str(self.shard))
 
     @property
     def expected(self) -> int | None:
@@ -264,7 +264,7 @@ def _merged(run: Path, sources: Sequence[_Source], *, partial: bool) -> Merged:
         raise StorageError(f"{run} cannot be written: {error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    expected = bounds_of(
+    expected = judged_bounds(
         sources[0].manifest["data"]["count"],
         limit=recorded_request(sources[0].manifest).limit,
         shard=None,

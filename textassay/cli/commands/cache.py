@@ -91,7 +91,7 @@ def export(
 
     Each line has an id, model, prompt, answers and log-probabilities.
     """
-    run_async(_export(run, out, data, arguments.reading_of(given)))
+    run_async(_export(run, out, data, arguments.data_reading(given)))
 
 
 async def _export(

@@ -12,7 +12,7 @@ import typer
 from textassay.cli import arguments
 from textassay.cli.app import DECIDING, command
 from textassay.cli.console import print_tables, say
-from textassay.cli.exits import INCONCLUSIVE, UNSCORED
+from textassay.cli.exits import GATE_STATUS
 from textassay.cli.flags import (
     MAPPED,
     RATED,
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from textassay.meta.correlation import Level
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
-
-
-_STATUS = {"holds": 0, "fails": UNSCORED, "inconclusive": INCONCLUSIVE}
-"""Statuses are part of the interface: CI tells a regression from too few texts."""
 
 
 @command(
@@ -143,7 +139,7 @@ def compare(
         return 0
     verdict = gate(rows, fail_below)
     say(f"gate: a - b of at least {fail_below:g} {verdict}")
-    return _STATUS[verdict]
+    return GATE_STATUS[verdict]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from textassay.cli.flags import (
     Models,
     OptionalData,
     Out,
-    flags_of,
+    build_flags,
 )
 from textassay.cli.progress import Style, show_progress, show_steps
 from textassay.fitting.request import (
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from textassay.evaluation.session import Session
     from textassay.fitting.report import Fit
 
-LEARNING = flags_of(FitFromScores, "features", "scores") | flags_of(
+LEARNING = build_flags(FitFromScores, "features", "scores") | build_flags(
     FitRequest, "aggregator", "scales", "split", "train_fraction", "test_fraction", "repeats"
 )
-LEARNING |= flags_of(FitFromScores, "raters", "new_systems") | flags_of(FitRequest, "report")
-GROWTH = flags_of(FitTree, "layers", "children", "keep", "tree", "saliency") | flags_of(
+LEARNING |= build_flags(FitFromScores, "raters", "new_systems") | build_flags(FitRequest, "report")
+GROWTH = build_flags(FitTree, "layers", "children", "keep", "tree", "saliency") | build_flags(
     FitRubric, "rounds", "labels"
 )
-GROWTH |= flags_of(FitTree, "noise")
+GROWTH |= build_flags(FitTree, "noise")
 
 FLAGS = (
     CONFIG

@@ -30,7 +30,7 @@ from textassay.cli.flags import (
     OptionalData,
     Out,
     RunFolder,
-    option_of,
+    build_option,
 )
 from textassay.evaluation.request import RunRequest
 from textassay.runtime.errors import ConfigurationError
@@ -61,7 +61,7 @@ def score(
     method: MethodName = None,
     model: Models = None,
     out: Out = None,
-    calibration: Annotated[str | None, option_of(RunRequest, "calibration")] = None,
+    calibration: Annotated[str | None, build_option(RunRequest, "calibration")] = None,
     escalate: Annotated[
         str | None,
         typer.Option(

@@ -64,7 +64,7 @@ def show(
 
     if prompts:
         ids = None if id_ is None else [id_]
-        run_async(_show_exchanges(run, ids, human, arguments.reading_of(given), as_json=as_json))
+        run_async(_show_exchanges(run, ids, human, arguments.data_reading(given), as_json=as_json))
         return
     from textassay.meta.score_files import map_entries
     from textassay.report.page import join_runs
