@@ -1,9 +1,9 @@
 """Imports run one way: what `docs/architecture.md` draws, read from the code itself."""
 
 import ast
+import graphlib
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "textassay"
@@ -72,10 +72,16 @@ def layer_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def imports_of(path: Path) -> list[str]:
     """Return the dotted names of everything that a module imports, at any depth."""
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -85,24 +91,19 @@ def imports_of(path: Path) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
-    own = layer_of(path)
-    assert own in ALLOWED, (
-        f"{path.name}: which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
-    )
-    for name in imports_of(path):
-        top, _, rest = name.partition(".")
-        if top == "textassay" and rest:
-            target = rest.split(".")[0]
-            if target in ALLOWED:
-                assert target == own or target in ALLOWED[own] | ALLOWED_ANYWHERE, (
-                    f"{path}: {own} imports {name}"
-                )
-        if top in ONLY_THERE:
-            assert path.relative_to(ROOT).as_posix().startswith(ONLY_THERE[top]), (
-                f"{path}: imports {name}"
-            )
+def test_imports_point_down() -> None:
+    """From lower layers and the own one, and heavy libraries only where they belong."""
+    for path in MODULES:
+        own = layer_of(path)
+        unknown = "which layer is this? Say so in tests/test_layers.py and docs/architecture.md"
+        assert own in ALLOWED, f"{path.name}: {unknown}"
+        allowed = {own} | ALLOWED[own] | ALLOWED_ANYWHERE
+        for name in imports_of(path):
+            top, _, rest = name.partition(".")
+            target = rest.split(".")[0] if top == "textassay" else ""
+            assert target not in ALLOWED or target in allowed, f"{path}: {own} imports {name}"
+            place = ONLY_THERE.get(top, "")
+            assert path.relative_to(ROOT).as_posix().startswith(place), f"{path}: imports {name}"
 
 
 def room_of(parts: list[str]) -> str:
@@ -110,25 +111,22 @@ def room_of(parts: list[str]) -> str:
     return "contract" if parts[0] in CONTRACT else parts[0]
 
 
-@pytest.mark.parametrize(
-    "path", sorted((PACKAGE / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
-)
-def test_rooms_of_runtime_import_downward(path: Path) -> None:
-    parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
-    if parts == ["__init__"]:
-        return
-    own = room_of(parts)
-    assert own in ROOMS, f"{path.name} stands in no room"
-    for name in imports_of(path):
-        target = name.removeprefix("textassay.runtime.").split(".")
-        if name.startswith("textassay.runtime.") and room_of(target) in ROOMS:
-            assert ROOMS.index(room_of(target)) <= ROOMS.index(own), f"{path}: {own} imports {name}"
+def test_rooms_of_runtime_import_downward() -> None:
+    """No room imports from one above it."""
+    for path in (PACKAGE / "runtime").rglob("*.py"):
+        parts = list(path.relative_to(PACKAGE / "runtime").with_suffix("").parts)
+        if parts == ["__init__"]:
+            continue
+        own = room_of(parts)
+        assert own in ROOMS, f"{path.name} stands in no room"
+        for name in imports_of(path):
+            room = room_of(name.removeprefix("textassay.runtime.").split("."))
+            if name.startswith("textassay.runtime.") and room in ROOMS:
+                assert ROOMS.index(room) <= ROOMS.index(own), f"{path}: {own} imports {name}"
 
 
 def test_no_import_cycles() -> None:
     """The import graph of the package has no cycle, imports inside functions included."""
-    import graphlib
-
     names = {
         ".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
         for p in MODULES
@@ -144,8 +142,7 @@ def test_no_import_cycles() -> None:
 
 def called_in(path: Path) -> set[str]:
     """Return the plain names that a file calls."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node.func for node in nodes_of(path) if isinstance(node, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 

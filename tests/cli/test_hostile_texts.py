@@ -213,9 +213,12 @@ def test_answers_without_a_rating(tmp_path, method, said, outcome):
 def test_a_file_that_is_no_tree(tmp_path, server):
     """Refused with the file's name before anything is asked, and no run is made."""
     path, run, data = tmp_path / "tree.toml", tmp_path / "run", tmp_path / "data.jsonl"
-    path.write_text('[[aspects]]\nname = "a"\ndefinition = "d"\nparent = "nowhere"\n')
+    path.write_text(
+        '[[aspects]]\nname = "fluency"\ndefinition = "d"\n'
+        '[[aspects]]\nname = "a"\ndefinition = "d"\nparent = "nowhere"\n'
+    )
     more = ("--set", f"tree={path}")
-    done = score(write_lines(data, [TEXT]), run, server, *more, method="hd-eval", aspects="a")
+    done = score(write_lines(data, [TEXT]), run, server, *more, method="hd-eval", aspects="fluency")
     assert (done.code, "unknown parent 'nowhere'" in done.err, str(path) in done.err) == (2, 1, 1)
     assert (server.counters.requests, run.exists()) == (0, False)
 
