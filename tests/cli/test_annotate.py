@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.annotate.test_server import items, post
+from tests.browser import browsing, wait_for
 from tests.cli.harness import read_lines, rows_of, score, served, textassay, write_lines
-from tests.report.browser import browsing, wait_for
 from textassay.cli.commands.annotate import exposure
 from textassay.methods.library import tasks
 from textassay.runtime.data import Examples

@@ -176,7 +176,8 @@ def _data(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _fit(reader: Reader, patch: pytest.MonkeyPatch) -> Iterator[None]:
     """The ratings of the texts are drawn, so that there is nothing for `auto` to learn."""
-    reader.names["--method hd-eval"] = "--aggregator ridge --method hd-eval"
+    for flag in ("--method hd-eval", "--features", "--scores runs/first"):
+        reader.names[flag] = f"--aggregator ridge {flag}"
     yield
 
 
