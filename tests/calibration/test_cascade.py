@@ -177,7 +177,7 @@ async def test_the_strong_juror_is_asked_only_where_the_cheap_one_is_not_sure(tm
 
 @pytest.mark.asyncio
 async def test_a_run_prints_what_share_was_decided_and_the_bound(tmp_path, capsys):
-    from textassay.cli.run_result import print_result
+    from textassay.cli.scoring import print_result
 
     rows = rated_rows(8)
     signature = (

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
 from textassay.meta.label_measures import agreement_at, label_agreement
@@ -52,7 +51,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Column, Interval, Note, Table
+from textassay.table import Column, Displayed, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),

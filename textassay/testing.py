@@ -1,7 +1,15 @@
-"""Checks that every implementation of the `Model` protocol must pass.
+"""Support for the tests of packages that build on textassay.
 
-Each check makes a model of its own, asks it a few short questions and closes it. A failed check
-raises `AssertionError` with what the protocol asks for; pytest shows it as it is.
+A model that answers from a script, and checks that every model must pass.
+
+    @pytest.mark.asyncio
+    @pytest.mark.parametrize("check", textassay.testing.MODEL_CHECKS)
+    async def test_my_model(check):
+        await check(lambda: MyModel("my/model"))
+
+`ScriptedModel` needs no network and records its requests. Each check makes a model of its own, asks
+it a few short questions and closes it; it raises `AssertionError` with what the protocol asks for.
+Every built-in backend passes the checks.
 """
 
 from __future__ import annotations
@@ -10,8 +18,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ModelClosed
 from textassay.runtime.messages import Usage
 from textassay.runtime.model import (
@@ -26,17 +35,10 @@ from textassay.runtime.model import (
     TokenLogprob,
 )
 
+__all__ = ["MODEL_CHECKS", "MakeModel", "ModelCheck", "ScriptedModel", "check_model"]
+
 MakeModel = Callable[[], Model]
 """Returns a new model, ready to be asked."""
-
-
-@runtime_checkable
-class Opening(Protocol):
-    """A model that is read into memory first, as local ones are: its files decide what it is."""
-
-    async def open(self) -> object:
-        """Make the model ready to be asked; `generate` does so by itself."""
-        ...
 
 
 ModelCheck = Callable[[MakeModel], Awaitable[None]]
@@ -49,8 +51,9 @@ PROMPT = "The colors of the rainbow are red, orange, yellow, green,"
 async def _made(make: MakeModel) -> AsyncIterator[Model]:
     model = make()
     try:
-        if isinstance(model, Opening):
-            await model.open()
+        # local models are read into memory first: their files decide what they are
+        if opening := getattr(model, "open", None):
+            await opening()
         yield model
     finally:
         await model.aclose()
@@ -118,10 +121,7 @@ async def equal_seeds_give_equal_answers(make: MakeModel) -> None:
 
 
 async def log_probabilities_come_or_are_refused(make: MakeModel) -> None:
-    """Asked for log-probabilities, a model sends them or raises `CapabilityError`.
-
-    It never leaves them out.
-    """
+    """A model sends log-probabilities or raises `CapabilityError`, and never leaves them out."""
     async with _made(make) as model:
         able = model.capabilities.logprobs
         try:

@@ -1,6 +1,9 @@
-"""What a run looks like to OpenTelemetry's own in-memory exporters."""
+"""What a run looks like to OpenTelemetry's own in-memory exporters, and to Prometheus."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import pytest
 from opentelemetry.sdk._logs import LoggerProvider
@@ -10,11 +13,22 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from tests.telemetry.ten_nodes import ten_nodes
-from textassay import ScriptedModel, connect, evaluate, telemetry
+from textassay import (
+    Assignment,
+    Failure,
+    Graph,
+    Node,
+    Score,
+    ScriptedModel,
+    Settings,
+    connect,
+    evaluate,
+    telemetry,
+)
+from textassay.cli.console import progress_line
 from textassay.observing import WATCH
 from textassay.runtime.errors import RequestRefused
-from textassay.runtime.messages import Usage
+from textassay.runtime.messages import Message, Usage
 from textassay.runtime.model import ChatMessage, Request, Response, Sample
 
 SECRET = "A text that nobody else may read"
@@ -23,6 +37,34 @@ ROWS = [
     {"id": "a", "output": SECRET, "traceparent": PARENT},
     {"id": "b", "output": "Another text."},
 ]
+
+
+class Text(Message):
+    text: str
+
+
+def four_nodes(model):
+    """Begin, two judges side by side, end."""
+
+    async def begin(assignment: Assignment) -> Text:
+        return Text(text=assignment.example.output)
+
+    async def judge(text: Text) -> Text:
+        request = Request(messages=(ChatMessage(role="user", content=text.text),))
+        return Text(text=(await model.generate(request)).samples[0].text)
+
+    async def end(assignment: Assignment, a: Text, b: Text) -> list[Score | Failure]:
+        return [
+            Score(id=assignment.example.id, aspect=a.label, value=4, scale=(1, 5), signature="four")
+            for a in assignment.aspects
+        ]
+
+    nodes = [
+        Node("begin", begin, assignment="input"),
+        *(Node(f"judge{i}", judge, text="begin") for i in range(2)),
+        Node("end", end, assignment="input", a="judge0", b="judge1"),
+    ]
+    return Graph("four", input=Assignment, nodes=nodes, output="end")
 
 
 @pytest.fixture
@@ -42,31 +84,29 @@ def exported():
     loggers.shutdown()
 
 
-@pytest.mark.asyncio
-async def test_the_tree_of_a_ten_node_graph(exported):
+async def test_the_tree_of_a_graph(exported):
     """Run > node > call: every node below the run, every call below the node that made it."""
     spans, _ = exported()
     model = ScriptedModel(lambda request: "4", name="scripted/judge")
     async with connect(model) as judge:
-        expected = {"method": ten_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
+        expected = {"method": four_nodes(judge), "task": "summarization", "aspects": ["coherence"]}
         await evaluate(ROWS, **expected)
     found = {span.context.span_id: span for span in spans.get_finished_spans()}
     (run,) = (span for span in found.values() if span.parent is None)
     nodes = [s for s in found.values() if s.name.startswith("invoke_agent ")]
     calls = [s for s in found.values() if s.name == "chat scripted/judge"]
     assert run.attributes["gen_ai.operation.name"] == "evaluate"
-    assert len({node.name for node in nodes}) == 10
+    assert len({node.name for node in nodes}) == 4
     assert all(node.parent.span_id == run.context.span_id for node in nodes)
-    assert len(calls) == len(ROWS) * 5
+    assert len(calls) == len(ROWS) * 2
     makers = {found[call.parent.span_id].name for call in calls}
-    assert makers == {f"invoke_agent judge{i}" for i in range(5)}
+    assert makers == {f"invoke_agent judge{i}" for i in range(2)}
     assert {node.attributes["textassay.example.id"] for node in nodes} == {"a", "b"}
     assert calls[0].attributes["gen_ai.request.model"] == "scripted/judge"
     assert calls[0].attributes["gen_ai.usage.output_tokens"] > 0
     assert len({span.context.trace_id for span in found.values()}) == 1
 
 
-@pytest.mark.asyncio
 async def test_scores_are_events_without_texts(exported):
     """With signature and scale; below the span that made the text where the example names it."""
     spans, records = exported()
@@ -88,7 +128,6 @@ async def test_scores_are_events_without_texts(exported):
     assert SECRET not in " ".join(everything)
 
 
-@pytest.mark.asyncio
 async def test_texts_and_errors(exported):
     """Texts are recorded on request; an error names its type on call, node and event."""
     spans, records = exported(texts=True)
@@ -110,9 +149,7 @@ async def test_texts_and_errors(exported):
     assert labels == {"error", None}
 
 
-@pytest.mark.asyncio
 async def test_nothing_when_off(exported):
-    """After `uninstrument` nothing is exported."""
     spans, records = exported()
     telemetry.uninstrument()
     assert WATCH.observer is None
@@ -133,7 +170,6 @@ class Watched(tuple):
         return super().__iter__()
 
 
-@pytest.mark.asyncio
 async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
     """Not one attribute is made of a response whose span is not recorded."""
     tracers = TracerProvider(sampler=ALWAYS_OFF)
@@ -153,16 +189,45 @@ async def test_what_a_sampler_drops_costs_no_look_at_the_answer():
         telemetry.uninstrument()
 
 
-@pytest.mark.asyncio
-async def test_prometheus_figures_are_those_of_the_progress():
-    """Counters by outcome and kind, with labels escaped."""
+def figures(text):
+    """Samples by metric and label values."""
+    found = re.findall(r"^textassay_(\w+?)(?:\{(.*)\})? (\S+)$", text, re.MULTILINE)
+    return {(name, *re.findall(r'"(.*?)"', labels)): float(value) for name, labels, value in found}
+
+
+async def test_final_figures_are_those_of_the_run_folder(tmp_path):
+    """Outcomes, calls, calls that shared an answer, tokens and cost; labels are escaped."""
+    rows = [{"id": f"t{i}", "output": f"Text {i // 2}."} for i in range(12)]
+
+    def answer(request):
+        return "no idea" if "Text 3." in request.text else "Rating: 4"
+
     seen = []
-    model = ScriptedModel(lambda request: "Rating: 4" if SECRET in request.text else "no idea")
-    expected = {"method": "llm-score", "aspects": ["coherence"], "model": model}
-    await evaluate(ROWS, **expected, progress=seen.append)
+    settings = Settings(price=(1.0, 2.0))
+    async with connect(ScriptedModel(answer), settings=settings) as judge:
+        await evaluate(
+            rows, method="llm-score", aspects=["coherence", "fluency"], model=judge,
+            out=tmp_path / "run", progress=seen.append
+        )  # fmt: skip
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    shown = figures(telemetry.prometheus_text(seen[-1]))
+    logged = json.loads(progress_line(seen[-1]))
+    outcomes = {kind: count for kind, count in summary["outcomes"].items() if count}
+    assert outcomes == {"scored": 20, "invalid": 4}
+    assert logged["outcomes"] == outcomes
+    assert {k[1]: v for k, v in shown.items() if k[0] == "scores_total"} == outcomes
+    usage = summary["usage"]
+    assert min(usage["calls"], usage["cached_calls"]) > 0
+    assert logged["usage"] == usage
+    assert shown["calls_total",] == usage["calls"]
+    assert shown["cached_calls_total",] == usage["cached_calls"]
+    assert shown["tokens_total", "prompt"] == usage["prompt_tokens"]
+    assert shown["tokens_total", "completion"] == usage["completion_tokens"]
+    assert shown["cost_dollars_total",] == pytest.approx(usage["cost"], rel=1e-5)
+    answered = seen[-1].limiters[judge.name]
+    assert shown["call_duration_seconds_count", judge.name] == answered.answered == usage["calls"]
+    assert shown["call_duration_seconds_sum", judge.name] == pytest.approx(answered.answer_seconds)
+    assert shown["rejected_calls_total", judge.name] == 0
+    assert shown["examples_done_total",] == shown["examples",] == len(rows)
     text = telemetry.prometheus_text(seen[-1], run='a "b"')
-    assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 1\n' in text
-    assert 'textassay_scores_total{run="a \\"b\\"",outcome="invalid"} 1\n' in text
-    assert 'textassay_examples{run="a \\"b\\""} 2\n' in text
-    calls = seen[-1].usage.calls
-    assert f'textassay_calls_total{{run="a \\"b\\""}} {calls}\n' in text
+    assert 'textassay_scores_total{run="a \\"b\\"",outcome="scored"} 20\n' in text

@@ -1,10 +1,8 @@
-"""`textassay demo`: every method over bundled examples on the embedded model, once, and what it
-leaves behind. `make demo` runs all of its tasks."""
+"""`textassay demo`: one task, run once on the embedded model; `make demo` runs all."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import shlex
 import subprocess
@@ -15,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tests.cli.harness import Outcome, rows_of, textassay
-from textassay.demo.pipeline import (
+from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
+from textassay.demo.pipeline import LEARNING
+from textassay.demo.recipes import (
     BASELINES,
     FITTED,
-    LEARNING,
     NODES,
     TASKS,
     TRIVIAL,
@@ -37,9 +35,8 @@ pytestmark = [
     pytest.mark.skipif(
         importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
     ),
-    pytest.mark.timeout(
-        1800
-    ),  # 2,000 calls of the model: far more than a minute on a loaded machine
+    # 2,000 calls of the model: far more than a minute on a loaded machine
+    pytest.mark.timeout(1800),
     pytest.mark.xdist_group("demo"),
 ]
 
@@ -60,24 +57,23 @@ def done(tmp_path_factory) -> Done:
 
 
 def agreement_of(done: Done) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(done.layout.agreement.read_bytes())
+    found: dict[str, Any] = read_json(done.layout.agreement)
     return found
 
 
 def test_everything_is_scored_and_every_run_is_a_run_folder(done):
-    """One score for every text and aspect of every method; nothing is unscored, and progress goes
-    to standard error."""
-    assert done.outcome.code == 0, done.outcome.err
+    """One score for every text and aspect of every method; progress goes to standard error."""
+    done.outcome.ok()
     judged = len(tasks.load(TASK).aspects)
     for recipe in list_recipes(TASK):
         folder = done.layout.run(TASK, recipe.name)
         # claims judges facts alone, and a tool has one number
         scored = COUNT * (1 if recipe.name in ("claims", "embedding") else judged)
         outcomes = {"scored": scored, "abstained": 0, "invalid": 0, "error": 0}
-        assert json.loads((folder / "summary.json").read_bytes())["outcomes"] == outcomes
+        assert read_json(folder / "summary.json")["outcomes"] == outcomes
         if recipe.method == BASELINES.method:
             continue
-        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest = read_json(folder / "manifest.json")
         assert manifest["models"][""]["name"] == "embedded"
         signed = f"method:{recipe.method}|model:embedded|"
         assert all(signed in row["signature"] for row in rows_of(folder))
@@ -89,7 +85,6 @@ def test_everything_is_scored_and_every_run_is_a_run_folder(done):
 
 
 def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_them_is_marked(done):
-    """The marks in the printed table are those of agreement.json."""
     table = done.outcome.out.partition("2. Agreement")[2].partition("3. Learning")[0]
     for found in agreement_of(done)["tasks"]:
         part = table.partition(f"{found['task']}: ")[2].splitlines()
@@ -98,11 +93,8 @@ def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_t
             if line["trivial"]:
                 assert " x" not in row
                 continue
-            above = [
-                a
-                for a, rho in line["spearman"].items()
-                if rho is not None and rho > found["best_trivial"][a]
-            ]
+            rhos, best = line["spearman"], found["best_trivial"]
+            above = [a for a, rho in rhos.items() if rho is not None and rho > best[a]]
             assert line["beats_best_trivial"] == above
             assert row.count(" x") == len(line["spearman"]) - len(above)
     assert "All tasks: Above the best trivial measure on " in table
@@ -111,7 +103,7 @@ def test_every_method_stands_beside_the_trivial_measures_and_what_is_not_above_t
 def test_agreement_is_what_the_command_meta_finds(done):
     """Held against another door of the same package: the run folder and the data file alone."""
     run, data = done.layout.run("summarization", "gptscore"), done.layout.data("summarization")
-    rows = json.loads(textassay("meta", run, data, "--bootstrap", 0, "--json").out)["rows"]
+    rows = document("meta", run, data, "--bootstrap", 0)["rows"]
     lines = agreement_of(done)["tasks"][0]["lines"]
     printed = next(line for line in lines if line["name"] == "gptscore")
     assert {row["aspect"]: row["spearman"] for row in rows} == pytest.approx(printed["spearman"])
@@ -125,9 +117,8 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
     rows = rows_of(done.layout.run(TASK, FITTED))
     assert {row["id"] for row in rows} == set(parts.test.ids)
     assert len(rows) == COUNT / 2 * len(tasks.load(TASK).aspects)
-    assert not {id_.split("-")[0] for id_ in parts.test.ids} & {
-        id_.split("-")[0] for id_ in parts.train.ids
-    }
+    sources = [{id_.split("-")[0] for id_ in part.ids} for part in (parts.test, parts.train)]
+    assert not sources[0] & sources[1]
     assert all(row["scale"][0] <= row["value"] <= row["scale"][1] for row in rows)
     assert agreement_of(done)["tasks"][0]["held_out"]["examples"] == COUNT / 2
 
@@ -135,11 +126,9 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
 def test_the_evidence_of_one_example_is_shown(done):
     """Sub-questions with P(yes), sub-aspects and tools, as they stand in the runs."""
     shown = done.outcome.out.partition("4. Evidence")[2].partition("5. Decisions")[0]
-    row = next(
-        row
-        for row in rows_of(done.layout.run("summarization", "decomp-eval"))
-        if (row["id"], row["aspect"]) == ("bridge-wrong", "consistency")
-    )
+    rows = rows_of(done.layout.run("summarization", "decomp-eval"))
+    place = "bridge-wrong", "consistency"
+    (row,) = [row for row in rows if (row["id"], row["aspect"]) == place]
     for piece in row["evidence"]:
         assert f"{piece['answer']} {piece['p_yes']:.2f}" in shown
     assert re.search(r"of 1 to 5 +\S* +Factuality", shown)
@@ -147,11 +136,10 @@ def test_the_evidence_of_one_example_is_shown(done):
 
 
 def test_it_ends_with_decisions(done):
-    """Every aspect calibrated and estimated from the ratings of four sources, and tested against
-    all raters as `alt-test` does; whose ratings they are is said."""
+    """Calibrated and estimated from some ratings, tested against all raters as `alt-test` does."""
     shown = done.outcome.out.partition("5. Decisions")[2].partition("6. Where")[0]
     run, data = done.layout.run(TASK, "g-eval"), done.layout.data(TASK)
-    rows = json.loads(textassay("alt-test", run, data, "--json").out)["rows"]
+    rows = document("alt-test", run, data)["rows"]
     by_command = {row["score"]: row for row in rows}
     for aspect in tasks.load("summarization").aspects:
         means, tested = (line for line in shown.splitlines() if line.split()[:1] == [aspect.name])
@@ -174,24 +162,20 @@ def test_it_ends_with_decisions(done):
 
 
 def test_the_commands_to_try_next_are_commands(done, server):
-    """Each as printed, but for a model that is at hand."""
     lines = done.outcome.out.partition("7. Next")[2].splitlines()
     commands = [shlex.split(line) for line in lines if " --model " in line]
     assert [command[1] for command in commands] == ["score", "fit"]
     for command in commands:
         words = ["direct/mock" if word.startswith("openai/") else word for word in command[1:]]
         words += [] if "--dry-run" in words else ["--dry-run"]
-        found = textassay(*words, "--api-base", server.url, "--progress", "none")
-        assert found.code == 0, found.err
+        found = textassay(*words, "--api-base", server.url, "--progress", "none").ok()
         assert "no model was asked" in found.out
 
 
 def test_going_on_in_the_folder_of_a_finished_demo_asks_nothing_again(done):
-    """The same tables from what is there; not a line is added to any run."""
     run = done.layout.run("summarization", "g-eval") / "scores.jsonl"
     before = run.read_bytes()
-    again = textassay("demo", "--quick", "--out", done.layout.folder)
-    assert again.code == 0
+    again = textassay("demo", "--quick", "--out", done.layout.folder).ok()
     assert run.read_bytes() == before
     tables = [
         out.partition("1. Scores")[2].partition("6. Where")[0]
@@ -204,20 +188,14 @@ def test_a_folder_with_something_else_is_refused(tmp_path):
     """Before anything is asked."""
     (tmp_path / "thesis.txt").write_text("mine")
     found = textassay("demo", "--out", tmp_path)
-    assert found.code == 2
-    assert "contains something else" in found.err
+    assert (found.code, "contains something else" in found.err) == (2, True)
 
 
 def test_without_llama_cpp_it_says_what_to_install(tmp_path):
-    """Exit status 2, and no folder is left."""
     code = "import sys; sys.modules['llama_cpp'] = None; from textassay.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "out")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+    command = [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "out")]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
     assert done.returncode == 2
     assert 'pip install "textassay[llamacpp]"' in done.stderr
     assert not (tmp_path / "out").exists()

@@ -6,8 +6,19 @@ import re
 import pytest
 from rich.console import Console
 
-from textassay.display import to_html, to_json, to_markdown, to_terminal, to_text
-from textassay.table import Column, Flag, Interval, Note, Table, stacked
+from textassay.table import (
+    Column,
+    Flag,
+    Interval,
+    Note,
+    Table,
+    stacked,
+    to_html,
+    to_json,
+    to_markdown,
+    to_terminal,
+    to_text,
+)
 
 COLUMNS = (
     Column("aspect", "aspect"), Column("n", "n", "count"), Column("a", "a", "number"),
@@ -18,15 +29,7 @@ COLUMNS = (
 ROW = (
     "coherence", 1440, 4.6179, Interval(1.8331, 1.479, 2.187), 0.0004, 0.74, "<svg/>", "holds"
 )  # fmt: skip
-CELLS = (
-    "coherence",
-    "1,440",
-    "4.618",
-    "1.833 [1.479, 2.187]",
-    "0.0004",
-    "74%",
-    "holds",
-)
+CELLS = ("coherence", "1,440", "4.618", "1.833 [1.479, 2.187]", "0.0004", "74%", "holds")
 NOTE = Note("5 rows have no score: <b>|", warning=True)
 TABLE = Table(COLUMNS, [ROW, ROW], (NOTE, NOTE), title="Runs")
 
@@ -59,7 +62,6 @@ def test_a_wide_terminal_gets_a_row_each():
 
 
 def test_wide_characters_keep_columns_apart():
-    """Two columns of a terminal each."""
     rows = [("流暢", 1), ("fluency", 2)]
     table = Table((Column("aspect", "aspect"), Column("n", "n", "count")), rows)
     assert printed(40, table).splitlines() == ["aspect   n", "流暢     1", "fluency  2"]
@@ -81,7 +83,6 @@ def test_a_small_p_value_is_a_bound():
 
 
 def test_notes_stand_with_their_figures():
-    """Once, and as text, wherever the table goes."""
     assert to_text(TABLE).count(NOTE.text) == 1
     assert to_html(TABLE).count("<p>5 rows have no score: &lt;b&gt;|</p>") == 1
     assert to_html(TABLE, page=True).count('<p class="notice">5 rows') == 1
@@ -90,7 +91,6 @@ def test_notes_stand_with_their_figures():
 
 
 def test_only_html_shows_pictures():
-    """They are drawn by the report itself; all other cells are text."""
     hostile = Table(COLUMNS[:1], [("</td><script>\x1b[2J",)])
     assert "<td><svg/></td>" in to_html(TABLE)
     assert "svg" not in to_text(TABLE) + to_markdown(TABLE)
@@ -99,7 +99,6 @@ def test_only_html_shows_pictures():
 
 
 def test_tables_of_several_aspects_are_stacked():
-    """Rows below each other, equal notes once; another title is another table."""
     other = Table(COLUMNS, [ROW], (Note("b"),), title="Runs")
     first, second = stacked([TABLE, other, Table(COLUMNS, [ROW])])
     assert (len(first.rows), first.notes) == (3, (NOTE, Note("b")))
@@ -107,7 +106,6 @@ def test_tables_of_several_aspects_are_stacked():
 
 
 def test_columns_come_and_go():
-    """By name, with their cells."""
     table = TABLE.without("n", "p").with_column(Column("x", "x"), ["1", "2"], after="aspect")
     assert [column.name for column in table.columns[:3]] == ["aspect", "x", "a"]
     assert [row[1] for row in table.rows] == ["1", "2"]

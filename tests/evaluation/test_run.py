@@ -1,11 +1,12 @@
-"""What results show in a notebook: every number, no script, and nothing of a text that is
-markup."""
+"""What a run gives: tables in the order of the data, data frames, and views of a notebook."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from html.parser import HTMLParser
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -27,19 +28,14 @@ from textassay.calibration.columns import People
 from textassay.meta import agreement_table
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
-from textassay.runtime.errors import DataError
+from textassay.runtime.errors import ConfigurationError
 
 HOSTILE = "</td><script>alert(1)</script> | $x$ `code`"
 ROWS = [
-    {
-        "id": f"x{i}",
-        "output": f"Text {i}.",
-        "system": f"M{i % 2}",
-        "group": f"g{i // 2}",
-        "human": {"fluency": 1 + i % 5},
-    }
+    {"id": f"x{i}", "output": f"Text {i}.", "system": f"M{i % 2}", "group": f"g{i // 2}",
+     "human": {"fluency": 1 + i % 5}}
     for i in range(30)
-]
+]  # fmt: skip
 ALLOWED = {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
 
 
@@ -72,7 +68,6 @@ async def judged(**more) -> Run:
 @pytest.mark.asyncio
 @pytest.mark.parametrize("folder", [True, False])
 async def test_a_run_shows_means_and_its_first_scores(tmp_path, folder):
-    """Texts of the judge are text, whatever is in them."""
     run = await judged(out=tmp_path / "run" if folder else None)
     bundle = run._repr_mimebundle_()
     cells = Cells(bundle["text/html"])
@@ -86,7 +81,6 @@ async def test_a_run_shows_means_and_its_first_scores(tmp_path, folder):
 
 @pytest.mark.asyncio
 async def test_decisions_and_agreement_show_their_intervals(tmp_path):
-    """The numbers are those of `as_dict`."""
     run = await judged(out=tmp_path / "run")
     table = agreement_table(run, Examples(ROWS), levels=["dataset"], bootstrap=50)
     row = table.as_dict()["rows"][0]
@@ -115,7 +109,6 @@ def test_an_evaluator_shows_what_it_was_fitted_to():
 
 
 def test_a_graph_draws_itself():
-    """As mermaid where that is drawn, and as a table of its wires."""
 
     async def write(example: Example) -> Score | Failure:
         raise NotImplementedError
@@ -129,8 +122,6 @@ def test_a_graph_draws_itself():
 
 @pytest.mark.asyncio
 async def test_scores_go_to_any_data_frame():
-    """pandas, polars and arrow hold the same, gaps included, with types that do not depend on the
-    rows."""
     run = await judged()
     frame, table = run.to_pandas(), pa.table(run)
     polars = run.to_polars()
@@ -146,23 +137,6 @@ async def test_scores_go_to_any_data_frame():
     assert wide["human.fluency"].to_list() == [row["human"]["fluency"] for row in ROWS]
 
 
-class Split:
-    """What a Hugging Face `Dataset` is to us: rows and the names of columns."""
-
-    def __init__(self, rows):
-        self.rows, self.column_names = rows, list(rows[0])
-
-    def __iter__(self):
-        return iter(self.rows)
-
-
-def test_a_data_set_dict_of_one_split_is_that_split():
-    """Of several, one must be named."""
-    assert Examples({"test": Split(ROWS)}).check().count == 30
-    with pytest.raises(DataError, match=r"'train', 'test'"):
-        Examples({"train": Split(ROWS), "test": Split(ROWS)})
-
-
 @pytest.mark.asyncio
 async def test_results_print_as_tables():
     """Also the summary, which is a dictionary all the same; intervals come unasked."""
@@ -174,3 +148,63 @@ async def test_results_print_as_tables():
     table = agreement_table(run, Examples(ROWS))
     assert str(table).splitlines()[0] == "agreement with people"
     assert table.rows[0].agreement.ci is not None
+
+
+TWELVE = [
+    {"id": f"x{i}", "output": f"Text {i}.", "system": f"M{i % 2}", "group": "g",
+     "human": {"fluency": i}}
+    for i in range(12)
+]  # fmt: skip
+
+
+async def judged_late(examples, **more):
+    """Rate coherence and fluency; later examples are answered first."""
+    last = asyncio.Event()
+
+    async def reply(request):
+        if "Text 11." in request.text:
+            last.set()
+        if "Text 0." in request.text:
+            await last.wait()
+        return "Rating: 4" if "Text 3." not in request.text else "no idea"
+
+    model = ScriptedModel(reply)
+    expected = {"method": "llm-score", "aspects": ["coherence", "fluency"], "model": model}
+    return await evaluate(examples, **expected, **more)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("folder", [True, False])
+async def test_rows_come_in_the_order_of_the_data(tmp_path, folder):
+    """So that a column may be set beside the data; ratings and names are joined."""
+    run = await judged_late(TWELVE, out=tmp_path / "run" if folder else None)
+    table = run.to_pandas()
+    assert table[table.aspect == "fluency"].id.tolist() == [row["id"] for row in TWELVE]
+    assert table[table.aspect == "fluency"].human.tolist() == list(range(12))
+    assert table[table.aspect == "coherence"].human.isna().all()
+    assert table.system.tolist()[:4] == ["M0", "M0", "M1", "M1"]
+
+
+@pytest.mark.asyncio
+async def test_the_wide_form_has_a_row_per_example():
+    table = (await judged_late(TWELVE)).to_pandas(wide=True)
+    assert table.id.tolist() == [row["id"] for row in TWELVE]
+    assert set(table.columns) == {"id", "system", "group", "coherence", "fluency", "human.fluency"}
+    assert table["human.fluency"].tolist() == list(range(12))
+    assert table.coherence.isna().sum() == 1
+    assert pd.isna(table.set_index("id").coherence["x3"])
+
+
+@pytest.mark.asyncio
+async def test_a_run_read_from_its_folder_finds_its_data(tmp_path):
+    path = tmp_path / "data.csv"
+    rows = pd.DataFrame([{**row, "human.fluency": i} for i, row in enumerate(TWELVE)])
+    rows.drop(columns="human").to_csv(path, index=False)
+    await judged_late(path, out=tmp_path / "run")
+    again = Run(folder=tmp_path / "run").to_pandas(wide=True)
+    assert again["human.fluency"].tolist() == list(range(12))
+    await judged_late(TWELVE, out=tmp_path / "memory")
+    other = Run(folder=tmp_path / "memory")
+    with pytest.raises(ConfigurationError, match="data="):
+        other.to_pandas()
+    assert len(other.to_pandas(data=TWELVE)) == 24
