@@ -1,17 +1,20 @@
-"""Intervals hold the truth as often as they say, by simulation and on recorded data; the benchmark
-has 1,000 draws."""
+"""Intervals hold the truth as often as they say (the benchmark has 1,000 draws), and as printed."""
 
-from __future__ import annotations
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import decisions_coverage as bench
+from benchmarks import decisions_story
 from tests.benchmark_data import FOLDER
+from tests.cli.harness import textassay
 from textassay.calibration.compare_runs import paired_difference, sign_flip_p
 
 DRAWS = 200
 SUMMEVAL = FOLDER / "alttest" / "summeval.jsonl.gz"
+PAGE = (Path(__file__).parents[2] / "docs" / "decisions.md").read_text(encoding="utf-8")
 NOISE = 0.035
 """About 2.3 standard errors of a coverage near .95 over 200 draws."""
 
@@ -93,8 +96,7 @@ def test_intervals_of_single_scores_hold_the_rating():
 
 
 def test_real_draws(columns):
-    """20 of 100 SummEval sources: judge alone never, corrected at least 93 %, rows as independent
-    too seldom."""
+    """20 of 100 SummEval sources: the judge alone never, rows as independent too seldom."""
     found = {aspect: bench.real(60, *columns[aspect]) for aspect in ("coherence", "relevance")}
     for one in found.values():
         assert one["judge only"].coverage == 0
@@ -112,3 +114,37 @@ def test_conformal_figures(columns):
     for one in found.values():
         assert 0.89 <= one["coverage"] <= 0.95
         assert one["raw width"] > 2.5
+
+
+@pytest.fixture(scope="module")
+def story(columns, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("story")
+    decisions_story.write(folder, SUMMEVAL)
+    return folder
+
+
+def shown(found):
+    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def test_the_estimates_are_those_of_the_page(story):
+    """Judge only, labels only, corrected, and what a label is worth; each as printed."""
+    done = textassay("estimate", story / "scores.jsonl", story / "rated.jsonl", "--json")
+    for row in json.loads(done.out)["rows"]:
+        three = [shown(row[name]) for name in ("judge_only", "labels_only", "corrected")]
+        assert " | ".join([row["aspect"], *three, f"{row['worth']:.2f}"]) in PAGE
+
+
+def test_the_stand_in_table_is_that_of_the_page(story):
+    """Omega, rho, the best constant, and the advantage over it."""
+    done = textassay("alt-test", story / "scores.jsonl", story / "all_rated.jsonl", "--json")
+    lines = {
+        line.split(" | ")[0].strip("| "): line for line in PAGE.partition("## 5.")[2].splitlines()
+    }
+    for row in json.loads(done.out)["rows"]:
+        constant = row["constant"]
+        cells = [cell.strip() for cell in lines[row["score"]].strip("|").split("|")]
+        expected = [row["omega"], row["rho"], constant["value"], constant["omega"], constant["rho"]]
+        assert [float(cell) for cell in cells[1:6]] == [round(one, 2) for one in expected]
+        assert cells[6] == shown(row["over_constant"]).replace("0.", ".")
+        assert cells[7] == ("yes" if row["may_stand_in"] else "no")

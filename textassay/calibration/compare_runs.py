@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, RatingScale, some_ids
+from textassay.calibration.columns import Judged, People, RatingScale
 from textassay.calibration.estimate import SystemDifference
 from textassay.calibration.intervals import (
     MEANS_OVER,
@@ -32,7 +32,7 @@ from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.meta.label_measures import compare_labels
-from textassay.meta.label_table import measure_name
+from textassay.meta.people import some_ids
 from textassay.meta.score_files import (
     Recorded,
     read_labels,
@@ -40,6 +40,7 @@ from textassay.meta.score_files import (
     refuse_other_labels,
     refuse_several_judges,
 )
+from textassay.meta.table import measure_name
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.data.label_reader import LabelReader
 from textassay.runtime.errors import DataError, UnknownName

@@ -187,17 +187,7 @@ def fit_sync(*args: Any, **arguments: Any) -> Fit:
 
 
 def learn_recorded(examples: Any, request: FitFromScores, watch: Steps = lambda _: None) -> Fit:
-    """Learn from recorded scores, and write the folder if one is named.
-
-    Args:
-        examples: What people rated.
-        request: How to learn.
-        watch: Is told what is being done.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was written.
-        StorageError: The folder cannot be written.
-    """
+    """Learn from recorded scores, and write the folder if one is named."""
     return _saved(_read(examples, request).learn(watch), request.out)
 
 
@@ -222,12 +212,7 @@ def _examples(examples: Any, request: FitRequest) -> Examples:
 
 
 def alignment_of(request: FitByModel, examples: Any) -> Alignment:
-    """Return the alignment that is requested, checked against the data.
-
-    Raises:
-        ConfigurationError: Something does not fit; nothing was asked.
-        DataError: The ratings do not allow to learn from them.
-    """
+    """Return the alignment that is requested, checked against the data."""
     models = dict(request.model) if isinstance(request.model, Mapping) else {"": request.model}
     opened = {role: one for role, one in models.items() if not isinstance(one, str)}
     if len(opened) == len(models):
@@ -293,17 +278,7 @@ async def align_with_people(
     *,
     again: str = "call fit with the same arguments to continue",
 ) -> Fit:
-    """Perform an alignment, or continue it, and write its folder.
-
-    Args:
-        alignment: What to do.
-        watch: Shows how it goes.
-        again: What a note tells the user to do if it is stopped.
-
-    Raises:
-        RunFolderError: The folder holds an evaluator, something else, or another alignment.
-        TextassayError: What stopped it; notes say what is kept.
-    """
+    """Perform an alignment, or continue it, and write its folder."""
     out = alignment.request.out
     if out is None:
         raise ConfigurationError("fit needs out=EVALUATOR_DIR")

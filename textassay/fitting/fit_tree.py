@@ -280,11 +280,7 @@ class Alignment:
         return [example for example in self.examples if example.id in ids]
 
     def decomposer(self, models: Mapping[str, Model]) -> Decomposer:
-        """Return the agent that writes criteria.
-
-        Raises:
-            ConfigurationError: There is no model for it, or its profile says that it cannot.
-        """
+        """Return the agent that writes criteria."""
         instead = "give one with tree=FILE, or rate the first layer alone with layers=1"
         return decomposer_for(models, self.task, self.judging, instead=instead)
 

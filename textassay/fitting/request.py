@@ -202,11 +202,7 @@ _DEFAULTS = {
 
 
 def fit_request(method: str | None = None, **arguments: Any) -> FitRequest:
-    """Return the request that the arguments of `fit` make; `None` is the default.
-
-    Raises:
-        ConfigurationError: A value does not fit, or an argument does not go with the method.
-    """
+    """Return the request that the arguments of `fit` make; `None` is the default."""
     kind = KINDS.get(method)
     if kind is None:
         known = [name for name in KINDS if name]

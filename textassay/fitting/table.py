@@ -159,19 +159,7 @@ def read_table(
     scores: Recorded | None = None,
     aspects: Sequence[str] | None = None,
 ) -> FeatureTable:
-    """Read rated rows with the wanted features; one pass over the data.
-
-    Args:
-        data: Examples with human ratings.
-        patterns: Names or globs of recorded metrics.
-        scores: Value by feature and id, from files.
-        aspects: Human aspects; `None` for all that the data have.
-
-    Raises:
-        UnknownName: A pattern matches no metric, or an aspect is not rated.
-        DataError: No id of the scores occurs in the data, no rated row has a feature, or a feature
-            has no value in any.
-    """
+    """Read rated rows with the wanted features; one pass over the data."""
     info, scores = data.check(), scores or {}
     rated = human_aspects(info, aspects)
     metrics = matching_names(patterns, list(info.metrics))

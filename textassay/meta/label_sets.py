@@ -92,19 +92,6 @@ def set_agreement(
 ) -> SetAgreement:
     """Return how well a judge's sets of labels agree with people's.
 
-    Args:
-        judge: 1 if the judge gave a row a label, else 0, shape (n, labels); a row with a NaN is
-            unscored.
-        human: The same of people.
-        labels: Names of the labels.
-        groups: What each row belongs to (its source document), length n; without groups it is the
-            rows.
-        bootstrap: Number of random weightings behind the intervals; 0 for no intervals.
-        seed: Seed of the weightings.
-
-    Raises:
-        DataError: The shapes differ, there are too many labels, or a number is neither 0 nor 1.
-
     Example:
         >>> found = set_agreement([[1, 1], [0, 1]], [[1, 0], [0, 1]], labels=["a", "b"])
         >>> found.measures["jaccard"].value
@@ -189,12 +176,7 @@ class _Table:
     def measures(
         self, weights: Floats, rng: np.random.Generator | None = None
     ) -> Iterator[tuple[str, Floats]]:
-        """Yield the measures for weights of the sources, shape (b, sources).
-
-        Args:
-            weights: Of each source.
-            rng: Draws what is added to the counts; nothing is without it.
-        """
+        """Yield the measures for weights of the sources, shape (b, sources)."""
         total, similar = weights @ self.rows, weights @ self._similar
         mean = ratio(similar, total[:, None])
         if rng is not None:
