@@ -30,9 +30,8 @@ from textassay import meta
 from textassay.calibration.alternative_annotator import alt_test
 from textassay.calibration.columns import Columns
 from textassay.calibration.compare_runs import DOUBTFUL_P, FEW_SOURCES, paired_difference
-from textassay.calibration.conformal import fit_cells, grid_of
 from textassay.calibration.estimate import estimate_means
-from textassay.calibration.maps import learn_map
+from textassay.calibration.maps import fit_cells, grid_of, learn_map
 from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.learn import Learning
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats

@@ -10,8 +10,15 @@ from hypothesis.extra.numpy import arrays
 
 from tests.calibration.columns import SCALES, columns_of
 from textassay.calibration.calibration import FILE, FORMAT, calibrate, load
-from textassay.calibration.conformal import fit_cells, grid_of
-from textassay.calibration.maps import Ordinal, Scales, fit_isotonic, fit_ordinal, learn_map
+from textassay.calibration.maps import (
+    Ordinal,
+    Scales,
+    fit_cells,
+    fit_isotonic,
+    fit_ordinal,
+    grid_of,
+    learn_map,
+)
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.storage.files import write_sealed
 

@@ -11,8 +11,14 @@ from scipy.stats import t as student
 from tests.calibration.columns import SCALES, columns_of
 from textassay.calibration import Columns, Estimates, Scales, estimate_means, next_rows, plan_labels
 from textassay.calibration.compare_runs import CompareRow, comparison_tables
-from textassay.calibration.correction import correct_mean, power_tuned, rated_range, rogan_gladen
-from textassay.calibration.intervals import Estimate, mean_over_groups
+from textassay.calibration.means import (
+    Estimate,
+    correct_mean,
+    mean_over_groups,
+    power_tuned,
+    rated_range,
+    rogan_gladen,
+)
 from textassay.runtime.errors import UnknownName
 
 VALUES = st.lists(st.integers(-40, 40).map(lambda one: one / 8), min_size=2, max_size=30)

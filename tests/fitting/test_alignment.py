@@ -478,7 +478,7 @@ def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
     assert len(set(kept)) == len(kept)
     assert report["data_efficiency"][3]["ridge"]["seeds"] == 5
     last = report["criteria_efficiency"][-1]
-    assert (last["count"], last["samples"]) == (8, 5)
+    assert (last["count"], last["samples"]) == (6, 5)
     assert last["sd"]["pearson"] > 0
 
 

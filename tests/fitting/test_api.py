@@ -243,7 +243,8 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
     model = dated.model()
     found = await fit(dated.rows, model=model, out=out, progress=seen.append, **FEW)
     assert not {r.text for r in broken.requests[:90]} & {r.text for r in model.requests}
-    assert "coherence/mentions-a-date" in found.evaluator.features
+    first = {row["criterion"] for row in found.report["rubric"][0]["criteria"]}
+    assert "coherence/mentions-a-date" in first
     assert (bool(seen), found.folder, found.unscored) == (True, out, {})
     run = await evaluate(dated.rows[:3], method=found, model=dated.model())
     assert {score.outcome for score in run} == {"scored"}

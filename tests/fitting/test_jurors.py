@@ -105,7 +105,7 @@ async def test_on_the_command_line_with_costs_from_usage(tmp_path):
         return ScriptedModel(reply, name=name)
 
     names = ("first", "second", "guess")
-    models = {name: juror(name) for name in names}
+    models = {f"juror{i}": juror(name) for i, name in enumerate(names)}
     await evaluate(rows, method="jury", model=models, task="general", aspects=["fluency"],
                    options={"output": "jurors"}, out=tmp_path / "run")  # fmt: skip
     done = textassay("jurors", tmp_path / "run", write(tmp_path / "data.jsonl", rows), "--json")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ class LabelPlan(Displayed):
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
     def tables(self) -> list[Table]:
         """Return the forecast."""

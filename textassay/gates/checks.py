@@ -16,7 +16,7 @@ import numpy as np
 
 from textassay.calibration.columns import Judged, People, read_judged, with_labels
 from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
-from textassay.calibration.intervals import Estimate, mean_over_groups
+from textassay.calibration.means import Estimate, mean_over_groups
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats

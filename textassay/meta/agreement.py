@@ -85,14 +85,14 @@ class Agreement:
 
     level: Level
     n: int
-    coverage: float | None
     groups: int | None
     groups_skipped: int
-    systems: int | None
+    coverage: float | None
     pearson: float | None
     spearman: float | None
     kendall: float | None
     ci: dict[Coefficient, Interval | None] | None = None
+    systems: int | None = None
     note: str | None = None
 
 

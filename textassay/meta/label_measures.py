@@ -33,7 +33,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -78,11 +78,6 @@ class Measure:
     ci: Interval | None = None
     constant: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
-        ci = None if self.ci is None else list(self.ci)
-        return {"value": self.value, "ci": ci, "constant": self.constant}
-
 
 @dataclass(frozen=True, slots=True)
 class LabelAgreement:
@@ -110,16 +105,7 @@ class LabelAgreement:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; what is undefined is `None`."""
-        return {
-            "labels": list(self.labels),
-            "ordered": self.ordered,
-            "n": self.n,
-            "coverage": self.coverage,
-            "groups": self.groups,
-            "confusion": [list(row) for row in self.confusion],
-            "measures": {name: one.as_dict() for name, one in self.measures.items()},
-            "note": self.note,
-        }
+        return asdict(self)
 
 
 def label_agreement(
@@ -511,15 +497,6 @@ class Threshold:
         """Return 1 for yes and 0 for no, shape (n,); NaN stays."""
         yes = scores >= self.value if self.yes == "above" else scores <= self.value
         return np.where(np.isnan(scores), np.nan, yes.astype(float))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {
-            "value": self.value,
-            "yes": self.yes,
-            "chosen_on": self.chosen_on,
-            "found": self.found,
-        }
 
 
 def agreement_at(

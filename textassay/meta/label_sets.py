@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,17 +67,6 @@ class SetAgreement:
     groups: int | None
     measures: dict[str, Measure]
     note: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON values; what is undefined is `None`."""
-        return {
-            "labels": list(self.labels),
-            "n": self.n,
-            "coverage": self.coverage,
-            "groups": self.groups,
-            "measures": {name: one.as_dict() for name, one in self.measures.items()},
-            "note": self.note,
-        }
 
 
 def set_agreement(

@@ -7,7 +7,7 @@ measures of labels. Knows scores by id and examples; nothing of runs, methods or
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -111,25 +111,7 @@ class TableRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        agreement = self.agreement
-        ci = None
-        if agreement.ci is not None:
-            ci = {name: None if span is None else list(span) for name, span in agreement.ci.items()}
-        return {
-            "aspect": self.aspect,
-            "human": self.human,
-            "level": agreement.level,
-            "n": agreement.n,
-            "groups": agreement.groups,
-            "groups_skipped": agreement.groups_skipped,
-            "coverage": agreement.coverage,
-            "pearson": agreement.pearson,
-            "spearman": agreement.spearman,
-            "kendall": agreement.kendall,
-            "ci": ci,
-            "systems": agreement.systems,
-            "note": agreement.note,
-        }
+        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +130,7 @@ class RaterRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        return {"aspect": self.aspect, "human": self.human, **self.agreement.as_dict()}
+        return {"aspect": self.aspect, "human": self.human, **asdict(self.agreement)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +279,9 @@ class LabelRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        cut = {} if self.threshold is None else {"threshold": self.threshold.as_dict()}
+        cut = {} if self.threshold is None else {"threshold": asdict(self.threshold)}
         left_out = {"tied": self.tied, "between": self.between}
-        own = self.agreement.as_dict()
+        own = asdict(self.agreement)
         return {"aspect": self.aspect, "human": self.human, **own, **left_out, **cut}
 
     def flat(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -333,7 +315,7 @@ class SetRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row as JSON values; what is undefined is `None`."""
-        own = self.agreement.as_dict()
+        own = asdict(self.agreement)
         return {"aspect": self.aspect, "human": self.human, **own, "unrated": self.unrated}
 
 

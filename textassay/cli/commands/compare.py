@@ -96,7 +96,7 @@ def compare(
         comparison_tables,
         gate,
     )
-    from textassay.calibration.intervals import weight_named
+    from textassay.calibration.means import weight_named
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)
