@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.harness import textassay
 from textassay.calibration import compare_runs
-from textassay.calibration.columns import Judged, People
+from textassay.calibration.columns import Judged
+from textassay.meta.people import People
 
 
 def write_run(folder, rows, values):

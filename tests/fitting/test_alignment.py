@@ -10,16 +10,15 @@ import pytest
 
 from tests.fitting.made_texts import Planted, rows_of
 from textassay import evaluate
-from textassay.fitting.alignment import Growth
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.fit_tree import Alignment, AlignmentRequest
+from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter, Learning, split
+from textassay.fitting.learn import Fitter, split
 from textassay.fitting.report import report_text
+from textassay.fitting.request import FitFromScores, FitTree
 from textassay.fitting.table import read_table
 from textassay.learning import Aggregator, folds
 from textassay.methods import build
-from textassay.methods.hd_eval import HDEvalOptions
 from textassay.methods.library import tasks, trees
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
@@ -33,7 +32,6 @@ from textassay.runtime.errors import (
 )
 from textassay.runtime.messages import Assignment, Example
 
-RIDGE = Learning(aggregators=("ridge",))
 FILE = """
 format = 1
 aspects = [
@@ -48,16 +46,9 @@ aspects = [
 
 
 def alignment(planted, out, *, model=None, **order):
-    fields = {
-        "growth": Growth(keep=2),
-        "learning": Learning(aggregators=("ridge",)),
-        "task": "summarization",
-        **order,
-    }
-    models = {"": model or planted.model()}
-    return Alignment(
-        AlignmentRequest(data=Examples(planted.rows), models=models, out=out, **fields)
-    )
+    fields = {"keep": 2, "aggregator": ("ridge",), "task": "summarization", **order}
+    request = FitTree(model=model or planted.model(), out=out, **fields)
+    return Alignment(request, Examples(planted.rows))
 
 
 async def fitted(planted, out, **order):
@@ -73,8 +64,7 @@ def expanded(layer):
 @pytest.mark.asyncio
 async def test_the_informative_branch_is_expanded_and_every_layer_adds(tmp_path):
     planted = Planted()
-    learning = Learning(aggregators=("ridge",), depth="full")
-    found = await fitted(planted, tmp_path / "ev", learning=learning)
+    found = await fitted(planted, tmp_path / "ev", report="full")
     first, second, third = found.report["alignment"]
     assert [row["id"] for row in first["criteria"]] == ["coherence", "fluency"]
     assert len(second["criteria"]) == 8
@@ -136,7 +126,7 @@ async def test_another_model_or_prompt_is_refused_unless_allowed(tmp_path, monke
         "{% include '_material.jinja' %}"
     )
     prompt.write_text(words)
-    await fitted(planted, out, growth=Growth(layers=1), options=HDEvalOptions(prompt="own.jinja"))
+    await fitted(planted, out, layers=1, options={"prompt": "own.jinja"})
     monkeypatch.chdir("/")
     await evaluate(planted.rows[:2], method=str(out), model=planted.model())
     other = planted.model("another")
@@ -169,7 +159,7 @@ async def test_a_stopped_alignment_goes_on_and_asks_nothing_twice(tmp_path):
         await alignment(planted, tmp_path / "ev", model=broken).run()
     assert not (tmp_path / "ev" / "evaluator.json").exists()
     with pytest.raises(RunFolderError, match="another alignment: its growth is"):
-        await alignment(planted, tmp_path / "ev", growth=Growth(keep=3)).run()
+        await alignment(planted, tmp_path / "ev", keep=3).run()
 
     def continues(request):
         answered.append(request.text)
@@ -279,7 +269,7 @@ async def test_ratings_that_are_missing_are_gaps(tmp_path):
 @pytest.mark.asyncio
 async def test_a_rating_that_could_not_be_asked_for_makes_the_scores_errors(tmp_path):
     planted, out = Planted(60), tmp_path / "ev"
-    await fitted(planted, out, growth=Growth(layers=1))
+    await fitted(planted, out, layers=1)
     model = ScriptedModel(lambda request: ContentRefused("filtered"), name="scripted")
     method = build(str(out), model)
     scores = await method.graph.run(
@@ -353,8 +343,7 @@ async def test_a_given_tree_is_learned_on_and_never_grown(tmp_path, tree):
     assert planted.asked_for_parts == []
     assert len(model.requests) == counted.calls == 120 * 6
     assert [a.name for a in found.evaluator.aspects] == ["coherence", "fluency"]
-    growth = Growth(keep=1, saliency="shapley")
-    pruned = alignment(planted, tmp_path / "kept", tree=tree, growth=growth, learning=RIDGE)
+    pruned = alignment(planted, tmp_path / "kept", tree=tree, keep=1, saliency="shapley")
     layers = (await pruned.run()).report["alignment"]
     assert ids(layers)[2] == below
 
@@ -362,9 +351,7 @@ async def test_a_given_tree_is_learned_on_and_never_grown(tmp_path, tree):
 @pytest.mark.asyncio
 async def test_a_published_tree_is_that_of_the_rated_aspects(tmp_path):
     planted = Planted(60)
-    found = await alignment(
-        planted, tmp_path / "ev", tree="published", growth=Growth(layers=2), learning=RIDGE
-    ).run()
+    found = await alignment(planted, tmp_path / "ev", tree="published", layers=2).run()
     published = trees.load("summarization", tasks.load("summarization"))
     below = {node.id for node in published if node.id.count("/") < 2}
     expected = {name for name in below if name.partition("/")[0] in ("coherence", "fluency")}
@@ -406,7 +393,7 @@ async def test_chance_does_not_prune_unless_asked_to(tmp_path):
     planted = Planted(120)
 
     async def aligned(folder, **growth):
-        order = {"growth": Growth(**{"keep": 1, "children": 2, **growth}), "learning": RIDGE}
+        order = {"keep": 1, "children": 2, **growth}
         return (
             await alignment(planted, tmp_path / folder, model=coin(planted), **order).run()
         ).report
@@ -448,18 +435,20 @@ def test_shapley_saliency_is_the_mean_size_of_contributions():
 
 def test_held_out_rows_stay_the_same_whatever_share_is_learned_from():
     people = table(240)
-    sides = [split(people, Learning(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)]
+    sides = [
+        split(people, FitFromScores(train_fraction=f, test_fraction=0.3)) for f in (0.1, 0.4, 0.7)
+    ]
     held_out = [part.test.ids for part in sides]
     assert held_out[0] == held_out[1] == held_out[2]
     assert len(held_out[0]) == pytest.approx(0.3 * 240, abs=6)
     learned = [set(part.train.ids) for part in sides]
     assert learned[0] < learned[1] < learned[2]
     assert not learned[2] & set(held_out[0])
-    alone = split(people, Learning(test_fraction=0.3))
+    alone = split(people, FitFromScores(test_fraction=0.3))
     assert alone.test.ids == held_out[0]
     assert len(alone.train.ids) + len(alone.test.ids) == 240
     with pytest.raises(ConfigurationError, match=r"80% of the rows .* and 30% to hold out"):
-        split(people, Learning(train_fraction=0.8, test_fraction=0.3))
+        split(people, FitFromScores(train_fraction=0.8, test_fraction=0.3))
 
 
 def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
@@ -469,8 +458,8 @@ def test_layers_are_taken_away_from_recorded_ratings_of_a_tree_too():
         given = list(row["metrics"].values())
         names = ("clarity", "charm", "charm/wit", "charm/wit/puns", "clarity/order", "gpt/charm")
         row["metrics"] = dict(zip(names, given, strict=False))
-    learning = Learning(aggregators=("ridge",), depth="full", repeats=5)
-    report = fit_recorded(Examples(rows), features=("*",), learning=learning).report
+    how = {"aggregator": "ridge", "report": "full", "repeats": 5}
+    report = fit_recorded(Examples(rows), features=("*",), **how).report
     assert [row["without"] for row in report["ablations"]] == [
         "nothing", "layer 3", "layer 2, 3", "layer 1, 2, 3", "aggregator"
     ]  # fmt: skip
@@ -491,10 +480,10 @@ async def test_what_is_shipped_learns_from_all_rows_unless_a_part_is_held_out(
     shares, shipped, held_out, tmp_path
 ):
     """Rows of neither share are not rated."""
-    learning = Learning(aggregators=("ridge",), train_fraction=shares[0], test_fraction=shares[1])
+    fractions = dict(zip(("train_fraction", "test_fraction"), shares, strict=True))
     planted = Planted(120)
-    model, growth = planted.model(), Growth(layers=1)
-    order = alignment(planted, tmp_path / "ev", model=model, growth=growth, learning=learning)
+    model = planted.model()
+    order = alignment(planted, tmp_path / "ev", model=model, layers=1, **fractions)
     found = await order.run()
     aspects = found.evaluator.aggregator["aspects"]
     assert {aspect["notes"]["rows"] for aspect in aspects} == {shipped}

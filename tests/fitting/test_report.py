@@ -8,8 +8,9 @@ import pytest
 from tests.fitting.made_texts import rows_of
 from textassay.fitting.agreement import resamples_for, steps
 from textassay.fitting.fit_from_scores import fit_recorded, read_recorded
-from textassay.fitting.learn import Choice, Fitter, Learning, Unseen, cross_fit
+from textassay.fitting.learn import Choice, Fitter, Unseen, cross_fit
 from textassay.fitting.report import report_text
+from textassay.fitting.request import FitFromScores
 from textassay.learning import Aggregator, group_codes, split_rows
 from textassay.learning.splits import folds
 from textassay.meta import compare, correlate, pearson
@@ -20,12 +21,8 @@ ASPECTS = ("clarity", "charm")
 COEFFICIENTS = ("pearson", "spearman", "kendall")
 
 
-def fitted(rows, **learning):
-    return fit_recorded(
-        Examples(rows),
-        features=("*",),
-        learning=Learning(**{"aggregators": ("ridge",), **learning}),
-    )
+def fitted(rows, **how):
+    return fit_recorded(Examples(rows), features=("*",), aggregator="ridge", **how)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def full():
         row["annotators"] = {
             "charm": [float(np.clip(row["human"]["charm"] + e, 0, 10)) for e in rng.normal(size=3)]
         }
-    return rows, fitted(rows, depth="full", train_fraction=0.5).report
+    return rows, fitted(rows, report="full", train_fraction=0.5).report
 
 
 def arrays(rows):
@@ -178,7 +175,7 @@ def test_more_data_and_more_criteria_help_until_they_do_not(full):
 
 
 def test_a_part_too_small_to_learn_from_says_so():
-    report = fitted(rows_of(60), depth="full").report
+    report = fitted(rows_of(60), report="full").report
     smallest = report["data_efficiency"][0]["ridge"]
     assert smallest["seeds"] < 3
     assert "at least 2 groups" in smallest["failed"]
@@ -256,7 +253,7 @@ def cross_fitted(
          "metrics": {f"f{k}": value for k, value in enumerate(features[i])}}
         for i in range(60)
     ]  # fmt: skip
-    table = read_recorded(Examples(rows), features=("f*",)).table
+    table = read_recorded(Examples(rows), FitFromScores(features=("f*",))).table
     return cross_fit(names, table, Fitter({"q": (-5.0, 5.0)}, 0, threads), lambda _: None)
 
 

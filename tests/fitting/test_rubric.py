@@ -14,20 +14,19 @@ from tests.cli.harness import served, textassay
 from tests.fitting.made_texts import Dated, write
 from tests.waiting import until
 from textassay import evaluate
-from textassay.fitting.fit_rubric import Rubric, RubricGrowth, RubricRequest, spread, weed
-from textassay.fitting.learn import Fitter, Learning
+from textassay.fitting.fit_rubric import Rubric, spread, weed
+from textassay.fitting.learn import Fitter
 from textassay.fitting.report import report_text
+from textassay.fitting.request import FitRubric
 from textassay.fitting.table import read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect
 
 
 def rubric(dated, out, *, model=None, **order):
-    fields = {"learning": Learning(aggregators=("ridge",)), "task": "summarization", **order}
-    return Rubric(
-        RubricRequest(data=Examples(dated.rows), models={"": model or dated.model()}, out=out,
-                    **fields)
-    )  # fmt: skip
+    fields = {"aggregator": ("ridge",), "task": "summarization", **order}
+    request = FitRubric(model=model or dated.model(), out=out, **fields)
+    return Rubric(request, Examples(dated.rows))
 
 
 @pytest.mark.asyncio
@@ -66,7 +65,7 @@ async def test_few_rows_are_rated_and_no_held_out_rating_reaches_any_prompt(tmp_
     ratings = {row["id"]: f"{row['human']['coherence']:g}" for row in dated.rows}
     assert len(set(ratings.values())) == len(ratings)
     model = dated.model()
-    fit = rubric(dated, tmp_path / "ev", model=model, rubric=RubricGrowth(labels=30))
+    fit = rubric(dated, tmp_path / "ev", model=model, labels=30)
     assert len(np.unique(fit.people.groups[fit.train])) == fit.train.sum() == 30  # spread
     train = set(np.array(fit.people.ids)[fit.train])
     found = await fit.run()

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from benchmarks.coverage_labels import KINDS, draw, try_once
 from textassay import meta
-from textassay.calibration.columns import People
 from textassay.calibration.compare_runs import label_difference
 from textassay.meta.label_measures import (
     agreement_at,
@@ -19,6 +18,7 @@ from textassay.meta.label_measures import (
     span_of,
 )
 from textassay.meta.label_sets import set_agreement
+from textassay.meta.people import People
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import LabelScale, labels_given
 

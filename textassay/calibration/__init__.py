@@ -31,7 +31,6 @@ from textassay.calibration.calibration import (
 from textassay.calibration.columns import (
     Columns,
     Judged,
-    People,
     join_columns,
     read_judged,
     read_plan,
@@ -58,6 +57,7 @@ from textassay.calibration.means import (
     rogan_gladen,
 )
 from textassay.calibration.ranking import RankDifference, Ranking, RankRow, rank_systems
+from textassay.meta.people import People
 
 __all__ = [
     "AltTest",

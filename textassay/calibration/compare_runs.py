@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, RatingScale
+from textassay.calibration.columns import Judged, RatingScale
 from textassay.calibration.means import (
     MEANS_OVER,
     NO_ESTIMATE,
@@ -33,7 +33,7 @@ from textassay.meta.agreement import Difference
 from textassay.meta.agreement import compare as compare_agreement
 from textassay.meta.correlation import COEFFICIENTS, Codes, Floats
 from textassay.meta.label_measures import compare_labels
-from textassay.meta.people import some_ids
+from textassay.meta.people import People, some_ids
 from textassay.meta.score_files import (
     Recorded,
     read_labels,

@@ -29,7 +29,8 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns, Judged, People
+    from textassay.calibration.columns import Columns, Judged
+    from textassay.meta.people import People
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -103,7 +104,7 @@ class Rated:
             ConfigurationError: There are no data, or files of two draws are weighed without the
                 plan of the second, which knows the probability of both.
         """
-        from textassay.calibration.columns import People
+        from textassay.meta.people import People
 
         return People(self._read[1])
 

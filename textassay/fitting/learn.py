@@ -19,14 +19,15 @@ References:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from textassay.fitting.request import FitRequest
 from textassay.fitting.table import FeatureTable, Parts, Scales
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.splits import Mask, draw_groups, fold_masks, hold_out, split_rows
@@ -36,10 +37,6 @@ from textassay.meta.correlation import pair_up
 from textassay.runtime.errors import DataError
 from textassay.runtime.model import Json
 
-Depth = Literal["basic", "full"]
-Raters = Literal["mean", "model"]
-"""How single ratings become a target: their mean, or what a rater model expects an average rater
-to say."""
 Watch = Callable[[str], None]
 """Is told what is being done, in words."""
 FOLDS, REPEATS = 5, 2
@@ -53,68 +50,25 @@ _NUMBERS_FOR_THREADS = 500_000
 """Numbers in a table below which threads wait for each other longer than they work."""
 
 
-@dataclass(frozen=True)
-class Learning:
-    """How to learn, whatever the features are."""
-
-    # names; of several the one with the least error over folds of the training rows is taken
-    aggregators: tuple[str, ...] = ("auto",)
-    # share of the rows to learn from; the others are held out for the report. If neither fraction
-    # is given, all rows are learned from and the report is cross-fitted
-    train_fraction: float | None = None
-    seed: int = 0  # seed of the split and of everything random
-    depth: Depth = "basic"  # `basic`, or `full` with curves and ablations
-    aspects: tuple[str, ...] | None = None  # human aspects; `None` for all that people rated
-    # scale by human aspect; if absent, the whole numbers around the ratings
-    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # whether to split row by row, which puts rows of one source on both sides. Folds and intervals
-    # are by source all the same
-    by_row: bool = False
-    # threads that training may use
-    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
-    # share of the rows to hold out, the same ones whatever `train_fraction` is under one seed; rows
-    # of neither share are not used. Alone, the rest is learned from
-    test_fraction: float | None = None
-    # samples over which the curves of a full report are averaged (the paper: 5); by default 3 for
-    # data and 1 for criteria
-    repeats: int | None = None
-    # whether texts of systems that nobody rated are to be judged: then folds leave out systems as
-    # well as sources to decide whether the means of systems help
-    new_systems: bool = False
-    # whether the target is the mean of a row's ratings or comes from a rater model, which takes off
-    # each rater's severity and noise
-    raters: Raters = "mean"
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether a fixed part of the rows is to be held out, rather than each in turn."""
-        return self.train_fraction is not None or self.test_fraction is not None
-
-    @property
-    def share(self) -> float:
-        """Share of the rows to learn from where rows have to be held out: half by default."""
-        return 0.5 if self.train_fraction is None else self.train_fraction
-
-
-def split(table: FeatureTable, learning: Learning) -> Parts:
+def split(table: FeatureTable, request: FitRequest) -> Parts:
     """Return training and held-out rows."""
-    train, test = sides(table, learning)
+    train, test = sides(table, request)
     return Parts(table.rows(train), table.rows(test))
 
 
-def sides(table: FeatureTable, learning: Learning) -> tuple[Mask, Mask]:
+def sides(table: FeatureTable, request: FitRequest) -> tuple[Mask, Mask]:
     """Return which rows are learned from and which are held out."""
     # only what is held out may go by row: rows of a source stay alike, so folds, resamples and
     # tests keep them together
-    units = np.arange(len(table.ids)) if learning.by_row else table.groups
-    train = split_rows(units, learning.share, seed=learning.seed)
-    if learning.test_fraction is None:
+    units = np.arange(len(table.ids)) if request.split == "row" else table.groups
+    train = split_rows(units, request.share, seed=request.seed)
+    if request.test_fraction is None:
         return train, ~train
-    if learning.train_fraction is None:
+    if request.train_fraction is None:
         nothing = np.zeros(len(train), bool)
-        test = hold_out(units, learning.test_fraction, nothing, seed=learning.seed)
+        test = hold_out(units, request.test_fraction, nothing, seed=request.seed)
         return ~test, test
-    return train, hold_out(units, learning.test_fraction, train, seed=learning.seed)
+    return train, hold_out(units, request.test_fraction, train, seed=request.seed)
 
 
 @dataclass(frozen=True)
@@ -123,7 +77,8 @@ class Fitter:
 
     scales: Scales  # scale of each human aspect
     seed: int  # seed of everything random
-    threads: int  # threads that training may use
+    # threads that training may use
+    threads: int = field(default_factory=lambda: min(2, os.cpu_count() or 1))
     new_systems: bool = False  # whether rows of systems that nobody rated are to be judged
 
     def fit(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class People:
             for criterion in example.rubric if criteria else ():
                 verdict = None if criterion.human is None else nearest_label(criterion.human)
                 if verdict is not None:
-                    own = dict.fromkeys(criterion_names(criterion.tags), verdict)
+                    own: Human = dict.fromkeys(criterion_names(criterion.tags), verdict)
                     self._add(example, criterion_id(example.id, criterion.id), own, {})
         names = [name for human in self._human for name in human]
         names += [name for annotators in self.annotators for name in annotators]
@@ -126,7 +126,7 @@ class People:
             return None
         return np.array(given, float)
 
-    def check_levels(self, levels: Iterable[Level]) -> None:
+    def check_levels(self, levels: Collection[Level]) -> None:
         """Raise if a row with ratings lacks what a level needs."""
         for level, labels in (("group", self.groups), ("system", self.systems)):
             if level not in levels:

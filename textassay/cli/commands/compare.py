@@ -28,7 +28,8 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Judged, People
+    from textassay.calibration.columns import Judged
+    from textassay.meta.people import People
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
 
