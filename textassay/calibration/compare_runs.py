@@ -229,10 +229,10 @@ class CompareRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
-        content = asdict(self)
-        ends = content.pop("difference")
-        del content["signatures"], content["scales"]
-        return content | {"difference": ends["value"], "low": ends["low"], "high": ends["high"]}
+        content, ends = asdict(self), self.difference
+        del content["difference"], content["signatures"], content["scales"]
+        about = {name: content.pop(name) for name in ("unscored", "over", "paired_by")}
+        return content | {"difference": ends.value, "low": ends.low, "high": ends.high} | about
 
 
 def of_system(scores: Mapping[str, Judged], people: People, system: str) -> dict[str, Judged]:
