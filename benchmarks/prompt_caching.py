@@ -25,7 +25,7 @@ from textassay import Aspect, Example, Settings, connect, evaluate
 from textassay.agents.ask import Ask
 from textassay.agents.scorer import Scorer
 from textassay.agents.task import Task
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.concurrency import gather
 
 BLOCK, LEAST = 128, 1024
 WORDS = "The council met on Monday and talked about the bridge, the budget and the library. "

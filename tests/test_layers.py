@@ -99,14 +99,13 @@ ROOMS = (
 )
 CONTRACT = {
     "chat_formats",
+    "concurrency",
     "conversation",
     "errors",
     "images",
-    "keywords",
     "labels",
     "messages",
     "model",
-    "resource",
     "rubric",
     "settings",
 }

@@ -16,9 +16,8 @@ from textassay.evaluation.progress import Watch, watched
 from textassay.evaluation.request import RunRequest, build_request
 from textassay.evaluation.run import Run
 from textassay.runtime.data.units import Unit
-from textassay.runtime.keywords import strict_keywords
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import Settings, strict_keywords
 from textassay.workers.run import Cluster, Followed, run_with_workers
 
 __all__ = ["evaluate"]

@@ -18,8 +18,8 @@ from textassay.agents.logprobs_or_samples import TOKENS_TO_SHOW, LogprobsOrSampl
 from textassay.agents.prompt_template import Prompt
 from textassay.agents.questions import QuestionSet, QuestionTable
 from textassay.runtime.calls.prefixes import chained
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import (
     Answer,
     Aspect,

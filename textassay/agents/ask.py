@@ -23,8 +23,8 @@ from textassay.agents.prompt_template import (
 from textassay.agents.task import Task
 from textassay.lazy import lazy_pattern
 from textassay.runtime.calls.adaptation import adaptation_of
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import CapabilityError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Example, Usage
 from textassay.runtime.model import (
     ChoicesRequest,

@@ -16,8 +16,8 @@ from pydantic import Field
 from textassay.agents.ask import MAX_QUOTED, Ask, Parsed
 from textassay.agents.prompt_template import Prompt, PromptPart, as_noun
 from textassay.agents.reading.lists import Listing, parse_listing
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Message, Scale, Score
 from textassay.runtime.model import Json, Sample
 

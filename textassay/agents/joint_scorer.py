@@ -24,8 +24,8 @@ from textassay.agents.reading.joint import JointAnswer, parse_joint
 from textassay.agents.reading.rating import Form, NoRating
 from textassay.agents.scorer import Scorer
 from textassay.agents.scores import shared_fields
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ContentRefused
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.labels import slug
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import Json, Sample

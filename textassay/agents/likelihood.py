@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from textassay.agents.likelihood_words import OverReferences
 from textassay.agents.passages import Passage, Passages
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.concurrency import gather
 from textassay.runtime.messages import Aspect, Example, Message, Score, Usage
 from textassay.runtime.model import ContinuationRequest, ContinuationResponse, Json, Model, scoring
 

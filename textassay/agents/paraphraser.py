@@ -14,8 +14,8 @@ from textassay.agents.ask import Ask
 from textassay.agents.prompt_template import Prompt, fenced
 from textassay.agents.scores import shared_fields
 from textassay.prompts import nonce
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import ContentRefused
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import NO_USAGE, Aspect, Example, Score, Usage
 from textassay.runtime.model import Sample
 

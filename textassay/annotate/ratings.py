@@ -24,11 +24,11 @@ import filelock
 
 from textassay.annotate.study import Study
 from textassay.meta.raters import RaterAgreement, rater_agreement
+from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY
 from textassay.runtime.errors import DataError, StorageError
 from textassay.runtime.labels import majority
 from textassay.runtime.messages import Example
-from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import encode, write_text
 from textassay.runtime.storage.journal import Journal, read_rows
 

@@ -33,9 +33,9 @@ from textassay.annotate.ratings import (
     write_ratings,
 )
 from textassay.listening import answers_to, host_name
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError, DataError, StorageError
 from textassay.runtime.storage.files import decode
-from textassay.runtime.storage.group_commit import in_thread
 
 LEASE_SECONDS = 1800.0
 REPEAT_DISTANCE = 8

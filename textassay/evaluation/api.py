@@ -30,10 +30,9 @@ from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.units import Unit
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.graph.graph import Graph, Node
-from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect, Assignment, How, Score
 from textassay.runtime.model import Model
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
 from textassay.runtime.storage.run_files import MANIFEST
 from textassay.tools.tool import Tool
 from textassay.version import __version__

@@ -31,11 +31,11 @@ from textassay.evaluation.progress import Progress, limiters_by_name
 from textassay.methods.method import Method, ShowsSource
 from textassay.observing import WATCH, RunObserver
 from textassay.runtime.calls.usage import track_usage
+from textassay.runtime.concurrency import run_workers
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.conversation import left_out
 from textassay.runtime.data.values import short_repr
 from textassay.runtime.errors import AgentExited, AnswerUnfinished, BudgetReached, ModelError
-from textassay.runtime.graph.concurrency import run_workers
 from textassay.runtime.messages import (
     CACHED,
     NO_USAGE,

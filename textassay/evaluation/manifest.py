@@ -20,6 +20,7 @@ from textassay.methods.method import Method
 from textassay.prompts import TASKS
 from textassay.runtime.backends.by_name import EMBEDDED
 from textassay.runtime.backends.http_errors import public_address
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.connected import ConnectedModel
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import ConfigurationError, RunFolderError, UnknownName
@@ -33,7 +34,6 @@ from textassay.runtime.settings import (
     is_redis,
 )
 from textassay.runtime.storage.cache_folder import is_cache_folder
-from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_files import FORMAT
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.version import __version__

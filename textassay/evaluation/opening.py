@@ -16,13 +16,13 @@ from textassay.evaluation.request import RunRequest, in_every_role
 from textassay.methods.by_name import default_tools, tools_for
 from textassay.runtime.backends.by_name import load_backend
 from textassay.runtime.calls.budget import Budget
-from textassay.runtime.connected import ConnectedModel, connect_model, with_store
+from textassay.runtime.concurrency import in_thread
+from textassay.runtime.connected import ConnectedModel, connect_model, open_answers, with_store
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.model import Model, Request, Response, Wrapper
 from textassay.runtime.settings import Settings, is_redis
-from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers, open_answers
+from textassay.runtime.storage.answers import AnswerStore, RecordedAnswers
 from textassay.runtime.storage.cache_folder import holds_answers
-from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_files import read_manifest
 from textassay.tools.tool import Tool
 

@@ -57,6 +57,7 @@ from textassay.methods.method import (
     probabilities_of,
 )
 from textassay.runtime.calls.budget import Budget
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.connected import ConnectedModel, usage_ledger
 from textassay.runtime.data.dataset import DataInfo, Examples
 from textassay.runtime.errors import (
@@ -70,7 +71,6 @@ from textassay.runtime.messages import Aspect, Example, Score, Usage
 from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
-from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.tools.tool import Tool, prepare_tools
 

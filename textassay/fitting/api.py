@@ -39,9 +39,8 @@ from textassay.runtime.errors import (
     TextassayError,
     UnknownName,
 )
-from textassay.runtime.keywords import strict_keywords, takes_arguments_of
 from textassay.runtime.messages import Aspect
-from textassay.runtime.settings import Settings
+from textassay.runtime.settings import Settings, strict_keywords, takes_arguments_of
 
 ScoreSources = ScoreSource | Sequence[ScoreSource] | Mapping[str, ScoreSource]
 

@@ -35,12 +35,12 @@ from textassay.methods.hd_eval import SCALE, NodeRatings
 from textassay.methods.library import profiles
 from textassay.methods.method import model_for
 from textassay.prompts import nonce
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
     ConfigurationError,
     MalformedResponse,
     RunFolderError,
 )
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Example
 from textassay.runtime.model import Json, Model
 from textassay.runtime.storage.files import write_json

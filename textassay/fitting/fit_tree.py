@@ -57,10 +57,10 @@ from textassay.methods.library import tasks, trees
 from textassay.methods.library.profiles import with_absolute_path as absolute_profile
 from textassay.methods.method import model_for
 from textassay.prompts import TASKS, TREES
+from textassay.runtime.concurrency import gather
 from textassay.runtime.connected import usage_ledger, with_store
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError, RunFolderError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Aspect, AspectTree, Example, Usage
 from textassay.runtime.model import Json, Model
 from textassay.runtime.settings import Settings

@@ -31,9 +31,9 @@ from textassay.methods.library import plans, profiles
 from textassay.methods.method import Models, RatingOptions, model_for
 from textassay.prompts import PLANS
 from textassay.runtime.calls.single_flight import once
+from textassay.runtime.concurrency import gather
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.graph.graph import Node, each
 from textassay.runtime.messages import (
     Aspect,

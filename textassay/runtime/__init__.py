@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from textassay.runtime.calls.budget import Budget
     from textassay.runtime.calls.prefixes import chained
     from textassay.runtime.calls.single_flight import once
+    from textassay.runtime.concurrency import gather
     from textassay.runtime.connected import ConnectedModel, connect
     from textassay.runtime.data.dataset import Examples
-    from textassay.runtime.graph.concurrency import gather
     from textassay.runtime.graph.graph import Graph, Node, each, fixed
     from textassay.runtime.images import Image
     from textassay.runtime.messages import (
@@ -95,7 +95,7 @@ _HOME = {
     "chained": "calls.prefixes",
     "each": "graph.graph",
     "fixed": "graph.graph",
-    "gather": "graph.concurrency",
+    "gather": "concurrency",
     "once": "calls.single_flight",
     "with_images": "model",
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from textassay.observing import WATCH
@@ -36,13 +37,13 @@ from textassay.runtime.calls.prefixes import PrefixModel
 from textassay.runtime.calls.retry import DeadlineModel, RetryingModel
 from textassay.runtime.calls.single_flight import SharedModel
 from textassay.runtime.calls.usage import MeteredModel
+from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, ModelError
-from textassay.runtime.keywords import takes_settings
 from textassay.runtime.messages import Price, UsageTotal
 from textassay.runtime.model import HoldsRecords, InProcessModel, Model, RefusingModel, Wrapper
-from textassay.runtime.resource import AsyncResource
-from textassay.runtime.settings import EndpointSettings, Settings
-from textassay.runtime.storage.answers import AnswerStore, open_answers
+from textassay.runtime.settings import EndpointSettings, Settings, is_redis, takes_settings
+from textassay.runtime.storage.answers import AnswerStore, DiskStore
+from textassay.runtime.storage.redis import RedisStore
 
 if TYPE_CHECKING:
     from textassay.runtime.backends.scripted import BatchRounds
@@ -435,6 +436,18 @@ def _without_book(name: str) -> str:
         "name: give out=RUN, and make a graph of your own a named method (an "
         "entry point of the group textassay.methods)"
     )
+
+
+async def open_answers(place: str | Path) -> AnswerStore:
+    """Open the store at a folder or at the address of a Redis.
+
+    Raises:
+        ConfigurationError: There is something else, or a Redis that could lose answers.
+        StorageError: It cannot be opened.
+    """
+    if not is_redis(place):
+        return DiskStore(place)
+    return await RedisStore.open(place)
 
 
 @runtime_checkable

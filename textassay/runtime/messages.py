@@ -54,6 +54,9 @@ asked."""
 How = Literal["text", "sampled", "logprob", "loglikelihood", "tool", "fused"]
 """How a score was obtained."""
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers; `none` switches thinking off."""
+
 
 class Message(BaseModel):
     """Base of all messages: frozen, no unknown fields, no NaN or infinity."""

@@ -20,12 +20,10 @@ from pydantic import Field, model_validator
 
 from textassay.runtime.errors import CapabilityError, ConfigurationError, DataError
 from textassay.runtime.images import Image, load
-from textassay.runtime.messages import NO_USAGE, Message, Usage
+from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
 
 Json = dict[str, Any]
 FinishReason = Literal["stop", "length", "filtered", "other"]
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much a model thinks before it answers; `none` switches thinking off."""
 
 
 class ChatMessage(Message):

@@ -3,7 +3,8 @@
 How a run goes, never its scores.
 
 The one place for a setting's name, type, default and help: the command line makes its flags of the
-fields that carry a `Flag`, and `--set` takes the others.
+fields that carry a `Flag`, and `--set` takes the others, and `takes_settings` makes the keyword
+arguments of Python functions of all of them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeGuard
+from textwrap import fill
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeGuard,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -33,9 +45,8 @@ from pydantic import (
     model_validator,
 )
 
-from textassay.runtime.errors import ConfigurationError
-from textassay.runtime.messages import Message
-from textassay.runtime.model import Effort
+from textassay.runtime.errors import ConfigurationError, UnknownParameter
+from textassay.runtime.messages import Effort, Message
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
@@ -494,3 +505,106 @@ def split_settings(pairs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
             runtime[table] = own
             taken |= own.keys()
     return runtime, {key: value for key, value in pairs.items() if key not in taken}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def strict_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse unknown keyword arguments as `UnknownParameter`, before anything else happens.
+
+    Python's own `TypeError` names the nearest parameter from 3.13 on only, and one misspelled limit
+    (`max_cots=1`) can cost money.
+    """
+    parameters = inspect.signature(function).parameters
+    takes_keywords = [
+        name for name, item in parameters.items() if item.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+
+    def check(keywords: dict[str, Any]) -> None:
+        for name in keywords:
+            if name not in takes_keywords:
+                raise UnknownParameter(function.__name__, name, takes_keywords)
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def checked_async(*args: P.args, **keywords: P.kwargs) -> Any:
+            check(keywords)
+            return await function(*args, **keywords)
+
+        return cast("Callable[P, R]", checked_async)
+
+    @wraps(function)
+    def checked(*args: P.args, **keywords: P.kwargs) -> R:
+        check(keywords)
+        return function(*args, **keywords)
+
+    return checked
+
+
+def takes_arguments_of(
+    source: Callable[P, Any],
+) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Show and check the parameters of another function, whose names, types and defaults they are.
+
+    For a function that only passes its arguments on, such as one that is not async.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[P, R]:
+        returned = inspect.signature(function).return_annotation
+        signature = inspect.signature(source).replace(return_annotation=returned)
+
+        @wraps(function)
+        def bound(*args: P.args, **keywords: P.kwargs) -> R:
+            # so that a missing argument is reported in the caller's terms
+            signature.bind(*args, **keywords)
+            return function(*args, **keywords)
+
+        shown = cast("Any", bound)
+        shown.__signature__ = signature
+        return strict_keywords(bound)
+
+    return decorate
+
+
+def takes_settings(function: Callable[P, R]) -> Callable[P, R]:
+    """Show every field of `Settings` as a parameter of a function that takes them as `**overrides`.
+
+    Signature and docstring are made from `Settings`, the one place of names, types, defaults and
+    help; an unknown name is refused.
+    """
+    signature = inspect.signature(function)
+    own = [
+        item
+        for item in signature.parameters.values()
+        if item.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    types = get_type_hints(Settings)  # plain types, without their limits
+    settings = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=item.get_default(call_default_factory=True),
+            annotation=types[name],
+        )
+        for name, item in Settings.model_fields.items()
+    ]
+    lines = [
+        fill(
+            f"{name}: {' '.join((item.description or '').split())}",
+            width=100,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * 8,
+        )
+        for name, item in Settings.model_fields.items()
+    ]
+    shown = cast("Any", function)
+    # For editors and `help`; the call itself still goes through `**overrides`.
+    shown.__signature__ = signature.replace(parameters=[*own, *settings])
+    # Python 3.13 strips the indentation of docstrings, earlier versions keep it
+    shown.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(
+        "    **overrides: Fields of `Settings`.", "\n".join(lines)
+    )
+    return strict_keywords(function)

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
+from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import ConfigurationError, TextassayError
 from textassay.runtime.messages import Example, Message, Number, Scale, Score, ScoreError, Usage
-from textassay.runtime.resource import AsyncResource
 from textassay.version import __version__
 
 Need = Literal["source", "context", "premise", "references"]

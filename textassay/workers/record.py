@@ -19,13 +19,12 @@ from textassay.evaluation.manifest import changed, resume_folder
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import bind
 from textassay.runtime.calls.budget import ROUNDING
+from textassay.runtime.concurrency import gather, in_thread
 from textassay.runtime.errors import BudgetReached, ConfigurationError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.messages import Example, Score
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.cache_folder import info, read_answers
-from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.run_files import ScoreLine, score_row
 from textassay.runtime.storage.run_folder import RunFolder
 from textassay.workers.protocol import Opened, Report, Rows

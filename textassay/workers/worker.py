@@ -24,8 +24,8 @@ import filelock
 from textassay.evaluation.data import Feed
 from textassay.evaluation.opening import open_store
 from textassay.evaluation.session import Session, count_workers, notices, open_session
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import TextassayError
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.storage.answers import AnswerStore
 from textassay.runtime.storage.run_files import ANSWERS, score_row
 from textassay.version import __version__

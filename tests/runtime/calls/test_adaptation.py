@@ -23,6 +23,7 @@ from textassay.runtime.calls.adaptation import (
     Sampling,
 )
 from textassay.runtime.calls.cache import CachedModel, StoringModel
+from textassay.runtime.connected import open_answers
 from textassay.runtime.errors import (
     AnswerUnfinished,
     CapabilityError,
@@ -40,7 +41,6 @@ from textassay.runtime.model import (
     Response,
     Sample,
 )
-from textassay.runtime.storage.answers import open_answers
 
 _ports = count(1)
 CHAT = (

@@ -26,7 +26,7 @@ from tests.runtime.graph.small_agents import (
     upper,
 )
 from tests.waiting import HANGS_AFTER
-from textassay.runtime.graph.concurrency import gather
+from textassay.runtime.concurrency import gather
 from textassay.runtime.graph.graph import Graph, Node, each, fixed
 from textassay.runtime.messages import Aspect, Assignment, Example, Score
 

@@ -10,8 +10,9 @@ import pytest
 
 from tests.cli.harness import rows_of, served, textassay, write_examples
 from tests.redis_server import RedisServer, redis_served
+from textassay.runtime.connected import open_answers
 from textassay.runtime.errors import ConfigurationError, StorageError
-from textassay.runtime.storage.answers import AnswerStore, DiskStore, LocalStore, open_answers
+from textassay.runtime.storage.answers import AnswerStore, DiskStore, LocalStore
 from textassay.runtime.storage.redis import PREFIX, RedisStore, open_blocking
 
 Open = Callable[[], Awaitable[AnswerStore]]

@@ -24,12 +24,11 @@ from textassay.runtime.errors import (
     NothingListening,
     RequestRefused,
 )
-from textassay.runtime.messages import Message
+from textassay.runtime.messages import Effort, Message
 from textassay.runtime.model import (
     ChatMessage,
     ChoicesRequest,
     ContinuationRequest,
-    Effort,
     Json,
     Model,
     Request,

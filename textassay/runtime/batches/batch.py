@@ -32,6 +32,7 @@ from textassay.runtime.batches.dialect import (
 )
 from textassay.runtime.calls.cache import encode_answer, look_up
 from textassay.runtime.calls.masking import MaskedModel
+from textassay.runtime.concurrency import gather
 from textassay.runtime.errors import (
     AnswerTooLong,
     CapabilityError,
@@ -44,7 +45,6 @@ from textassay.runtime.errors import (
     TimedOut,
     TransientError,
 )
-from textassay.runtime.graph.concurrency import gather
 from textassay.runtime.model import AnyResponse, ChoicesRequest, Request, Response
 from textassay.runtime.storage.answers import AnswerStore
 

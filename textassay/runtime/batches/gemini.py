@@ -30,8 +30,8 @@ from textassay.runtime.batches.dialect import (
 )
 from textassay.runtime.errors import ContentRefused, MalformedResponse
 from textassay.runtime.images import Image
-from textassay.runtime.messages import Usage
-from textassay.runtime.model import Effort, FinishReason, Request, Response
+from textassay.runtime.messages import Effort, Usage
+from textassay.runtime.model import FinishReason, Request, Response
 
 MAX_CANDIDATES = 8
 """Samples of one request at most, by the documentation of Vertex AI."""

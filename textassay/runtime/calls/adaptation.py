@@ -27,7 +27,7 @@ from textassay.runtime.errors import (
     Refusal,
     RequestRefused,
 )
-from textassay.runtime.messages import NO_USAGE, Message, Usage
+from textassay.runtime.messages import NO_USAGE, Effort, Message, Usage
 from textassay.runtime.model import (
     A,
     AnyRequest,
@@ -37,7 +37,6 @@ from textassay.runtime.model import (
     ChoicesRequest,
     ChoicesResponse,
     ContinuationRequest,
-    Effort,
     Json,
     Model,
     Q,

@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from textassay.runtime.calls.limits import Limiter
 from textassay.runtime.errors import (
     ConnectionFailed,
     FatalModelError,
@@ -32,6 +31,9 @@ from textassay.runtime.model import (
     Wrapper,
     scoring,
 )
+
+if TYPE_CHECKING:
+    from textassay.runtime.calls.limits import Limiter
 
 FIRST_REST = 1.0
 MAX_REST = 60.0

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 from textassay.display import Displayed
 from textassay.observing import WATCH
+from textassay.runtime.concurrency import Start, gather, leading, with_branches
 from textassay.runtime.errors import AgentExited, GraphError
-from textassay.runtime.graph.concurrency import Start, gather, leading, with_branches
 from textassay.runtime.graph.types import (
     UNANNOTATED,
     Signature,

@@ -18,9 +18,8 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 
 import diskcache
 
+from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import StorageError
-from textassay.runtime.resource import AsyncResource
-from textassay.runtime.settings import is_redis
 from textassay.runtime.storage.cache_folder import (
     DATABASE,
     RAW,
@@ -37,7 +36,6 @@ from textassay.runtime.storage.cache_folder import (
     unusable,
 )
 from textassay.runtime.storage.group_commit import AnswerCommits
-from textassay.runtime.storage.redis import RedisStore
 
 _SETTINGS: dict[str, Any] = {
     # diskcache is a cache and evicts by default; these answers were paid for.
@@ -334,18 +332,6 @@ class RecordedAnswers:
         readers, self._readers = self._readers or (), None
         for reader in readers:
             reader.close()
-
-
-async def open_answers(place: str | Path) -> AnswerStore:
-    """Open the store at a folder or at the address of a Redis.
-
-    Raises:
-        ConfigurationError: There is something else, or a Redis that could lose answers.
-        StorageError: It cannot be opened.
-    """
-    if not is_redis(place):
-        return DiskStore(place)
-    return await RedisStore.open(place)
 
 
 def merge_answers(target: Path, sources: Iterable[Path]) -> int:

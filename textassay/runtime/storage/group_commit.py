@@ -20,43 +20,14 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import StorageError
 
 MAX_BATCH = 500
 LINGER_SECONDS = 0.001
 
-R = TypeVar("R")
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-
-
-async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
-    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
-
-    `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
-    and drops work that no thread has begun yet, such as closing a file.
-
-    Args:
-        work: Called once, in a thread of its own.
-        discard: Called with the result if the caller was canceled meanwhile.
-
-    Raises:
-        asyncio.CancelledError: The caller was canceled; `work` has ended.
-        Exception: Whatever `work` raised.
-    """
-    # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
-    running = asyncio.get_running_loop().run_in_executor(None, work)
-    cancelled: asyncio.CancelledError | None = None
-    while not running.done():
-        try:
-            await asyncio.wait([running])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return running.result()
-    if running.exception() is None and discard is not None:
-        discard(running.result())
-    raise cancelled
 
 
 class BatchWriter(Protocol[T_contra]):

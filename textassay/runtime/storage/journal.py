@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from textassay.runtime.concurrency import AsyncResource
 from textassay.runtime.errors import DataError, StorageError
-from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.files import decode, open_regular
 from textassay.runtime.storage.group_commit import GroupCommit
 

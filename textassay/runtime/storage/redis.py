@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+from textassay.runtime.concurrency import in_thread
 from textassay.runtime.errors import ConfigurationError, StorageError
 from textassay.runtime.settings import expand
 from textassay.runtime.storage.cache_folder import checksum
-from textassay.runtime.storage.group_commit import AnswerCommits, in_thread
+from textassay.runtime.storage.group_commit import AnswerCommits
 
 if TYPE_CHECKING:
     import redis

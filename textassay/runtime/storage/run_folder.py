@@ -23,13 +23,12 @@ from typing import Any
 
 import filelock
 
+from textassay.runtime.concurrency import AsyncResource, in_thread
 from textassay.runtime.errors import DataError, RunFolderError, StorageError
 from textassay.runtime.labels import without_order
 from textassay.runtime.messages import Score, Usage
-from textassay.runtime.resource import AsyncResource
 from textassay.runtime.storage.cache_folder import is_cache_folder, was_begun
 from textassay.runtime.storage.files import is_unfinished, refuse_irregular, write_json, write_text
-from textassay.runtime.storage.group_commit import in_thread
 from textassay.runtime.storage.journal import Journal
 from textassay.runtime.storage.run_files import (
     ANSWERS,

@@ -1,14 +1,15 @@
 """The ways in which textassay does things at once.
 
 `gather` a few, `with_branches` if they start more on their way, `run_workers` over many.
-All own their tasks: when they return, raise or are left, no task of theirs is running. Knows
-nothing of models, agents or files.
+All own their tasks: when they return, raise or are left, no task of theirs is running. `in_thread`
+does the same for what blocks. Knows nothing of models, agents or files.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import (
     AsyncGenerator,
@@ -18,10 +19,60 @@ from collections.abc import (
     Coroutine,
     Iterable,
 )
-from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from types import TracebackType
+from typing import Any, Final, Generic, Protocol, Self, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class AsyncResource(ABC):
+    """Base of what is closed with `aclose`; `async with` calls it, whatever ended the block."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close it; safe to call twice."""
+
+    async def __aenter__(self) -> Self:
+        """Return the resource itself; override if entering opens something."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def in_thread(work: Callable[[], R], *, discard: Callable[[R], object] | None = None) -> R:
+    """Return what `work` returns, which runs in a thread; a cancellation waits for its end.
+
+    `asyncio.to_thread` leaves a canceled caller without the result, so that it is never closed,
+    and drops work that no thread has begun yet, such as closing a file.
+
+    Args:
+        work: Called once, in a thread of its own.
+        discard: Called with the result if the caller was canceled meanwhile.
+
+    Raises:
+        asyncio.CancelledError: The caller was canceled; `work` has ended.
+        Exception: Whatever `work` raised.
+    """
+    # a future and no task, so that a loop that ends and cancels all its tasks waits for it too
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    if running.exception() is None and discard is not None:
+        discard(running.result())
+    raise cancelled
 
 
 class _CancelledInside(Exception):

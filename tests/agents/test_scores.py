@@ -19,13 +19,8 @@ def part(value, scale=(1.0, 5.0), name="p"):
 
 
 def missing(outcome="invalid", kind="NoScoreFound"):
-    return Score(
-        id="x",
-        aspect="gap",
-        outcome=outcome,
-        scale=(1.0, 5.0),
-        error=ScoreError(type=kind, message="none"),
-    )
+    error = ScoreError(type=kind, message="none")
+    return Score(id="x", aspect="gap", outcome=outcome, scale=(1.0, 5.0), error=error)
 
 
 pytestmark = pytest.mark.asyncio
@@ -49,12 +44,9 @@ async def test_a_missing_part_is_left_out_and_told():
     score = await Average()(EXAMPLE, TARGET, [part(2.0), missing(), part(4.0)])
     assert score.value == 3
     assert score.evidence[1] == {
-        "text": "gap",
-        "value": None,
-        "outcome": "invalid",
-        "scale": [1, 5],
+        "text": "gap", "value": None, "outcome": "invalid", "scale": [1, 5],
         "problem": "NoScoreFound: none",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

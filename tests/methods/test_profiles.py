@@ -5,7 +5,10 @@ import asyncio
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from textassay.agents.prompt_template import NO_PROFILE, Profile, plain_texts
 from textassay.demo.pipeline import TASKS as DEMO_TASKS
 from textassay.demo.pipeline import list_recipes
 from textassay.methods import build
@@ -18,19 +21,14 @@ from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import ChoicesRequest, ContinuationRequest, TokenLogprob
 
 NEWS = Example(
-    id="n",
-    source="Arden's council\nVOTED to repair.",
-    output="It voted . Costs rise .",
+    id="n", source="Arden's council\nVOTED to repair.", output="It voted . Costs rise .",
     references=("Yes.",),
-)
+)  # fmt: skip
 CHAT = Example(
-    id="c",
-    source="A: Seen it?\nB: The octopus!",
-    context="It has\nthree hearts.",
+    id="c", source="A: Seen it?\nB: The octopus!", context="It has\nthree hearts.",
     output="B: Three hearts!",
-)
+)  # fmt: skip
 DATA = Example(id="d", source="inform(name='Inn')", output="The Inn.")
-STEPS = ("none", "task")
 RATINGS = {"1": 0.1, "2": 0.1, "3": 0.2, "4": 0.4, "5": 0.1}
 
 
@@ -134,24 +132,15 @@ def test_gptscore_continues_the_prompt_the_model_knows():
     judge, _, [score] = judged("gptscore", "dialogue", CHAT, aspects=["coherence"], pmi=True)
     given, alone = judge.requests
     assert isinstance(given, ContinuationRequest)
-    assert (
-        given.prompt
-        == "knowledge: it has three hearts.\ndialogue:\n- seen it?\n- the octopus!\nresponse:"
-    )
+    talk = "- seen it?\n- the octopus!"
+    assert given.prompt == f"knowledge: it has three hearts.\ndialogue:\n{talk}\nresponse:"
     assert given.continuation == alone.continuation == " three hearts!"
-    assert (given.truncatable, alone.prompt) == (
-        "- seen it?\n- the octopus!",
-        "dialogue:\nresponse:",
-    )
+    assert (given.truncatable, alone.prompt) == (talk, "dialogue:\nresponse:")
     assert score.value == 0
-
-
-@pytest.mark.parametrize(
-    ("task", "alone"), [("summarization", "article:\nsummary:"), ("data-to-text", "data:\ntext:")]
-)
-def test_gptscores_prompt_without_the_source(task, alone):
-    judge, *_ = judged("gptscore", task, NEWS, aspects=[tasks.load(task).aspects[0].name], pmi=True)
-    assert judge.requests[1].prompt == alone
+    for task, words in (("summarization", "article:\nsummary:"), ("data-to-text", "data:\ntext:")):
+        aspect = tasks.load(task).aspects[0].name
+        judge, *_ = judged("gptscore", task, NEWS, aspects=[aspect], pmi=True)
+        assert judge.requests[1].prompt == words
 
 
 def test_gptscores_boolean_question_where_it_is_wanted():
@@ -224,14 +213,9 @@ def test_hd_eval_grows_nothing():
     ],
 )
 def test_what_the_model_cannot_do_is_refused_before_anything_is_asked(method, options, named):
+    tools = ["coverage"] if "fusion" in method else ()
     with pytest.raises(ConfigurationError, match=named):
-        build(
-            method,
-            model(),
-            task="summarization",
-            options=options,
-            tools=["coverage"] if "fusion" in method else (),
-        )
+        build(method, model(), task="summarization", options=options, tools=tools)
 
 
 def test_another_model_may_write_what_the_judge_cannot():
@@ -281,40 +265,11 @@ def test_no_two_rows_of_the_demo_are_one_call_under_two_names(task):
     assert not {"llm-score", "llm-score-cot"} & set(asked)
 
 
-@pytest.mark.parametrize(
-    ("method", "task", "digest"),
-    [
-        ("g-eval", "dialogue", "prompt:f88dd7"),
-        ("coascore", "dialogue", "prompt:2f6965"),
-        ("hd-eval", "summarization", "prompt:58d8cc"),
-        ("fusion-eval", "dialogue", "parts:e3a8ff"),
-        ("decomp-eval", "dialogue", "prompt:c30e86"),
-    ],
-)
-def test_options_of_another_method_leave_signatures_as_they_were(method, task, digest):
-    """Those of version 0.1.0 before there were checklists."""
-    tools = ["coverage"] if method == "fusion-eval" else ()
-    assert f"|{digest}|" in build(method, model(), task=task, tools=tools).signature
-
-
-def test_g_eval_without_steps_and_without_a_profile():
-    told = [
-        judged("g-eval", "summarization", NEWS, ScriptedModel(["3"]), ["fluency"], steps=s, n=2)
-        for s in STEPS
-    ]
-    without, given = (judge.requests[0].messages[0].content for judge, _, _ in told)
-    assert "Evaluation Steps" not in without
-    assert "Evaluation Steps:\n\n1. " in given
-    assert [score.value for _, _, [score] in told] == [3, 3]
-    assert told[0][1].signature != told[1][1].signature
-
-
 def test_profiles_tell_scores_apart_and_stand_in_the_record():
     asked = {"options": {"steps": "none"}, "task": "summarization"}
     auto, other = build("g-eval", model(), **asked), build("g-eval", model("other"), **asked)
-    none = build(
-        "g-eval", model(), task="summarization", options={"steps": "none", "profile": "none"}
-    )
+    options = {"steps": "none", "profile": "none"}
+    none = build("g-eval", model(), task="summarization", options=options)
     assert auto.describe()["profile"]["name"] == "embedded"
     assert other.describe()["profile"] is none.describe()["profile"] is None
     assert other.describe()["prompts"] == none.describe()["prompts"] != auto.describe()["prompts"]
@@ -428,3 +383,53 @@ def test_unknown_profiles():
     with pytest.raises(UnknownName, match="embedded"):
         build("llm-score", model(), options={"profile": "embeded"})
     assert PROFILES == ("embedded", "paper")
+
+
+DIALOGUE, SUMMARIZATION = tasks.load("dialogue"), tasks.load("summarization")
+JOINED = Profile(name="p", text="simplify", lines="joined", conversations=("dialogue",))
+
+
+def test_without_a_profile_the_example_is_the_same():
+    example = Example(output="A\nB", source="C")
+    assert NO_PROFILE.prepare(example, DIALOGUE) is example
+
+
+def test_texts_are_simplified_and_put_on_one_line():
+    example = Example(
+        id="x",
+        output="The  Cat\nsat .",
+        source="A “cat”\n\nsat.",
+        references=("It\nSat",),
+        context="Do n't",
+    )
+    prepared = JOINED.prepare(example, SUMMARIZATION)
+    assert plain_texts(prepared) == {
+        "source": 'a "cat" sat.',
+        "context": "don't",
+        "output": "the cat sat.",
+    }
+    assert (prepared.id, prepared.references) == ("x", ("it sat",))
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "shown", "answer"),
+    [
+        ("A: Hi!\n\nB: Hello", "A: Bye", "- hi!\n- hello", "bye"),
+        ("Anna: Hi!\nSpeaker 2: Hello", "Hm: bye", "- hi!\n- hello", "hm: bye"),
+        ("Note: a film\nI saw it", "Note: good", "- note: a film\n- i saw it", "note: good"),
+        ("A: hi at 10:30\nB: see http://x", "ok", "- hi at 10:30\n- see http://x", "ok"),
+    ],
+)
+def test_a_conversation_is_shown_turn_by_turn(source, output, shown, answer):
+    """Labels go where every turn has one, so that no first word before a colon is lost."""
+    prepared = JOINED.prepare(Example(output=output, source=source), DIALOGUE)
+    assert (prepared.source, prepared.output) == (shown, answer)
+
+
+@given(st.text(), st.text())
+def test_no_text_can_forge_a_line_of_the_prompt(source, output):
+    talk = JOINED.prepare(Example(output=output, source=source), DIALOGUE)
+    assert len(talk.output.splitlines()) <= 1
+    assert all(line.startswith("- ") for line in talk.source.splitlines())
+    article = JOINED.prepare(Example(output=output, source=source), SUMMARIZATION)
+    assert len(article.source.splitlines()) <= 1

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.work import opcodes
+from textassay.runtime.concurrency import gather, leading, run_workers
 from textassay.runtime.errors import BudgetReached
-from textassay.runtime.graph.concurrency import gather, leading, run_workers
 
 
 async def after(turns: int, value: object) -> object:

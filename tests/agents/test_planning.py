@@ -1,11 +1,11 @@
-"""A criterion is taken apart: what is asked, what is asked again, and what is kept of what cannot
-be used."""
+"""What a model writes before anything is judged: parts of a criterion, and evaluation steps."""
 
 import pytest
 
 from textassay.agents.ask import Ask
 from textassay.agents.decomposer import Decomposer, grow
 from textassay.agents.reading.lists import parse_listing
+from textassay.agents.steps import StepsWriter
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError, ContentRefused, MalformedResponse
@@ -38,12 +38,7 @@ async def test_parts_stand_below_the_criterion_and_on_its_scale():
     assert (request.temperature, request.n) == (0, 1)
     assert "exactly 5 lines" in request.text
     assert COHERENCE.definition in request.text
-
-
-async def test_the_dry_run_answer_is_a_list_that_suffices():
-    model, agent = decomposer([FIVE])
-    await agent(COHERENCE)
-    assert len(parse_listing(model.requests[0].dry_run_answer).entries) == 5
+    assert len(parse_listing(request.dry_run_answer).entries) == 5
 
 
 async def test_too_many_are_cut_and_kept_as_surplus():
@@ -51,6 +46,8 @@ async def test_too_many_are_cut_and_kept_as_surplus():
     found = await agent(COHERENCE)
     assert [aspect.name for aspect in found.aspects] == ["Part 1", "Part 2", "Part 3"]
     assert [note["problem"] for note in found.notes] == ["surplus", "surplus"]
+    model, agent = decomposer(["1. One: a."])  # fewer parts than at most are fine
+    assert (len((await agent(COHERENCE)).aspects), len(model.requests)) == (1, 1)
 
 
 async def test_too_few_are_asked_for_again_with_what_is_wrong():
@@ -71,12 +68,6 @@ async def test_what_is_still_too_short_is_taken_and_noted():
     found = await agent(COHERENCE)
     assert [aspect.name for aspect in found.aspects] == ["One", "Two"]
     assert [note["problem"] for note in found.notes] == ["2 of 5 usable", "1 of 5 usable"]
-
-
-async def test_fewer_parts_than_at_most_are_fine():
-    model, agent = decomposer(["1. One: a."])
-    assert len((await agent(COHERENCE)).aspects) == 1
-    assert len(model.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -119,19 +110,11 @@ async def test_a_tree_grows_layer_by_layer_and_is_told_depth_first():
 
     model, agent = decomposer(parts, count=2)
     grown = await grow(agent, (COHERENCE,), 3)
-    assert [aspect.id for aspect in grown.tree] == [
-        "coherence",
-        "coherence/left",
-        "coherence/left/right",
-        "coherence/right",
-        "coherence/right/left",
-    ]
+    below = ["", "/left", "/left/right", "/right", "/right/left"]
+    assert [aspect.id for aspect in grown.tree] == [f"coherence{end}" for end in below]
     assert len(model.requests) == 3
-    assert {note["under"] for note in grown.notes} == {
-        "coherence",
-        "coherence/left",
-        "coherence/right",
-    }
+    under = {"coherence", "coherence/left", "coherence/right"}
+    assert {note["under"] for note in grown.notes} == under
     assert (await grow(agent, (COHERENCE,), 1)).tree.aspects == (COHERENCE,)
     with pytest.raises(ConfigurationError, match="at least 1 layer"):
         await grow(agent, (COHERENCE,), 0)
@@ -142,3 +125,29 @@ async def test_the_digest_tells_apart_what_shapes_the_parts():
     _, two = decomposer([], count=10)
     assert one.digest != two.digest
     assert one.digest == decomposer([], count=5)[1].digest
+
+
+SUMMARIES = tasks.load("summarization")
+
+
+def writer(model, **fields):
+    return StepsWriter(Ask(model, "g_eval_steps", SUMMARIES, **fields))
+
+
+async def test_what_a_model_adds_after_the_steps_is_left_out():
+    model = ScriptedModel(
+        ["1. Read.\n2. Rate.\n\n**Evaluation Form (scores ONLY):**\n- Coherence: 5"]
+    )
+    assert (await writer(model)(SUMMARIES.aspects[0])).text == "1. Read.\n2. Rate."
+
+
+async def test_steps_that_are_cut_are_asked_for_with_more_room():
+    model = ScriptedModel([Sample(text="1. Re", finish_reason="length"), "1. Read."])
+    assert (await writer(model, max_tokens=8)(SUMMARIES.aspects[0])).text == "1. Read."
+    assert [request.max_tokens for request in model.requests] == [8, 32]
+
+
+@pytest.mark.parametrize("reply", ["", Sample(text="1. R", finish_reason="length")])
+async def test_no_steps_are_an_error(reply):
+    with pytest.raises(MalformedResponse, match="steps to judge 'coherence'"):
+        await writer(ScriptedModel([reply, reply]))(SUMMARIES.aspects[0])
