@@ -14,10 +14,9 @@ from reproduce.table import Column, Row
 from reproduce.table import Learning as HowToLearn
 from textassay.fitting.fit_from_scores import read_recorded
 from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter, split
+from textassay.fitting.learn import Fitter, rating_scales, read_table, split
 from textassay.fitting.report import Fit
 from textassay.fitting.request import FitFromScores
-from textassay.fitting.table import rating_scales, read_table
 from textassay.methods.fitted.features import read_files
 from textassay.runtime.data.dataset import Examples
 

@@ -24,7 +24,6 @@ from textassay.runtime.storage.files import write_sealed
 
 
 def planted(rows, sources, seed=0):
-    """Scores and ratings of 1 to 5 with a bent relation."""
     rng = np.random.default_rng(seed)
     x = rng.integers(1, 6, rows).astype(float)
     y = np.clip(5 - (5 - x) ** 2 / 4 + rng.normal(0, 0.3, rows), 1, 5)
@@ -61,7 +60,6 @@ def test_auto_goes_by_how_much_was_rated(rows, sources, kind):
 
 
 def test_auto_takes_a_simpler_map_that_is_clearly_better():
-    """With few rows of many distinct scores a line beats a curve, where the truth is a line."""
     rng = np.random.default_rng(3)
     x = rng.uniform(0, 10, 64)
     learned = learn_map(x, 2 + 0.3 * x, np.arange(64), scales=Scales((0.0, 10.0), (1.0, 5.0)))
@@ -69,7 +67,6 @@ def test_auto_takes_a_simpler_map_that_is_clearly_better():
 
 
 def test_cross_fitted_values_do_not_see_their_source():
-    """Changing one source's ratings leaves the source's own values alone."""
     x, y, groups = planted(200, 20)
     before = learn_map(x, y, groups, scales=SCALES, method="isotonic").cross_fitted
     changed = np.where(groups == 3, 1.0, y)
@@ -90,7 +87,6 @@ def test_ordinal_gives_a_distribution_and_the_mean_follows_from_it():
 
 
 def test_ordinal_recovers_planted_thresholds():
-    """Proportional odds with slope 2 and thresholds 2, 4, 6 come out within sampling error."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 4, 20_000)
     y = 1.0 + (2 * x[:, None] + rng.logistic(size=(20_000, 1)) > np.array([2, 4, 6])).sum(axis=1)
@@ -152,7 +148,6 @@ def test_ratings_count_as_many_rows_as_they_stand_for(method):
 
 
 def content_of(method):
-    """A calibration of a judge from 1 to 5, as it is written."""
     n = 120
     scores = np.arange(n) % 5 + 1.0
     ratings = np.clip(scores + np.arange(n) % 3 - 1, 1, 5)

@@ -28,7 +28,6 @@ def columns():
 
 @pytest.mark.parametrize(("rated", "texts", "skew"), [(10, 3, 3.0), (20, 5, 4.3), (40, 5, 3.0)])
 def test_estimates_hold_the_truth(rated, texts, skew):
-    """The corrected interval covers and is narrower than the labels' own."""
     found = bench.estimates(DRAWS, rated, texts, skew)
     assert found["corrected"].coverage == pytest.approx(0.95, abs=NOISE)
     assert found["corrected"].half_width < found["labels only"].half_width
@@ -61,7 +60,6 @@ def test_what_is_not_warned_of_holds_the_truth(rated, design):
     ],
 )
 def test_intervals_that_hold_too_seldom_are_warned_of(rated, design):
-    """Nearly every draw of such a design has the warning."""
     found = bench.estimates_of_uneven(60, rated, **design)
     assert found["with a warning"].draws > 9 * found["without"].draws
 
@@ -75,7 +73,6 @@ def test_systems_and_judges_of_uneven_sources_are_rarely_told_apart():
 
 
 def test_comparisons_hold_the_truth():
-    """Differences cover, and the test raises false alarms as often as it may."""
     found, alarms = bench.comparisons(DRAWS, 20, 5, 4.3)
     assert found.coverage == pytest.approx(0.95, abs=NOISE)
     assert alarms <= 0.05 + NOISE
@@ -91,7 +88,6 @@ def test_skewed_differences_are_not_taken_for_a_mean_other_than_0():
 
 
 def test_intervals_of_single_scores_hold_the_rating():
-    """A new text's rating lies in its interval."""
     assert bench.intervals(DRAWS, 40, 5, 3.0).coverage == pytest.approx(0.95, abs=NOISE)
 
 
@@ -107,7 +103,6 @@ def test_real_draws(columns):
 
 
 def test_conformal_figures(columns):
-    """On 60 held-out sources: coverage near .9, narrow where bias was the problem."""
     found = {name: bench.conformal(8, *columns[name]) for name in ("consistency", "fluency")}
     assert found["consistency"]["width"] <= 0.75
     assert found["fluency"]["width"] <= 1.05
@@ -128,7 +123,6 @@ def shown(found):
 
 
 def test_the_estimates_are_those_of_the_page(story):
-    """Judge only, labels only, corrected, and what a label is worth; each as printed."""
     done = textassay("estimate", story / "scores.jsonl", story / "rated.jsonl", "--json")
     for row in json.loads(done.out)["rows"]:
         three = [shown(row[name]) for name in ("judge_only", "labels_only", "corrected")]
@@ -136,7 +130,6 @@ def test_the_estimates_are_those_of_the_page(story):
 
 
 def test_the_stand_in_table_is_that_of_the_page(story):
-    """Omega, rho, the best constant, and the advantage over it."""
     done = textassay("alt-test", story / "scores.jsonl", story / "all_rated.jsonl", "--json")
     lines = {
         line.split(" | ")[0].strip("| "): line for line in PAGE.partition("## 5.")[2].splitlines()

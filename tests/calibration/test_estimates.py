@@ -37,7 +37,6 @@ def mean_of(values):
 
 
 def test_symmetric_sources_have_students_interval():
-    """As scipy has it."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0]
     low, high = student.interval(0.9, 4, loc=3, scale=np.std(values, ddof=1) / 5**0.5)
     found = mean_of(values).estimate(0.9)
@@ -57,7 +56,6 @@ def test_a_tail_makes_the_interval_longer_on_its_side():
 
 @given(VALUES, st.sampled_from([0.8, 0.95, 0.999]))
 def test_a_test_finds_what_the_interval_excludes(values, confidence):
-    """At every level."""
     mean = mean_of(values)
     if mean.variance > 0:
         found = mean.estimate(confidence)
@@ -66,7 +64,6 @@ def test_a_test_finds_what_the_interval_excludes(values, confidence):
 
 @given(VALUES, st.booleans())
 def test_mirrored_sources_have_the_mirrored_interval(values, one_tailed):
-    """No side is preferred, and the value is inside."""
     found, other = (
         mean_of(one).estimate(0.95, one_tailed=one_tailed) for one in (values, np.negative(values))
     )
@@ -160,7 +157,6 @@ def test_a_mean_is_over_sources_or_texts():
 
 @pytest.mark.parametrize("rated", [RATINGS, np.where(ROWS < 20, RATINGS, np.nan)])
 def test_sources_of_equal_size_have_one_mean(rated):
-    """Over sources or over texts, with the same interval and weight of the judge."""
     sources, texts = (
         correct_mean(SCORES, rated, ROWS // 4, weight=weight) for weight in ("sources", "texts")
     )
@@ -170,7 +166,6 @@ def test_sources_of_equal_size_have_one_mean(rated):
 
 
 def test_rows_of_a_source_count_once():
-    """Copies of every row within its source change neither the estimate nor its interval."""
     once = correct_mean(SCORES, RATED, ROWS)
     copied = correct_mean(*(np.repeat(one, 5) for one in (SCORES, RATED)), np.repeat(ROWS, 5))
     assert copied.corrected.value == pytest.approx(once.corrected.value)
@@ -181,7 +176,6 @@ def test_rows_of_a_source_count_once():
 
 @given(st.floats(-3, 3), st.integers(0, 2**32 - 1))
 def test_a_constant_added_to_the_judge_changes_nothing(shift, seed):
-    """The correction removes any constant bias."""
     order = np.random.default_rng(seed).permutation(60)
     plain = correct_mean(SCORES, RATED, ROWS // 3)
     moved = correct_mean(SCORES[order] + shift, RATED[order], (ROWS // 3)[order])
@@ -189,7 +183,6 @@ def test_a_constant_added_to_the_judge_changes_nothing(shift, seed):
 
 
 def test_sampling_probabilities_undo_how_rows_were_drawn():
-    """Rows drawn more often where scores are high bias the plain mean, not the weighted one."""
     rng, errors = np.random.default_rng(1), {"plain": [], "weighted": []}
     for _ in range(200):
         scores = rng.normal(size=400)
@@ -269,7 +262,6 @@ def test_the_unhelpful_policy_of_a_known_sample_is_refused():
 @pytest.mark.parametrize("rated", [8, 20, 60, 300])
 @pytest.mark.parametrize("digits", [0, 3])
 def test_rows_drawn_by_chance_are_seldom_refused(rated, digits):
-    """However few were rated, and whether scores are whole numbers or not."""
     refused = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -328,7 +320,6 @@ def rated_in_part(columns: Columns, share: float, seed: int = 0) -> Columns:
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("share", [0.15, 0.5, 0.9])
 def test_the_half_width_is_that_of_the_estimate(share, even):
-    """However many rows are rated already, and with sources of any size."""
     ratios = []
     for seed in range(8):
         columns = rated_in_part(world(seed=seed, even=even), share, seed)
@@ -359,7 +350,6 @@ def test_as_many_ratings_as_forecast_reach_the_target():
 
 
 def test_with_every_row_rated_the_interval_is_that_of_the_ratings():
-    """The judge adds nothing, and no further rating of these rows does."""
     columns = world(even=False)
     row = estimate_means(columns, scales=SCALES).rows[0]
     plan = plan_labels(columns, 0.01, scales=SCALES)
@@ -369,7 +359,6 @@ def test_with_every_row_rated_the_interval_is_that_of_the_ratings():
 
 
 def test_more_ratings_never_widen_the_forecast():
-    """From eight on, to all of them; each target asks for at least as many as a wider one."""
     pilot = rated_in_part(world(seed=3, even=False), 0.2)
     plans = [plan_labels(pilot, target, scales=SCALES) for target in (0.3, 0.2, 0.15, 0.12, 0.1)]
     more = [plan.more for plan in plans if plan.more is not None]

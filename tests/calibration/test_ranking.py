@@ -77,7 +77,6 @@ def test_intervals_hold_the_strengths():
 
 
 def pairs_of(values, pairs=("ab", "ac", "bc")):
-    """Comparisons of systems, source by source, and their values."""
     examples = [
         Example(id=f"{at}", output="x", system=pairs[at % len(pairs)][0],
                 group=f"g{at // len(pairs)}",
@@ -152,7 +151,6 @@ def test_what_cannot_be_ranked_together_is_refused(tmp_path):
 
 
 def test_a_run_of_pairwise_is_ranked_as_it_lies(tmp_path):
-    """The run folder knows its data and that systems were paired."""
     data, run = write_examples(tmp_path / "data.jsonl", 12), tmp_path / "run"
     with served() as server:
         done = textassay(

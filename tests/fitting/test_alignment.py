@@ -13,10 +13,9 @@ from textassay import evaluate
 from textassay.fitting.fit_from_scores import fit_recorded
 from textassay.fitting.fit_tree import Alignment
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Fitter, split
+from textassay.fitting.learn import Fitter, read_table, split
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitFromScores, FitTree
-from textassay.fitting.table import read_table
 from textassay.learning import Aggregator, folds
 from textassay.methods import build
 from textassay.methods.library import tasks, trees

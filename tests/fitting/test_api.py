@@ -111,8 +111,6 @@ class Begun(ThreadPoolExecutor):
 
 
 def test_a_canceled_fit_writes_nothing(tmp_path):
-    """Neither at once nor when its thread has learned."""
-
     async def canceled():
         with Begun(1) as threads:
             asyncio.get_running_loop().set_default_executor(threads)
@@ -128,8 +126,6 @@ def test_a_canceled_fit_writes_nothing(tmp_path):
 
 
 def test_fit_sync_learns_where_it_is_called(tmp_path):
-    """So that Ctrl-C stops it without what has not begun, and nothing is written."""
-
     def interrupt(frame, event, argument):
         if event == "call" and frame.f_code is as_completed.__code__:
             raise KeyboardInterrupt
@@ -165,7 +161,6 @@ async def test_examples_are_read_where_fit_is_called():
 
 
 def test_a_folder_whose_report_is_none_is_refused(tmp_path):
-    """By name of the file, before anything is shown of it."""
     fit_sync(rated(), features="*", aggregator="ridge", train_fraction=0.5, out=tmp_path / "ev")
     says = r"report\.json (is not a report of fit|cannot be read)"
     for content in ("{}", "[]", "null", "3", '{"held_out": 3}', "[" * 100_000):
@@ -185,7 +180,6 @@ def test_aspects_and_names_in_other_forms():
 
 
 def test_the_command_and_python_learn_the_same(tmp_path):
-    """From the same rows with the same settings, in a plain script."""
     data = write(tmp_path / "data.jsonl", rated())
     flags = ("--features", "good,noise", "--train-fraction", 0.4, "--scale", "fluency=0,6")
     done = command("fit", data, *flags, "--aggregator", "ridge", "--out", tmp_path / "typed")
@@ -226,7 +220,6 @@ async def test_runs_in_memory_are_sources_by_name(tmp_path):
 
 @pytest.mark.asyncio
 async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
-    """The same call continues; another one is refused; the result is a method."""
     dated, out, seen = Dated(90), tmp_path / "ev", []
     answers = [AuthenticationFailed("the key was revoked")]
 
@@ -293,14 +286,12 @@ async def test_a_rubric_that_was_stopped_continues_and_is_applied(tmp_path):
     ],
 )
 async def test_what_has_no_effect_is_refused_in_the_words_of_python(given, message):
-    """Before anything is read or asked."""
     with pytest.raises(ConfigurationError, match=message):
         await fit(rated(8), **given)
 
 
 @pytest.mark.asyncio
 async def test_unknown_names_and_lost_settings_are_refused(tmp_path):
-    """With the nearest name."""
     with pytest.raises(UnknownName, match="method with alignment 'hd_eval'; did you mean 'hd-ev"):
         await fit(rated(), method="hd_eval", model="x/y")
     with pytest.raises(TypeError, match="unknown parameter of fit 'aggregators'"):

@@ -9,8 +9,7 @@ from tests.cli.harness import textassay
 from tests.fitting.made_texts import write
 from textassay import evaluate
 from textassay.fitting.jurors import jurors_in, worths
-from textassay.fitting.learn import Fitter
-from textassay.fitting.table import read_table
+from textassay.fitting.learn import Fitter, read_table
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.errors import ConfigurationError, DataError

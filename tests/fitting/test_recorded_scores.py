@@ -215,7 +215,6 @@ def test_criteria_scored_for_some_rows_only_are_learned_from_and_reported(tmp_pa
 
 
 def test_held_out_rows_decide_nothing():
-    """Other ratings of them change figures of the report, and nothing of what was learned."""
     rows = rows_of()
     first = learn(rows, aggregator="auto", **HALF)
     train = split_rows(group_codes(row["group"] for row in rows), 0.5, seed=0)
@@ -310,7 +309,6 @@ def test_what_does_not_go_with_an_evaluator_or_was_changed_by_hand_is_refused(da
 
 
 def correlation(run, rows):
-    """Pearson's r of scores with the ratings of the rows."""
     value = {score.id: score.value for score in run}
     ratings = [row["human"]["quality"] for row in rows]
     return float(np.corrcoef([value[row["id"]] for row in rows], ratings)[0, 1])

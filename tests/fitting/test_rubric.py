@@ -15,10 +15,9 @@ from tests.fitting.made_texts import Dated, write
 from tests.waiting import until
 from textassay import evaluate
 from textassay.fitting.fit_rubric import Rubric, spread, weed
-from textassay.fitting.learn import Fitter
+from textassay.fitting.learn import Fitter, read_table
 from textassay.fitting.report import report_text
 from textassay.fitting.request import FitRubric
-from textassay.fitting.table import read_table
 from textassay.runtime.data.dataset import Examples
 from textassay.runtime.messages import Aspect
 

@@ -27,7 +27,6 @@ RNG = np.random.default_rng(3)
 
 
 def some_labels(count, n=200):
-    """People's labels, and a judge's that differ in a third of the rows."""
     human = RNG.integers(0, count, n)
     other = RNG.integers(0, count, n)
     return np.where(RNG.random(n) < 0.66, human, other), human
@@ -416,7 +415,6 @@ def test_a_mean_of_no_error_is_not_certain():
 
 
 def test_words_are_categories_wherever_they_stand(tmp_path):
-    """Of judge and people, in a file of data and in one of scores, with nothing declared."""
     words = ["order", "complaint", "question"] * 4
     rows = [
         {"id": f"r{at}", "output": "x", "human": {"intent": word}, "metrics": {"judge": word}}

@@ -101,7 +101,6 @@ def test_the_others_leave_the_rater_out_and_only_items_that_both_rated_count():
 
 
 def test_people_and_judge_stand_side_by_side_on_the_same_items():
-    """The unscored item counts for nobody, and a rater without ratings is no rater."""
     ratings = [[1, 1, None], [2, 3, None], [4, 4, None], [5, 4, None], [1, 5, None]]
     found = rater_agreement(ratings, judge=[1, 2, 4, 5, None])
     alone = rater_agreement(ratings[:4], judge=[1, 2, 4, 5])
@@ -126,7 +125,6 @@ def test_one_rater_has_no_agreement_but_the_judge_has():
 
 
 def test_the_experts_of_summeval_agree_as_published():
-    """Pairs of experts on coherence over all 16 systems."""
     rows = benchmark("alttest/summeval.jsonl.gz")
     table = rating_table([row["annotators"]["coherence"] for row in rows])
     pairs = [pair_agreement(table[:, a], table[:, b]) for a, b in ((0, 1), (0, 2), (1, 2))]

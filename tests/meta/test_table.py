@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 
 from tests.benchmark_data import benchmark
@@ -153,7 +152,6 @@ def test_what_is_no_file_of_scores_says_so(tmp_path):
 
 
 def test_scores_and_examples_are_taken_as_they_come(tmp_path):
-    """A path, a mapping or anything with `.scores`; a path, a table, dicts or examples."""
     pandas = pytest.importorskip("pandas")
     values = {f"e{i}": float(i % 4) for i in range(6)}
     rows = [row(i, values[f"e{i}"]) for i in range(6)]
@@ -207,33 +205,6 @@ def test_a_level_that_the_data_cannot_serve_says_why():
         meta.agreement_table(SCORES, [Example(id="e0", output="t")])
 
 
-def test_the_whole_benchmark_in_one_table():
-    """All recorded judges of SummEval at all levels, each against its own human aspect."""
-    rows = benchmark("summeval/summeval.jsonl.gz")
-    people = [
-        Example(id=r["id"], output="", group=r["group"], system=r["system"], human=r["human"])
-        for r in rows
-    ]
-    names = [name for name in rows[-1]["metrics"] if name.split("/")[-1] in rows[0]["human"]]
-    scores = {name: {r["id"]: r["metrics"].get(name) for r in rows} for name in names}
-    table = meta.agreement_table(
-        scores,
-        people,
-        levels=meta.LEVELS,
-        aspect_map={name: name.split("/")[-1] for name in names},
-        bootstrap=50,
-    )
-    assert len(table.rows) == 36 * 3
-    for found in table.rows:
-        for name, span in found.agreement.ci.items():
-            assert np.isfinite(getattr(found.agreement, name))
-            if span is None:
-                assert found.agreement.level == "system"
-                assert "by chance" in found.agreement.note
-            else:
-                assert span[0] <= getattr(found.agreement, name) <= span[1]
-
-
 class Recorded:
     """What holds scores in memory, as a run does."""
 
@@ -242,7 +213,6 @@ class Recorded:
 
 
 def verdicts(id_, met, tags=()):
-    """A total with its verdicts on criteria as evidence."""
     evidence = [
         {"text": "c", "criterion": name, "met": said, "tags": list(tags)}
         for name, said in met.items()
@@ -252,7 +222,6 @@ def verdicts(id_, met, tags=()):
 
 @pytest.mark.parametrize(("system", "agreement"), [("GPT-Pilot", 0.866), ("OpenHands", 0.902)])
 def test_devai_as_rubrics_has_the_published_agreement(system, agreement):
-    """Zhuge et al. (2024), table 3; the intervals are over the 54 tasks."""
     tasks = {}
     for row in benchmark("devai/devai.jsonl.gz"):
         if row["system"] == system and "human" in row and "metrics" in row:

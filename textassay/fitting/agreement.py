@@ -22,8 +22,10 @@ import numpy as np
 from textassay.fitting.importance import importance, importance_over_folds
 from textassay.fitting.learn import (
     Choice,
+    FeatureTable,
     Fitter,
     Fold,
+    Parts,
     Unseen,
     Watch,
     correlations,
@@ -31,7 +33,6 @@ from textassay.fitting.learn import (
     predict,
 )
 from textassay.fitting.request import FitRequest
-from textassay.fitting.table import FeatureTable, Parts
 from textassay.learning.splits import split_rows
 from textassay.learning.training import Floats, features_for
 from textassay.meta.agreement import compute_agreement, difference_between

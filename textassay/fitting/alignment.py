@@ -19,9 +19,17 @@ import numpy as np
 
 from textassay.agents.decomposer import Decomposition
 from textassay.fitting.importance import importance_over_folds, saliency_over_folds
-from textassay.fitting.learn import Choice, Fitter, choose, correlations, predict
+from textassay.fitting.learn import (
+    Choice,
+    FeatureTable,
+    Fitter,
+    Parts,
+    choose,
+    correlations,
+    predict,
+    refuse_leaks,
+)
 from textassay.fitting.request import MAX_KEEP, Growth
-from textassay.fitting.table import FeatureTable, Parts, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Mask
 from textassay.runtime.errors import DataError

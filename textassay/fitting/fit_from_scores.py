@@ -21,25 +21,23 @@ from textassay.fitting.agreement import build_report
 from textassay.fitting.learn import (
     FOLDS,
     Choice,
+    FeatureTable,
     Fitter,
+    Parts,
+    Scales,
     Unseen,
     Watch,
     background_rows,
     choose,
     cross_fit,
     number_of_repeats,
+    rating_scales,
+    read_table,
+    refuse_leaks,
     split,
 )
 from textassay.fitting.report import Fit, fractions, human_aspect, provenance
 from textassay.fitting.request import FitFromScores
-from textassay.fitting.table import (
-    FeatureTable,
-    Parts,
-    Scales,
-    rating_scales,
-    read_table,
-    refuse_leaks,
-)
 from textassay.learning.rater_model import RaterModel
 from textassay.learning.training import Floats
 from textassay.meta import pearson, spearman

@@ -25,9 +25,15 @@ from textassay.agents.prompt_template import fenced
 from textassay.fitting.alignment import Aligned, NodeValues, split_ratings
 from textassay.fitting.fit_tree import Alignment, Layers, WatchSession
 from textassay.fitting.importance import cross_fitted_importance
-from textassay.fitting.learn import Fitter, choose, correlations, predict
+from textassay.fitting.learn import (
+    FeatureTable,
+    Fitter,
+    choose,
+    correlations,
+    predict,
+    refuse_leaks,
+)
 from textassay.fitting.request import FitRubric, RubricGrowth
-from textassay.fitting.table import FeatureTable, refuse_leaks
 from textassay.learning.attribution import Importance
 from textassay.learning.splits import Codes, Mask
 from textassay.learning.training import Floats

@@ -32,7 +32,16 @@ from textassay.fitting.alignment import (
     check_learnable,
 )
 from textassay.fitting.importance import importance_over_folds
-from textassay.fitting.learn import Fitter, Unseen, background_rows, sides
+from textassay.fitting.learn import (
+    FeatureTable,
+    Fitter,
+    Unseen,
+    background_rows,
+    human_aspects,
+    rating_scales,
+    read_table,
+    sides,
+)
 from textassay.fitting.report import (
     Fit,
     fractions,
@@ -41,7 +50,6 @@ from textassay.fitting.report import (
     size_of,
 )
 from textassay.fitting.request import FitByModel, FitTree
-from textassay.fitting.table import FeatureTable, human_aspects, rating_scales, read_table
 from textassay.learning.splits import Mask
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator
 from textassay.methods.hd_eval import (

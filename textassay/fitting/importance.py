@@ -11,8 +11,7 @@ from itertools import compress
 
 import numpy as np
 
-from textassay.fitting.learn import Fitter, Fold, Unseen
-from textassay.fitting.table import FeatureTable
+from textassay.fitting.learn import FeatureTable, Fitter, Fold, Unseen
 from textassay.learning.aggregators import Aggregator
 from textassay.learning.attribution import (
     Importance,

@@ -10,8 +10,8 @@ from os import PathLike
 from pathlib import Path
 
 from textassay.display import Displayed, more_rows, to_text
+from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
-from textassay.fitting.table import FeatureTable, Parts
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
 from textassay.runtime.data.dataset import DataInfo
 from textassay.runtime.errors import (

@@ -27,9 +27,8 @@ from textassay.demo.pipeline import (
     DemoFolder,
     list_recipes,
 )
-from textassay.fitting.learn import split
+from textassay.fitting.learn import read_table, split
 from textassay.fitting.request import FitFromScores
-from textassay.fitting.table import read_table
 from textassay.methods.fitted.features import read_files
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
