@@ -204,8 +204,9 @@ def test_criteria_scored_for_some_rows_only_are_learned_from_and_reported(tmp_pa
     assert "features that fewer than half of the rows have: judge-0/clarity 3" in found.text
     assert 0.3 < found.report["features"]["judge-0/clarity"]["coverage"] < 0.37
     assert found.report["features"]["judge-1/charm"]["coverage"] == 1
-    for aspect in ("clarity", "charm"):
-        assert found.report["held_out"]["aspects"][aspect]["n"] == 114
+    # the best single feature of clarity is measured beside the others, so its gaps are left out
+    counts = {name: one["n"] for name, one in found.report["held_out"]["aspects"].items()}
+    assert counts == {"clarity": 38, "charm": 114}
     scores = evaluate_sync(rows_of(50, seed=3), method=found)
     assert np.ptp([score.value for score in scores if score.aspect == "charm"]) > 2
     for row in rows:
