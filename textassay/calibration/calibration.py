@@ -35,7 +35,6 @@ from textassay.calibration.maps import (
     learn_map,
     read_map,
 )
-from textassay.display import formatted
 from textassay.learning.splits import Mask, folds
 from textassay.meta.correlation import Codes, Floats, kendall, pearson, spearman
 from textassay.meta.label_measures import mean_interval
@@ -48,7 +47,7 @@ from textassay.runtime.storage.files import (
     write_sealed,
     write_text,
 )
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Cell, Column, Interval, Note, Table, formatted
 from textassay.version import __version__
 
 _OUTER_FOLDS = 5

@@ -40,10 +40,9 @@ from textassay.calibration.means import (
     row_weights,
     weighted_mean,
 )
-from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import effective_number
-from textassay.table import Column, Flag, Note, Table
+from textassay.table import Column, Displayed, Flag, Note, Table
 
 _MEANS = (
     Column("score", "score"), Column("system", "system"), Column("n", "n", "count"),

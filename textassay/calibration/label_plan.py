@@ -16,13 +16,12 @@ import numpy as np
 
 from textassay.calibration.columns import Columns, Judged
 from textassay.calibration.maps import Scales, learn_map
-from textassay.display import Displayed
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
 from textassay.meta.people import People
 from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
-from textassay.table import Column, Note, Table
+from textassay.table import Column, Displayed, Note, Table
 
 _STRATA = 5
 _MAX_RATIO = 3.0

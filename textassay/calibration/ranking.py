@@ -37,14 +37,13 @@ from textassay.calibration.means import (
     rank_range,
     weighted_mean,
 )
-from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.score_files import RecordedRow, read_score_lines, refuse_several_judges
 from textassay.runtime.data.units import OTHER_SYSTEM
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.messages import Example
-from textassay.table import Column, Note, Table
+from textassay.table import Column, Displayed, Note, Table
 
 _STEPS = 100
 _TOLERANCE = 1e-10

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from textassay.display import Displayed, more_rows, to_text
 from textassay.fitting.learn import FeatureTable, Parts
 from textassay.fitting.request import FitRequest
 from textassay.methods.fitted.evaluator import Evaluator, is_evaluator, load, save
@@ -22,7 +21,7 @@ from textassay.runtime.errors import (
 from textassay.runtime.messages import Aspect
 from textassay.runtime.model import Json
 from textassay.runtime.storage.files import write_json, write_text
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table, more_rows, to_text
 from textassay.version import __version__
 
 _SHOWN = 15

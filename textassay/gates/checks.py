@@ -223,9 +223,7 @@ def _of_label(run: Run, name: str) -> list[Score]:
 
 
 def unanimous(value: float, scale: Scale | None, sources: int, confidence: float) -> Estimate:
-    """Return an interval for sources that all agree.
-
-    What else there is may lie anywhere on the scale.
+    """Return an interval for sources that all agree; others may lie anywhere on the scale.
 
     With n sources that agree, the share of others is at most `1 - (alpha / 2) ** (1 / n)`
     (Clopper and Pearson, 1934).

@@ -52,10 +52,7 @@ class Importance:
     influences: Floats
 
     def ranking(self) -> list[tuple[str, float]]:
-        """Return names with their importance averaged over the targets, most important first.
-
-        Those whose importance is NaN come last.
-        """
+        """Return names with their importance averaged over the targets, highest first, NaN last."""
         overall = self.mean.mean(axis=1)
         return [(self.names[i], float(overall[i])) for i in np.argsort(-overall, kind="stable")]
 
@@ -235,11 +232,7 @@ def sampled_shapley(
 
 
 def global_importance(values: Floats) -> Floats:
-    """Return the mean magnitude of contributions over the rows, shape (targets, features).
-
-    Args:
-        values: Shapley values, shape (n, targets, features); rows of NaN are left out.
-    """
+    """Return mean magnitudes of contributions, shape (targets, features); NaN rows are left out."""
     magnitudes = np.abs(values[~np.isnan(values).any(axis=(1, 2))])
     if not len(magnitudes):
         raise DataError("no row has contributions")
@@ -281,10 +274,7 @@ def explain(
 def _replace_in_order(
     predict: Predict, x: Floats, row: Floats, order: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> tuple[Floats, Floats]:
-    """Replace the background row's features by the examples' in order.
-
-    Return credits and the starting prediction.
-    """
+    """Replace features by the examples' in order; return credits and the first prediction."""
     current = np.tile(row, (len(x), 1))
     before = _columns(predict(current))
     start = before[0] if len(before) else np.empty(0)
@@ -298,10 +288,7 @@ def _replace_in_order(
 
 
 def _error_function(human: Floats) -> Callable[[Floats], Floats]:
-    """Return a function from predictions to each row's part in the error, shape (n, targets).
-
-    0 if unrated.
-    """
+    """Return what gives each row's part in the error, shape (n, targets), 0 if unrated."""
     variances = np.nanvar(human, axis=0)
     if not (variances > 0).all():
         raise DataError("importance needs ratings that vary, for every aspect")

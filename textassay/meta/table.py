@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from textassay.display import Displayed
 from textassay.meta.agreement import Agreement, correlate
 from textassay.meta.correlation import COEFFICIENTS, LEVELS, Coefficient, Level
 from textassay.meta.label_measures import (
@@ -46,7 +45,7 @@ from textassay.runtime.labels import (
     nearest_label,
     slug,
 )
-from textassay.table import Cell, Column, Interval, Note, Table
+from textassay.table import Cell, Column, Displayed, Interval, Note, Table
 
 _COLUMNS = (
     Column("score", "score"), Column("human", "human"), Column("level", "level"),

@@ -16,7 +16,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
 from pathlib import Path
@@ -464,7 +464,9 @@ class Xlsx(_File):
                         " with the examples as a file of its own"
                     )
                 for sheet in filled:
-                    yield from self._named(_filled_rows(sheet))
+                    # closed with the book, which else stays open for as long as an error is kept
+                    with closing(_filled_rows(sheet)) as rows:
+                        yield from self._named(rows)
         # a syntax error is what parsers of XML raise
         except (OSError, KeyError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
             raise DataError(
@@ -489,7 +491,7 @@ class Xlsx(_File):
             yield number, {name: cell for name, cell in zip(header, padded, strict=False) if name}
 
 
-def _filled_rows(sheet: Any) -> Iterator[tuple[int, Sequence[Any]]]:
+def _filled_rows(sheet: Any) -> Generator[tuple[int, Sequence[Any]]]:
     for number, cells in enumerate(sheet.iter_rows(values_only=True), start=1):
         if any(cell is not None for cell in cells):
             yield number, cells
