@@ -18,7 +18,7 @@ from textassay.calibration.columns import Columns, Judged, People
 from textassay.calibration.maps import Scales, learn_map
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Displayed, Note, Table
 

@@ -21,7 +21,7 @@ from textassay.learning.training import Floats, find_leaks
 from textassay.meta.score_files import Recorded
 from textassay.methods.fitted.features import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.raters import rater_of
+from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 
 Scales = dict[str, tuple[float, float]]
