@@ -42,7 +42,7 @@ ALLOWED = {
     "pytest_plugin": {"runtime", "gates"},
     "process": set(),
     "lazy": set(),
-    "listening": set(),
+    "listening": {"runtime"},
     "observing": set(),
     "telemetry": {"runtime"},
     "table": set(),

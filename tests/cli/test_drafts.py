@@ -73,12 +73,12 @@ def test_nothing_is_asked_where_something_does_not_fit(
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
-    [("tree", "returned no list"), ("plan", "does not say which assistant evaluators serve")],
+    ("command", "message", "calls"),
+    [("tree", "returned no list", 3), ("plan", "does not say which assistant evaluators", 2)],
 )
-def test_nothing_is_written_where_the_answer_is_refused(command, message, tmp_path):
+def test_nothing_is_written_where_the_answer_is_refused(command, message, calls, tmp_path):
     with served(reply="text") as server:
         stopped = write(command, server, tmp_path / "out.toml")
         assert (stopped.code, message in stopped.err) == (3, True), stopped.err
-        assert server.counters.requests == 2
+        assert server.counters.requests == calls
     assert not (tmp_path / "out.toml").exists()

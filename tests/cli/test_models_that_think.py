@@ -41,12 +41,14 @@ def judge(server: ThinkingServer) -> tuple[str, str]:
     return ("anthropic/claude", server.url[:-3]) if is_anthropic else ("direct/x", server.url)
 
 
-def score(server: ThinkingServer, data: Path, method: str, out: Path, *flags: object) -> Outcome:
+def score(
+    server: ThinkingServer, data: Path, method: str, out: Path, *flags: object, model: str = ""
+) -> Outcome:
     """Run the command of the README against a server."""
-    model, base = judge(server)
+    name, base = judge(server)
     return textassay(
-        "score", data, "--method", method, "--task", "summarization", "--model", model,
-        "--api-base", base, "--out", out, "--progress", "none", *flags,
+        "score", data, "--method", method, "--task", "summarization", "--model",
+        model or name, "--api-base", base, "--out", out, "--progress", "none", *flags,
     )  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def test_effort_and_further_fields_reach_the_server_and_the_signature(
     config = tmp_path / "judge.toml"
     config.write_text('[extra]\nsafety_identifier = "a"\n\n[models.scorer]\neffort = "high"\n')
     extra = ("--aspects", "coherence", "--config", config, "--extra", 'metadata={"run": 1}')
-    done = score(openai, data, "llm-score", tmp_path / "run", *extra, "--model", f"scorer={model}")
+    done = score(openai, data, "llm-score", tmp_path / "run", *extra, model=model)
     openai.listener = None
     done.ok()
     answered = bodies[-1]

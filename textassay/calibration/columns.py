@@ -29,8 +29,8 @@ from textassay.meta.score_files import (
     refuse_several_judges,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError
 from textassay.runtime.labels import YES_NO, LabelSets, member_name
 from textassay.table import Note

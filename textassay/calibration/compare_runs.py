@@ -43,7 +43,7 @@ from textassay.meta.score_files import (
 )
 from textassay.meta.table import measure_name
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import DataError, UnknownName
 from textassay.runtime.labels import YES_NO, LabelSets, are_labels, nearest_label
 from textassay.table import Column, Interval, Note, Table

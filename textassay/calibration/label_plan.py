@@ -19,7 +19,7 @@ from textassay.calibration.maps import Scales, learn_map
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.intervals import t_quantile
 from textassay.meta.people import People
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY as PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY as PROBABILITY
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Column, Displayed, Note, Table
 

@@ -20,8 +20,7 @@ from textassay.meta.score_files import (
     refuse_other_labels,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY, WithRatings
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY, LabelReader, WithRatings
 from textassay.runtime.data.units import Paired
 from textassay.runtime.errors import ConfigurationError
 from textassay.runtime.labels import LabelSets, shares_of

@@ -50,7 +50,7 @@ from textassay.meta.correlation import pair_up
 from textassay.meta.score_files import Recorded
 from textassay.methods.fitted.features import matching_names, read_row, source_label
 from textassay.runtime.data.dataset import DataInfo, Examples
-from textassay.runtime.data.raters import rater_of
+from textassay.runtime.data.ratings import rater_of
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.model import Json
 

@@ -11,7 +11,7 @@ import numpy as np
 from textassay.meta.correlation import Floats, Level
 from textassay.meta.score_files import criterion_id, criterion_names, is_of_criteria
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.labels import (
     YES_NO,

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
-from textassay.runtime.data.tables import JsonLines
-from textassay.runtime.data.values import FieldError
+from textassay.runtime.data.ratings import LabelReader
+from textassay.runtime.data.tables import FieldError, JsonLines
 from textassay.runtime.errors import (
     ConfigurationError,
     DataError,

@@ -35,7 +35,7 @@ from textassay.meta.score_files import (
     recorded,
 )
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.data.label_reader import LabelReader
+from textassay.runtime.data.ratings import LabelReader
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.runtime.labels import (
     YES_NO,

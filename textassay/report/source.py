@@ -51,7 +51,6 @@ class ScoreTable:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Look at a run folder; nothing is read yet."""
         self.path = Path(folder) / SCORES
         self.ids: list[str] = []
         self.aspects: list[str] = []

@@ -27,7 +27,7 @@ from textassay.cli.flags import (
     Seed,
     Weight,
 )
-from textassay.runtime.data.values import finite
+from textassay.runtime.data.tables import finite
 from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
@@ -169,7 +169,7 @@ class _Sides:
 def _runs(run_a: Path, run_b: Path, data: Path | None, given: Given) -> _Sides:
     from textassay.calibration.columns import read_judged
     from textassay.cli.rated import Rated
-    from textassay.runtime.data.label_reader import LabelReader
+    from textassay.runtime.data.ratings import LabelReader
 
     first, second = Rated(run_a, data, given), Rated(run_b, data, given)
     people = other = None

@@ -29,7 +29,7 @@ from textassay.cli.flags import (
     Seed,
     Weight,
 )
-from textassay.runtime.data.raters import SAMPLING_PROBABILITY
+from textassay.runtime.data.ratings import SAMPLING_PROBABILITY
 from textassay.runtime.errors import ConfigurationError, DataError, UnknownName
 from textassay.table import Column, Note, Table, to_text
 

@@ -262,7 +262,7 @@ def jurors(
     from textassay.fitting.learn import Fitter, rating_scales, read_table
     from textassay.learning import NAMES
     from textassay.methods.fitted.features import read_files
-    from textassay.runtime.data.label_reader import LabelReader
+    from textassay.runtime.data.ratings import LabelReader
 
     arguments.check_confidence(confidence)
     if aggregator not in NAMES:

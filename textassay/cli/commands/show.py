@@ -211,7 +211,7 @@ def view(
 ) -> None:
     """Serve the page of a run on this machine and follow the run while it grows."""
     from textassay.cli.rated import shown_examples
-    from textassay.report.server import Viewer, serve
+    from textassay.report.server import Viewer
 
     def started(address: str) -> None:
         typer.echo(address)
@@ -226,7 +226,9 @@ def view(
         viewer = Viewer(run, host=host, data=shown_examples(run, human, given))
         # SIGTERM cancels, and ending is what was asked for: no status of an interrupted run
         with suppress(asyncio.CancelledError):
-            await serve(viewer, port=port, started=started)
+            async with viewer.serving(port) as address:
+                started(address)
+                await asyncio.Event().wait()
 
     if hasattr(os, "nice"):
         os.nice(_POLITE)  # on a busy machine the run that is watched goes first
