@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.harness import Outcome, document, read_json, rows_of, textassay
-from textassay.demo.pipeline import LEARNING
+from textassay.demo.pipeline import SEED, TRAIN_FRACTION
 from textassay.demo.recipes import (
     BASELINES,
     FITTED,
@@ -24,8 +24,8 @@ from textassay.demo.recipes import (
     DemoFolder,
     list_recipes,
 )
-from textassay.fitting.learn import split
-from textassay.fitting.table import read_table
+from textassay.fitting.learn import read_table, split
+from textassay.fitting.request import FitFromScores
 from textassay.methods.fitted.features import read_files
 from textassay.methods.library import tasks
 from textassay.runtime.data.dataset import Examples
@@ -113,7 +113,7 @@ def test_the_fitted_evaluator_judges_only_what_it_has_not_learnt_from(done):
     """The split is the one that `fit` made, by source, and the scores are on people's scale."""
     nodes = f"{NODES.method}={done.layout.run(TASK, NODES.name)}"
     table = read_table(Examples(done.layout.data(TASK)), scores=read_files([nodes]))
-    parts = split(table, LEARNING)
+    parts = split(table, FitFromScores(train_fraction=TRAIN_FRACTION, seed=SEED))
     rows = rows_of(done.layout.run(TASK, FITTED))
     assert {row["id"] for row in rows} == set(parts.test.ids)
     assert len(rows) == COUNT / 2 * len(tasks.load(TASK).aspects)

@@ -286,7 +286,11 @@ async def test_a_graph_must_take_an_assignment_and_give_a_score_an_aspect():
         ({"method": "llm_score"}, UnknownName, "did you mean 'llm-score'"),
         ({"method": "geval"}, UnknownName, "did you mean 'g-eval'"),
         ({**RATED, "model": judge(), "task": "sumarization"}, UnknownName, "'summarization'"),
-        ({**RATED, "model": judge(), "aspects": "coherance"}, UnknownName, "'coherence'"),
+        (
+            {**RATED, "model": judge(), "task": "summarization", "aspects": "coherance"},
+            UnknownName,
+            "did you mean 'coherence'",
+        ),
         ({**RATED, "model": judge(), "options": {"temprature": 1}}, UnknownName, "'temperature'"),
         ({"method": "llm-score"}, ConfigurationError, "no model for the role 'scorer'"),
         ({"method": "llm-score", "model": judge(), "task": "poetry"}, UnknownName, "unknown task"),

@@ -24,8 +24,8 @@ from textassay import (
     evaluate,
 )
 from textassay.calibration import estimate_means, join_columns, read_judged, scales_of
-from textassay.calibration.columns import People
 from textassay.meta import agreement_table
+from textassay.meta.people import People
 from textassay.methods.fitted.evaluator import Evaluator
 from textassay.runtime.data import Examples
 from textassay.runtime.errors import ConfigurationError

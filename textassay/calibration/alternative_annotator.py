@@ -28,9 +28,8 @@ import numpy as np
 from scipy.special import stdtr
 
 from textassay.calibration.columns import Columns
-from textassay.calibration.conformal import grid_of
-from textassay.calibration.intervals import Estimate, Linearized
-from textassay.calibration.maps import Scales, learn_map
+from textassay.calibration.maps import Scales, grid_of, learn_map
+from textassay.calibration.means import Estimate, Linearized
 from textassay.learning.splits import folds
 from textassay.meta.correlation import Codes, Floats
 from textassay.meta.raters import RaterAgreement, rater_agreement

@@ -21,12 +21,16 @@ from typing import Any
 import numpy as np
 
 from textassay.calibration.columns import Columns, one_signature
-from textassay.calibration.conformal import MAX_DENOMINATOR, Grid, ScoreRanges, fit_cells, grid_of
 from textassay.calibration.maps import (
+    MAX_DENOMINATOR,
+    Grid,
     LearnedMap,
     Map,
     Scales,
+    ScoreRanges,
     check_map,
+    fit_cells,
+    grid_of,
     is_rising,
     learn_map,
     read_map,

@@ -28,7 +28,8 @@ from textassay.runtime.messages import Example
 from textassay.runtime.storage.run_files import MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Columns, Judged, People
+    from textassay.calibration.columns import Columns, Judged
+    from textassay.meta.people import People
 
 CHOSEN, RANDOM = "chosen", "random"
 """How the rated rows were picked; any other word is the file of a label plan."""
@@ -86,7 +87,7 @@ class Rated:
     @cached_property
     def people(self) -> People:
         """The human ratings."""
-        from textassay.calibration.columns import People
+        from textassay.meta.people import People
 
         return People(self._read[1])
 

@@ -17,7 +17,6 @@ from textassay.evaluation.api import open_evaluation
 from textassay.evaluation.run import Run
 from textassay.evaluation.session import Session, finish
 from textassay.fitting.fit_from_scores import fit_recorded
-from textassay.fitting.learn import Learning
 from textassay.learning.splits import group_codes, split_rows
 from textassay.methods.fitted.evaluator import is_evaluator
 from textassay.methods.library import tasks, trees
@@ -27,7 +26,7 @@ from textassay.runtime.model import Model
 from textassay.runtime.settings import Settings
 from textassay.runtime.storage.files import write_text
 
-LEARNING = Learning(train_fraction=0.5, seed=0)
+TRAIN_FRACTION, SEED = 0.5, 0
 """Half of the sources to learn from, the other half to judge; rows of one source stay together."""
 
 WatchSession = Callable[[str, str, Session], AbstractAsyncContextManager[None]]
@@ -60,7 +59,7 @@ class Pipeline:
         groups = group_codes(example.group for example in Examples(data_file(task)))
         # the same split as `fit` makes with these settings, so that the file holds exactly its
         # held-out rows
-        trained = split_rows(groups, LEARNING.share, seed=LEARNING.seed)
+        trained = split_rows(groups, TRAIN_FRACTION, seed=SEED)
         held_out = (line for line, used in zip(lines, trained, strict=True) if not used)
         try:
             shutil.copyfile(data_file(task), self._layout.data(task))
@@ -86,8 +85,9 @@ class Pipeline:
         folder = self._layout.evaluator(task)
         # an evaluator is written last, so a folder with one was finished by an earlier demo
         if not is_evaluator(folder):
+            data = Examples(self._layout.data(task))
             fit = fit_recorded(
-                Examples(self._layout.data(task)), scores=(self._nodes(task),), learning=LEARNING
+                data, scores=(self._nodes(task),), train_fraction=TRAIN_FRACTION, seed=SEED
             )
             fit.save(folder)
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from textassay.calibration.columns import Judged, People, read_judged, with_labels
+from textassay.calibration.columns import Judged, read_judged, with_labels
 from textassay.calibration.compare_runs import CompareRow, GateVerdict, compare_runs
-from textassay.calibration.intervals import Estimate, mean_over_groups
+from textassay.calibration.means import Estimate, mean_over_groups
 from textassay.evaluation.run import Run
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Floats
+from textassay.meta.people import People
 from textassay.runtime.errors import ConfigurationError, TextassayError, UnknownName
 from textassay.runtime.labels import member_name
 from textassay.runtime.messages import Example, Scale, Score

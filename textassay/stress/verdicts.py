@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.calibration.intervals import (
+from textassay.calibration.means import (
     NO_ESTIMATE,
     Estimate,
     Linearized,

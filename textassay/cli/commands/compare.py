@@ -32,8 +32,9 @@ from textassay.runtime.errors import ConfigurationError
 from textassay.table import Note
 
 if TYPE_CHECKING:
-    from textassay.calibration.columns import Judged, People
+    from textassay.calibration.columns import Judged
     from textassay.meta.correlation import Level
+    from textassay.meta.people import People
     from textassay.runtime.data.dataset import Examples
     from textassay.runtime.labels import LabelSets
 
@@ -97,7 +98,7 @@ def compare(
         comparison_tables,
         gate,
     )
-    from textassay.calibration.intervals import weight_named
+    from textassay.calibration.means import weight_named
 
     over = weight_named(weight)
     arguments.check_confidence(confidence)

@@ -74,7 +74,7 @@ def estimate(
     from textassay.calibration.calibration import load as load_calibration
     from textassay.calibration.columns import one_signature, scales_of
     from textassay.calibration.estimate import estimate_means
-    from textassay.calibration.intervals import weight_named
+    from textassay.calibration.means import weight_named
     from textassay.cli.rated import CHOSEN, Rated
 
     if by not in (None, "system"):
