@@ -43,21 +43,26 @@ async def test_a_rating_is_read_and_the_judges_words_are_kept():
     model, judge = scorer(["It reads well. Score: 4"])
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.outcome, score.how, score.scale) == (4, "scored", "text", (1, 5))
-    assert (score.id, score.aspect, score.explanation) == (
-        "x",
-        "coherence",
-        "It reads well. Score: 4",
-    )
-    assert score.usage.calls == 1
-    assert model.requests[0].temperature == 0
-
-
-async def test_source_and_output_stand_in_the_prompt_word_for_word():
-    model, judge = scorer(["3"])
-    await judge(EXAMPLE, COHERENCE)
+    assert (score.id, score.aspect, score.usage.calls) == ("x", "coherence", 1)
+    assert score.explanation == "It reads well. Score: 4"
     [request] = model.requests
+    assert request.temperature == 0
     assert EXAMPLE.source in request.text
     assert EXAMPLE.output in request.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (ServerFailed("down"), ServerFailed),
+        # the provider's refusal and not the judge's
+        (Sample(text="", finish_reason="filtered"), ContentRefused),
+    ],
+)
+async def test_what_is_no_answer_of_the_judge_passes_through(reply, error):
+    _, judge = scorer([reply])
+    with pytest.raises(error):
+        await judge(EXAMPLE, COHERENCE)
 
 
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
@@ -101,9 +106,6 @@ async def test_answers_that_stay_unusable_are_no_score():
     assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoScoreFound")
     assert "'Hm.'" in score.error.message
     assert len(model.requests) == len(score.evidence) == 3
-
-
-async def test_a_number_off_the_scale_is_no_score():
     _, judge = scorer(["Score: 9"], parse_retries=0)
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.value, score.outcome, score.error.type) == (None, "invalid", "OffScale")
@@ -113,25 +115,6 @@ async def test_a_judge_that_declines_abstains_and_is_not_pressed():
     model, judge = scorer(["I'm sorry, I cannot rate this text."])
     score = await judge(EXAMPLE, COHERENCE)
     assert (score.outcome, score.error.type, len(model.requests)) == ("abstained", "Declined", 1)
-
-
-async def test_an_empty_output_is_not_sent():
-    model, judge = scorer([])
-    score = await judge(Example(id="e", output=" \n", source="x"), COHERENCE)
-    assert (score.outcome, score.error.type, score.value) == ("abstained", "EmptyOutput", None)
-    assert model.requests == []
-
-
-async def test_errors_of_the_model_pass_through():
-    _, judge = scorer([ServerFailed("down")])
-    with pytest.raises(ServerFailed):
-        await judge(EXAMPLE, COHERENCE)
-
-
-async def test_a_filtered_answer_is_the_providers_refusal_and_not_the_judges():
-    _, judge = scorer([Sample(text="", finish_reason="filtered")])
-    with pytest.raises(ContentRefused):
-        await judge(EXAMPLE, COHERENCE)
 
 
 async def test_a_cut_answer_counts_where_its_rating_was_complete():
@@ -145,6 +128,9 @@ async def test_a_cut_answer_is_asked_for_once_more_with_more_room(cut):
     model, judge = scorer([Sample(text=cut, finish_reason="length"), "Score: 4.5"], max_tokens=10)
     assert (await judge(EXAMPLE, COHERENCE)).value == 4.5
     assert [request.max_tokens for request in model.requests] == [10, 40]
+    _, judge = scorer([Sample(text="Long", finish_reason="length")] * 2, parse_retries=0)
+    score = await judge(EXAMPLE, COHERENCE)  # cut again: names the option
+    assert (score.outcome, "max_tokens" in score.error.message) == ("invalid", True)
 
 
 async def test_one_rule_for_cut_answers_whether_one_sample_is_asked_for_or_several():
@@ -173,13 +159,6 @@ async def test_an_answer_that_the_server_clips_is_not_asked_for_with_more_room()
     assert "raise" not in score.error.message
 
 
-async def test_an_answer_that_is_cut_again_names_the_option():
-    _, judge = scorer([Sample(text="Long", finish_reason="length")] * 2, parse_retries=0)
-    score = await judge(EXAMPLE, COHERENCE)
-    assert score.outcome == "invalid"
-    assert "max_tokens" in score.error.message
-
-
 async def test_json_is_asked_for_where_the_model_follows_a_schema():
     model, judge = scorer(
         ['{"reason": "ok", "score": 4}'], capabilities=Capabilities(json_schema=True)
@@ -204,15 +183,6 @@ async def test_samples_are_averaged_and_unusable_ones_left_out_and_counted():
     assert score.evidence[0]["unusable"] == {"NoScoreFound": 2}
     assert score.evidence[0]["ratings"] == [4, 5, 4]
     assert (len(model.requests), model.requests[0].n) == (1, 5)
-
-
-async def test_a_server_that_gives_fewer_samples_is_asked_for_the_rest():
-    model, judge = scorer(
-        lambda r: Response(samples=(Sample(text=str(r.draw + 1)),)), how="sampled", n=3
-    )
-    score = await judge(EXAMPLE, COHERENCE)
-    assert (score.value, score.samples) == (2, 3)
-    assert [(request.n, request.draw) for request in model.requests] == [(3, 0), (1, 1), (1, 2)]
 
 
 async def test_a_server_with_a_most_of_samples_is_asked_for_the_rest_at_once():
@@ -249,24 +219,16 @@ async def test_no_usable_sample_is_no_score(answer, outcome, kind):
 
 
 async def test_token_probabilities_give_the_expected_rating():
-    top = (
-        ("4", math.log(0.5)),
-        (" 5", math.log(0.25)),
-        ("3", math.log(0.15)),
-        ("x", math.log(0.1)),
-    )
-    model, judge = scorer(
-        [Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))],
-        how="logprob",
-    )
+    shares = {"4": 0.5, " 5": 0.25, "3": 0.15, "x": 0.1}
+    top = tuple((label, math.log(share)) for label, share in shares.items())
+    rated = Sample(text="4", logprobs=(TokenLogprob(token="4", logprob=top[0][1], top=top),))
+    model, judge = scorer([rated], how="logprob")
     score = await judge(EXAMPLE, COHERENCE)
     assert score.value == pytest.approx((4 * 0.5 + 5 * 0.25 + 3 * 0.15) / 0.9)
     assert score.mass == pytest.approx(0.9)
     assert score.how == "logprob"
     assert model.requests[0].logprobs == 20
-
-
-async def test_a_sampled_rating_between_labels_is_not_taken_for_one():
+    # a sampled rating between labels is not taken for one
     tokens = tuple(TokenLogprob(token=t, logprob=-0.1) for t in ("4", ".", "5"))
     _, judge = scorer([Sample(text="4.5", logprobs=tokens)], how="logprob")
     score = await judge(EXAMPLE, COHERENCE)
@@ -289,13 +251,12 @@ async def test_settings_that_contradict_each_other_are_refused(fields):
         scorer([], **fields)
 
 
-async def test_letters_do_not_fit_every_scale(tmp_path):
+async def test_a_scale_of_a_hundred_points_has_no_letters_and_no_label_tokens(tmp_path):
     path = tmp_path / "t.toml"
     path.write_text('intro = "x"\n[[aspects]]\nname = "a"\ndefinition = "b"\nscale = [0, 100]')
-    with pytest.raises(ConfigurationError, match="letters"):
-        Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), form="letters")
-    with pytest.raises(ConfigurationError, match="n=20"):
-        Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), how="logprob")
+    for fields, problem in (({"form": "letters"}, "letters"), ({"how": "logprob"}, "n=20")):
+        with pytest.raises(ConfigurationError, match=problem):
+            Scorer(Ask(ScriptedModel(), "llm_score", tasks.load(str(path))), **fields)
 
 
 async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
@@ -308,30 +269,14 @@ async def test_a_prompt_that_wants_steps_says_so_where_there_are_none():
 async def test_signatures_tell_apart_what_is_not_comparable():
     _, judge = scorer([])
     assert judge.signature.startswith("method:llm-score|model:judge|prompt:")
-    assert judge.signature.endswith(
-        f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}"
-    )
-    others = [
-        {"layout": "shared-prefix"},
-        {"form": "stars"},
-        {"prompt": "llm_score_cot"},
-        {"seed": 7},
-        {"temperature": 0.5},
-    ]
-    signatures = {judge.signature, *(scorer([], **fields)[1].signature for fields in others)}
-    assert len(signatures) == len(others) + 1
+    ending = f"|layout:paper|form:number|how:text|n:1|temp:0|seed:-|v:{__version__}"
+    assert judge.signature.endswith(ending)
+    assert judge.signature != scorer([], prompt="llm_score_cot")[1].signature
 
 
-@pytest.mark.asyncio
 async def test_a_source_that_was_cut_is_told_in_the_score():
     """Where a model left out part of the source, as it was asked to, the score says how much."""
-    asked = []
-
-    def reply(request):
-        asked.append(request.truncatable)
-        return Response(samples=(Sample(text="Score: 4"),), truncated_tokens=7)
-
-    scorer = Scorer(Ask(ScriptedModel(reply), "llm_score", TASK))
-    score = await scorer(EXAMPLE, TASK.aspects[0])
-    assert asked == [EXAMPLE.source]
+    model, judge = scorer([Response(samples=(Sample(text="Score: 4"),), truncated_tokens=7)])
+    score = await judge(EXAMPLE, COHERENCE)
+    assert [request.truncatable for request in model.requests] == [EXAMPLE.source]
     assert [piece["truncated_tokens"] for piece in score.evidence] == [7]

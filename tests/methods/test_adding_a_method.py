@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import textassay.methods
-from textassay.methods import METHODS, PromptMethod
+from textassay import ScriptedModel
+from textassay.cli import arguments
+from textassay.methods import METHODS, PromptMethod, build
 from textassay.methods.by_name import TOOLS
 from textassay.methods.method import CheckedOptions
+from textassay.runtime.model import Capabilities
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = ROOT / "textassay" / "prompts"
@@ -91,6 +95,13 @@ def test_a_built_in_method_is_complete(name: str) -> None:
         pytest.fail(f"the method {name!r} lacks {len(lacks)} things:\n{listed}", pytrace=False)
 
 
+def test_every_method_has_its_section() -> None:
+    """By name, in the order of their names."""
+    lines = text("docs/methods.md").splitlines()
+    sections = [line.removeprefix("## ").strip("`") for line in lines if line.startswith("## `")]
+    assert sections == sorted(METHODS)
+
+
 def test_every_method_in_a_file_is_registered() -> None:
     """A file without its line in `METHODS` would otherwise pass every test."""
     files = sorted((ROOT / "textassay/methods").glob("*.py"))
@@ -113,3 +124,35 @@ def test_one_message_lists_all_that_a_new_method_lacks() -> None:
         Path(__file__).name, "nothing.jinja", "by_name.py", "__init__.py", "methods.md",
         "README.md", "golden_requests.json", "methods",
     }  # fmt: skip
+
+
+ROWS = re.findall(
+    r"(?m)^\| `([\w-]+)` \| `(--method [^`]+)` \| `(method=[^`]+)` \|$", text("docs/methods.md")
+)
+
+
+def able_judge(name: str) -> ScriptedModel:
+    able = Capabilities(n=True, logprobs=True, choices=True, continuation=True)
+    return ScriptedModel([], name=name, capabilities=able)
+
+
+@pytest.mark.parametrize(("name", "flags", "given"), ROWS)
+def test_flags_and_arguments_mean_the_same(name, flags, given):
+    """Each flag has its argument, and the method takes them."""
+    scope = {"judge": able_judge("A"), "other": able_judge("B")}
+    called = eval(f"dict({given})", scope)
+    words = shlex.split(flags)
+    typed = dict[str, list[str]]()
+    for flag, value in zip(words[::2], words[1::2], strict=True):
+        typed.setdefault(flag, []).append(value)
+    options = arguments.settings(typed.get("--set", ()))
+    if "--n" in typed:
+        options["n"] = int(typed["--n"][0])
+    assert typed["--method"] == [called["method"]] == [name]
+    assert options == called.get("options", {})
+    assert "".join(typed.get("--tools", ())) == ",".join(called.get("tools", ()))
+    model = called.get("model", scope["judge"])
+    if "--model" in typed:
+        assert arguments.models(typed["--model"]) == {role: m.name for role, m in model.items()}
+    build(name, model, task="summarization", options=called.get("options"),
+          tools=called.get("tools", ()))  # fmt: skip

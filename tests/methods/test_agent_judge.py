@@ -209,23 +209,6 @@ async def test_a_text_cannot_pass_for_the_judge_or_for_its_material() -> None:
     assert score.value == 1
 
 
-async def test_the_turn_that_matters_is_reached_in_two_megabytes() -> None:
-    """Of 200 turns, whose place in other prompts says that it was shortened."""
-    chat = long_chat(200, 20_000)
-    result = chat[63 * 4 + 2]
-    middle = " The waiver was refused for lack of proof. "
-    result["content"] = result["content"][:10_000] + middle + result["content"][10_000:]
-    example = Example(id="big", messages=chat)
-    assert "waiver" not in (example.source or "")
-    replies = [find("the waiver"), verdict(1, "waiver was refused for lack of proof", "turn 128")]
-    score, judge = await judged(replies, example)
-    assert score.value == 1
-    assert score.evidence[0]["found_in"] == "turn 128, call 1, result"
-    start, end = score.evidence[0]["characters"]
-    assert result["content"][start:end] == "waiver was refused for lack of proof"
-    assert sum(len(message.content) for message in judge.requests[-1].messages) < 12_000
-
-
 async def test_the_call_that_decides_is_reached_in_real_conversations() -> None:
     """Of an airline's agent: a judge that searches for what books, cancels or changes a flight, and
     quotes what it is shown, cites the call."""

@@ -5,11 +5,8 @@ import math
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from textassay.agents.lookup import GAP, narrow
-from textassay.agents.reading.lists import parse_statements
 from textassay.methods import build
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
@@ -161,31 +158,3 @@ def test_a_long_source_is_narrowed_to_the_windows_closest_to_the_claim():
     assert len(shown.split()) <= 2 * 60 + 1
     short = example.model_copy(update={"source": " ".join(facts)})
     assert narrow(short, "anything", window=60, most=2) is short
-
-
-@pytest.mark.parametrize(
-    ("said", "statements"),
-    [
-        ("Here they are:\n1. A sat.\n2) B ran.\n2. B ran.", ("A sat.", "B ran.")),
-        ("- **A sat.**\n* B ran.", ("A sat.", "B ran.")),
-        ('{"claims": ["A sat.", "B ran."]}', ("A sat.", "B ran.")),
-        ("None.", ()),
-        ("1. None", ()),
-        ("The text says that A sat.", None),
-        ("", None),
-    ],
-)
-def test_lists_of_claims_are_read(said, statements):
-    assert parse_statements(said) == statements
-
-
-def test_the_last_claim_of_an_answer_that_was_cut_off_is_left_out():
-    assert parse_statements("1. A sat.\n2. B ra", cut=True) == ("A sat.",)
-
-
-@settings(max_examples=50)
-@given(st.text(max_size=200))
-def test_reading_claims_never_fails_and_never_yields_blanks_or_repeats(said):
-    found = parse_statements(said) or ()
-    assert all(one.strip() for one in found)
-    assert len({one.casefold() for one in found}) == len(found)

@@ -3,7 +3,6 @@ sent to it."""
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import zlib
 from pathlib import Path
@@ -17,13 +16,12 @@ from examples.mock_replies import reply_to
 from examples.mock_server import MockServer, prompt_of
 from tests.pictures import png_uri
 from textassay.demo import BUNDLED_TASKS, data_file
-from textassay.methods import METHODS
+from textassay.methods import METHODS, build
 from textassay.methods.library import plans, tasks, trees
+from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.calls.usage import estimate_tokens
-from textassay.runtime.connected import connect
 from textassay.runtime.data.dataset import Examples
-from textassay.runtime.messages import Aspect, Example
-from textassay.runtime.model import ChoicesRequest, ContinuationRequest, Model, Wrapper
+from textassay.runtime.messages import Aspect, Assignment, Example
 
 DOCS = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
 A_TENTH = 0.1
@@ -99,76 +97,25 @@ async def test_a_dry_run_foretells_what_the_server_receives_for_the_other_tasks(
     await check(method, task, await mock_server(), SOME)
 
 
-PLANS = {
-    "summarization": ("summeval", ("nli", "bleurt", "sum_bleurt")),
-    "dialogue": ("topical-chat", ("lm_prob", "bleurt")),
-}
-PUBLISHED = [
-    *(
-        (method, task)
-        for method in ("coascore", "g-eval")
-        for task in ("summarization", "dialogue", "data-to-text")
-    ),
-    *(("fusion-eval", task) for task in PLANS),
-]
-
-
-def published_steps(task: str) -> list[str]:
-    """The steps of the plan that a model wrote for Fusion-Eval, those on single criteria."""
-    name, tools = PLANS.get(task, PLANS["summarization"])
-    text = plans.load(name, tasks.load(task if task in PLANS else "summarization"), tools).text
-    return re.findall(r"(?m)^ ?- (.+)", text.partition("**Criteria & Steps**")[2])
-
-
-def published_words(task: str):
-    """A judge that answers with what models wrote for the papers: as long as real answers are,
-    whatever we expect."""
-    tree = trees.load(task, tasks.load(task))
-    criteria = list({node.name: node.definition for node in tree if node.parent}.items())
-    steps = tasks.load("summarization").steps["coherence"]  # G-Eval, figure 1
-    planned = published_steps(task)
-    asked: list[str] = []
-
-    def reply(body: dict[str, Any], draw: int) -> str:
-        prompt = body["messages"][-1]["content"]
-        if expected := re.search(r"numbered list of (?:exactly|at most) (\d+) lines", prompt):
-            asked.append(prompt)
-            own = re.search(r"aspect to rate is (.+?):|evaluate its (.+?):", prompt)
-            start = len(set(asked)) * 3  # so that no two chains are equal
-            kept = [
-                pair
-                for pair in criteria[start:] + criteria[:start]
-                if pair[0].lower() != (own[1] or own[2]).lower()
-            ]
-            return "\n".join(
-                f"{i}. {name}: {shown}"
-                for i, (name, shown) in enumerate(kept[: int(expected[1])], start=1)
-            )
-        if "Write the evaluation steps" in prompt:
-            return "\n".join(f"{i}. {step}" for i, step in enumerate(steps, start=1))
-        if served := re.findall(r"(?m)^- (.+): \[names of assistant evaluators", prompt):
-            lines = [f"- {name}: chrf, coverage" for name in served]
-            shown = [f"{i}. {step}" for i, step in enumerate(planned, start=1)]
-            return "\n".join(["Assistant evaluators:", *lines, "", "Steps:", *shown])
-        if "one line for each aspect" in prompt:
-            rated = re.findall(r"(?m)^\d+\. (.+?) \((\d+) to (\d+)\): ", prompt)
-            return "\n".join(f"{name}: {high}" for name, _, high in rated)
-        if rows := re.findall(r"(?m)^(.+) \((-?[\d.]+)-(-?[\d.]+), Any Floating Value\): ", prompt):
-            return "\n\n".join(
-                f"{name}\nScore: {high} Explanation: As it should be." for name, _, high in rows
-            )
-        return "1"
-
-    return reply
-
-
-@pytest.mark.parametrize(("method", "task"), PUBLISHED)
-async def test_prompts_are_foretold_where_models_answer_with_the_words_that_papers_print(
-    method, task, mock_server
-):
-    """Chains of HD-Eval's criteria, G-Eval's steps, Fusion-Eval's plan: none of them knows what a
-    dry run expects."""
-    await check(method, task, await mock_server(reply=published_words(task)), SOME)
+async def test_dry_runs_expect_what_models_wrote_for_the_papers_at_its_length():
+    """G-Eval's steps (figure 1), criteria of HD-Eval's tree, Fusion-Eval's steps for each."""
+    task = tasks.load("summarization")
+    criteria = [f"{n.name}: {n.definition}" for n in trees.load("summarization", task) if n.parent]
+    plan = plans.load("summeval", task, ("nli", "bleurt", "sum_bleurt"))
+    planned = re.findall(r"(?m)^ ?- (.+)", plan.text.partition("**Criteria & Steps**")[2])
+    written = {
+        "g-eval": "\n".join(task.steps["coherence"]),
+        "coascore": "\n".join((criteria * 10)[:10]),
+        "fusion-eval": "\n".join(planned),
+    }
+    for method, words in written.items():
+        model = ScriptedModel(lambda request: request.dry_run_answer)
+        built = build(method, model, task="summarization", tools=TOOLS.get(method, ()))
+        await built.graph.run(
+            Assignment(example=Example(id="x", output="y"), aspects=built.aspects)
+        )
+        ratio = estimate_tokens(model.requests[0].dry_run_answer) / estimate_tokens(words)
+        assert 0.7 < ratio < 2, method
 
 
 @pytest.mark.parametrize(("depth", "calls"), [(2, 2 * (1 + 12 * 5)), (3, 2 * (1 + 4 + 12 * 21))])
@@ -213,54 +160,6 @@ async def test_questions_that_the_model_writes_are_foretold(mock_server):
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         await textassay.evaluate(examples, method="checklist", task="general", model=model, **flags)
     assert foretold.calls == server.counters.requests == 1 + 5 * 5
-
-
-class Asked(Wrapper):
-    """A local model, with the prompt tokens that it was given by our tokenizer."""
-
-    def __init__(self, wrapped: Model) -> None:
-        super().__init__(wrapped)
-        self.tokens = 0
-
-    async def choices(self, request: ChoicesRequest):
-        """Count and pass on."""
-        self.tokens += estimate_tokens(request.text)
-        return await super().choices(request)
-
-    async def continuation(self, request: ContinuationRequest):
-        """Count and pass on."""
-        self.tokens += estimate_tokens(request.text + request.continuation)
-        return await super().continuation(request)
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed"
-)
-@pytest.mark.parametrize("task", ["summarization", "dialogue"])
-@pytest.mark.parametrize("method", ["decomp-eval", "gptscore"])
-async def test_probabilities_of_given_answers_are_foretold_on_a_local_model(method, task, tmp_path):
-    """On a file of random weights, whose answers do not change what is asked but for yes and no."""
-    fixture = pytest.importorskip("tests.gguf_fixture")
-    shape = fixture.Shape(
-        width=32, layers=1, heads=2, hidden=32, context=4096, vocabulary=4096, dtype="f32", bos=True
-    )
-    path = fixture.write_model(tmp_path / "tiny.gguf", shape).path
-    examples = judged(method, task, SOME)
-    foretold = await dry_run(examples, method, task)
-    local = {"n_gpu_layers": 0, "threads": 1, "n_ctx": 4096}
-    async with connect(f"llamacpp/{path}", local=local) as model:
-        asked = Asked(model.backend)
-        run = await textassay.evaluate(examples, method=method, task=task, model=asked)
-    assert run.summary()["usage"]["calls"] == foretold.calls
-    assert foretold.prompt == pytest.approx(asked.tokens, rel=A_TENTH)
-
-
-async def test_every_method_has_its_section():
-    """By name, in the order of their names."""
-    sections = [
-        line.removeprefix("## ").strip("`") for line in DOCS.splitlines() if line.startswith("## `")
-    ]
-    assert sections == sorted(METHODS)
 
 
 def rows(count: int = 4, **more: Any) -> list[dict[str, Any]]:

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from textassay.methods import build
-from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
-from textassay.runtime.messages import Assignment, Example, Failure
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
+from textassay.runtime.messages import Assignment, Example
 from textassay.runtime.model import Capabilities
 
 SOUP = Example(
@@ -50,26 +50,21 @@ async def test_the_case_of_table_11():
     assert (score.aspect, score.how, score.scale) == ("coherence", "logprob", (0, 1))
     assert score.value == pytest.approx(0.855)
     assert score.mass == pytest.approx(0.8)
-    assert [(piece["text"], piece["answer"]) for piece in score.evidence] == [
-        (f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT}', "yes"),
-        (
-            'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" '
-            f"{COHERENT}",
-            "no",
-        ),
-        (f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT}', "yes"),
-        ("Is this a coherent response given the dialogue history?", "yes"),
+    questions = [
+        f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT}',
+        f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT}',
+        f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT}',
+        "Is this a coherent response given the dialogue history?",
     ]
+    answers = ["Yes", "No", "Yes", "Yes"]
+    assert [piece["text"] for piece in score.evidence] == questions
+    assert [piece["answer"].capitalize() for piece in score.evidence] == answers
     assert [piece["p_yes"] for piece in score.evidence] == pytest.approx([0.9, 0.3, 0.6, 0.855])
     assert score.usage.calls == len(model.requests) == 4
     lines = model.requests[-1].text.split("\n")
     assert lines[0] == "Answer the following yes/no question."
-    assert lines[-4:] == [
-        f'Is this response sentence 1 "Wow that\'s a lot of soup." {COHERENT} Yes',
-        f'Is this response sentence 2 "Are you talking about the Fort-Reno Concert?" {COHERENT} No',
-        f'Is this response sentence 3 "I heard flasher will perform there." {COHERENT} Yes',
-        "Is this a coherent response given the dialogue history?",
-    ]
+    shown = [f"{question} {answer}" for question, answer in zip(questions, answers, strict=True)]
+    assert lines[-4:] == [*shown[:3], questions[3]]
 
 
 async def test_sentences_asked_about_at_once_show_no_earlier_answer():
@@ -132,16 +127,33 @@ async def test_averages_and_sums_over_the_answers_of_the_chain():
     assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
     assert len(model.requests) == 3
     assert model.requests[2].text.split("\n")[-2].endswith("dialogue history and fact? No")
-    for option in ({"question_first": True}, {"subquestions": False}):
-        with pytest.raises(ConfigurationError, match="has no meaning for engagingness"):
-            await run(model, "dialogue", ["engagingness"], over_sentences="chain", **option)
-        await run(judge({"": 0.5}), "dialogue", ["coherence"], over_sentences="chain", **option)
 
 
 @pytest.mark.parametrize("option", [{"question_first": True}, {"subquestions": False}])
-async def test_ablations_of_table_6_keep_the_scale_of_every_aspect(option):
+async def test_ablations_of_table_6_keep_the_scale_and_do_not_go_with_the_chain(option):
     [engaging] = await run(sentence_judge(ALONE), "dialogue", ["engagingness"], **option)
     assert (engaging.value, engaging.scale) == (pytest.approx(0.9 + 0.3 + 0.6), (0, 3))
+    with pytest.raises(ConfigurationError, match="has no meaning for engagingness"):
+        await run(judge({}), "dialogue", ["engagingness"], over_sentences="chain", **option)
+    await run(judge({"": 0.5}), "dialogue", ["coherence"], over_sentences="chain", **option)
+
+
+async def test_table_6_without_instruction_without_sub_questions_and_with_the_question_in_front():
+    model = judge(BY_SENTENCE)
+    await run(model, "dialogue", ["coherence"], instruction=False)
+    assert not any("Answer the following" in request.text for request in model.requests)
+    assert model.requests[0].text.startswith("dialogue history: ")
+    model = judge({"": 0.7})
+    [score] = await run(model, "dialogue", ["coherence"], subquestions=False)
+    assert (score.value, score.scale, len(model.requests)) == (pytest.approx(0.7), (0, 1), 1)
+    assert "sentence 1" not in model.requests[0].text
+    model = judge({"sentence": 0.7, "Answer to the first question:": 0.4})
+    [score] = await run(model, "dialogue", ["coherence"], question_first=True)
+    lines = model.requests[-1].text.split("\n")
+    assert lines[1] == "Is this a coherent response given the dialogue history?"
+    assert lines[2].startswith("dialogue history: ")
+    assert score.value == pytest.approx(0.4)
+    assert "Is this a coherent response" not in model.requests[0].text
 
 
 async def test_the_seven_rephrasings_of_figure_5():
@@ -153,12 +165,7 @@ async def test_the_seven_rephrasings_of_figure_5():
         assert 'response sentence 1 "Wow that\'s a lot of soup."' in sub
         asked.add(question)
     assert len(asked) == 7
-    assert {
-        "Is this response natural to the dialogue history?",
-        "Does this response have a natural body to the dialogue history?",
-        "Is this response natural given the dialogue history?",
-        "Is this a natural response to the dialogue history?",
-    } <= asked
+    assert "Does this response have a natural body to the dialogue history?" in asked
 
 
 async def test_sentences_by_nltk_need_its_data_and_are_told(tmp_path, monkeypatch):
@@ -191,69 +198,6 @@ async def test_one_sentence_that_is_certain_sums_to_the_end_of_the_scale():
     assert score.evidence[0]["unreported"] == "no"
 
 
-async def test_all_aspects_of_a_task_in_order_each_with_its_own_cost():
-    model = judge(BY_SENTENCE)
-    scores = await run(model, "dialogue")
-    names = [
-        "naturalness",
-        "coherence",
-        "engagingness",
-        "groundedness",
-        "understandability",
-        "overall",
-    ]
-    assert [score.aspect for score in scores] == names
-    assert [score.usage.calls for score in scores] == [4, 4, 6, 4, 4, 4]
-    assert len(model.requests) == 26
-
-
-async def test_table_6_without_the_instruction():
-    model = judge(BY_SENTENCE)
-    await run(model, "dialogue", ["coherence"], instruction=False)
-    assert not any("Answer the following" in request.text for request in model.requests)
-    assert model.requests[0].text.startswith("dialogue history: ")
-
-
-async def test_table_6_without_sub_questions_asks_once():
-    model = judge({"": 0.7})
-    [score] = await run(model, "dialogue", ["coherence"], subquestions=False)
-    assert (score.value, score.scale, len(model.requests)) == (pytest.approx(0.7), (0, 1), 1)
-    assert "sentence 1" not in model.requests[0].text
-
-
-async def test_table_6_with_the_question_in_front():
-    model = judge({"sentence": 0.7, "Answer to the first question:": 0.4})
-    [score] = await run(model, "dialogue", ["coherence"], question_first=True)
-    lines = model.requests[-1].text.split("\n")
-    assert lines[1] == "Is this a coherent response given the dialogue history?"
-    assert lines[2].startswith("dialogue history: ")
-    assert score.value == pytest.approx(0.4)
-    assert "Is this a coherent response" not in model.requests[0].text
-    with pytest.raises(ConfigurationError, match="choose one"):
-        build(
-            "decomp-eval", model, options={"question_first": True, "prompt_layout": "shared-prefix"}
-        )
-
-
-async def test_variants_have_signatures_of_their_own():
-    model = judge({})
-    variants = [
-        {},
-        {"instruction": False},
-        {"subquestions": False},
-        {"subquestions": "parallel"},
-        {"question_first": True},
-        {"ask": "plain"},
-    ]
-    variants += [{"prompt_layout": "shared-prefix"}, {"least_mass": 0.1}]
-    signatures = [
-        build("decomp-eval", model, task="dialogue", options=options).signature
-        for options in variants
-    ]
-    assert len(set(signatures)) == len(variants)
-    assert signatures[0].startswith("method:decomp-eval|model:judge|prompt:")
-
-
 async def test_prompts_of_all_aspects_begin_alike_with_a_shared_prefix():
     model = judge(BY_SENTENCE)
     await run(model, "summarization", prompt_layout="shared-prefix", over_sentences="chain")
@@ -268,47 +212,8 @@ async def test_relevance_and_informativeness_abstain_without_a_reference_and_ask
     for task, aspect in (("summarization", "relevance"), ("data-to-text", "informativeness")):
         model = judge(BY_SENTENCE)
         [score] = await run(model, task, [aspect], bare)
-        assert (score.value, score.outcome, score.error.type) == (
-            None,
-            "abstained",
-            "MissingReferences",
-        )
+        assert (score.outcome, score.error.type) == ("abstained", "MissingReferences")
         assert model.requests == []
-
-
-async def test_an_empty_output_abstains_and_a_one_word_output_is_one_sentence():
-    model = judge({"": 0.6})
-    [empty] = await run(model, "dialogue", ["coherence"], SOUP.model_copy(update={"output": " "}))
-    assert (empty.outcome, empty.error.type, model.requests) == ("abstained", "EmptyOutput", [])
-    [word] = await run(model, "dialogue", ["coherence"], SOUP.model_copy(update={"output": "Soup"}))
-    assert word.value == pytest.approx(0.6)
-    assert 'sentence 1 "Soup"' in model.requests[0].text
-
-
-async def test_a_sentence_without_an_answer_leaves_no_score_and_its_evidence():
-    replies = iter([{"yes": -0.1, "no": -3.0}, {"yes": None, "no": None}])
-    [score] = await run(
-        ScriptedModel(choices=lambda _: next(replies)),
-        "dialogue",
-        ["engagingness"],
-        over_sentences="chain",
-    )
-    assert (score.value, score.outcome, score.error.type) == (None, "invalid", "NoLabelMass")
-    assert [piece.get("answer") for piece in score.evidence] == ["yes", None]
-    assert score.evidence[1]["problem"] == "NoLabelMass"
-    assert score.usage.calls == 2
-
-
-async def test_a_failing_call_takes_down_its_own_aspect_only():
-    def choices(request):
-        return ServerFailed("down") if "natural" in request.text else {"yes": -0.1, "no": -3.0}
-
-    first, second = await run(
-        ScriptedModel(choices=choices), "dialogue", ["naturalness", "coherence"]
-    )
-    assert isinstance(first, Failure)
-    assert (first.node, first.type) == ("answers", "ServerFailed")
-    assert second.outcome == "scored"
 
 
 async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
@@ -323,14 +228,11 @@ async def test_a_task_of_the_users_own_is_asked_about_by_templates(tmp_path):
     model = judge({"": 0.6})
     scores = await run(model, str(path), example=Example(id="s", output="A. B."))
     assert [score.value for score in scores] == pytest.approx([0.6, 0.6])
-    texts = [request.text.split("\n") for request in model.requests]
-    assert ["suspense: whether one wants to know how it goes on."] in [
-        text[-2:-1] for text in texts
-    ]
-    lasts = [text[-1] for text in texts]
-    assert 'Is this story sentence 1 "A. B." good in terms of suspense?' in lasts
-    assert "Is this story good in terms of suspense?" in lasts
-    assert 'Is this story sentence 1 "A. B." a witty story?' in lasts
+    ends = ["\n".join(request.text.split("\n")[-2:]) for request in model.requests]
+    about = "suspense: whether one wants to know how it goes on.\n"
+    assert f'{about}Is this story sentence 1 "A. B." good in terms of suspense?' in ends
+    assert any(end.endswith("\nIs this story good in terms of suspense?") for end in ends)
+    assert any('\nIs this story sentence 1 "A. B." a witty story?' in end for end in ends)
 
 
 async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
@@ -348,25 +250,17 @@ async def test_a_file_of_questions_takes_the_place_of_the_packages(tmp_path):
     assert model.requests[0].text.startswith("Say yes or no.\nreply: ")
 
 
-async def test_a_dry_run_counts_the_calls_that_a_run_makes():
-    real = judge(BY_SENTENCE)
-    dry = DryRunModel(real)
-    scores = await run(dry, "dialogue")
-    assert real.requests == []
-    assert [score.usage.calls for score in scores] == [4, 4, 6, 4, 4, 4]
-
-
 async def test_what_does_not_belong_to_the_method_is_refused():
-    with pytest.raises(UnknownName, match="unknown option 'form'"):
-        build("decomp-eval", judge({}), options={"form": "stars"})
-    with pytest.raises(CapabilityError, match="top_logprobs"):
-        build(
-            "decomp-eval",
-            ScriptedModel([], capabilities=Capabilities(choices=False)),
-            options={"reading": "logprob"},
-        )
-    with pytest.raises(ConfigurationError, match="leave one out"):
-        build("decomp-eval", judge({}), options={"reading": "logprob", "n": 5})
+    unable = ScriptedModel([], capabilities=Capabilities(choices=False))
+    for model, options, error, problem in (
+        (judge({}), {"form": "stars"}, UnknownName, "unknown option 'form'"),
+        (unable, {"reading": "logprob"}, CapabilityError, "top_logprobs"),
+        (judge({}), {"reading": "logprob", "n": 5}, ConfigurationError, "leave one out"),
+        (judge({}), {"question_first": True, "prompt_layout": "shared-prefix"},
+         ConfigurationError, "choose one"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=problem):
+            build("decomp-eval", model, options=options)
 
 
 async def test_the_manifest_tells_the_scale_of_p_yes():

@@ -7,119 +7,53 @@ import orjson
 import pytest
 
 import textassay
+from tests.cli.harness import served
 from tests.cli.harness import textassay as command
-from tests.methods.rainy_may import ROWS, STORY
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import ConfigurationError
 from textassay.tools import tool
 from textassay.tools.registry import has_extra
 
-
-def calls_of(run):
-    return sum(score.usage.calls for score in run.scores)
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("fusion", ["llm", "llmsel"])
-@pytest.mark.parametrize(
-    "task", ["summarization", "dialogue", "data-to-text", "translation", "general", "own"]
-)
-async def test_a_run_scores_every_aspect_of_a_task(task, fusion, mock_server, tmp_path):
-    if task == "own":
-        (tmp_path / "story.toml").write_text(STORY, encoding="utf-8")
-        task = str(tmp_path / "story.toml")
-    server = await mock_server()
-    async with textassay.connect("direct/mock", api_base=server.url) as model:
-        run = await textassay.evaluate(
-            ROWS,
-            method="fusion-eval",
-            task=task,
-            model=model,
-            tools=["chrf", "coverage"],
-            options={"fusion": fusion},
-        )
-    outcomes = {(score.aspect, score.outcome) for score in run.scores}
-    assert {outcome for aspect, outcome in outcomes if aspect != "overall"} == {"scored"}
-    assert (
-        "overall",
-        "scored" if fusion == "llm" else "abstained",
-    ) in outcomes or "overall" not in str(outcomes)
-    assert all(score.signature.startswith("method:fusion-eval|model:") for score in run.scores)
-    assert len({(score.id, score.aspect) for score in run.scores}) == len(run.scores)
-    assert calls_of(run) == server.counters.ok == (1 + len(ROWS) if fusion == "llm" else 1)
+ROWS = [
+    {
+        "id": str(number),
+        "output": f'It rained {number} times. "Never again," she said. '
+        "It was the wettest May ever.",
+        "source": f"A: How was May?\nB: It rained {number} times in May.",
+        "context": "Rain is wet.",
+        "references": ["It rained in May.", "May was wet."],
+    }
+    for number in range(3)
+]
 
 
-def test_the_command_line_foretells_the_calls_of_a_run_and_makes_them(server, tmp_path):
-    data, out = tmp_path / "data.jsonl", tmp_path / "run"
+def written(tmp_path):
+    data = tmp_path / "data.jsonl"
     data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
+    return data
+
+
+def test_a_run_keeps_its_plan_which_another_run_takes(tmp_path):
+    out = tmp_path / "run"
     flags = [
-        "score",
-        data,
-        "--method",
-        "fusion-eval",
-        "--task",
-        "dialogue",
-        "--tools",
-        "rouge,repetition",
-    ]
-    flags += [
-        "--model",
-        "direct/mock",
-        "--api-base",
-        server.url,
-        "--set",
-        "prompt_layout=shared-prefix",
-    ]
-    dry = command(*flags, "--dry-run")
-    assert dry.code == 0, dry.err
-    assert server.counters.requests == 0
-    done = command(*flags, "--out", out, "--progress", "none")
-    assert done.code == 0, done.err + done.out
-    foretold = next(line for line in dry.out.splitlines() if line.startswith("calls"))
-    assert int(foretold.split()[-1]) == server.counters.ok == 1 + len(ROWS)
+        "score", written(tmp_path), "--method", "fusion-eval", "--task", "dialogue", "--tools",
+        "rouge,repetition", "--model", "direct/mock", "--progress", "none",
+    ]  # fmt: skip
+    with served() as server:
+        done = command(*flags, "--api-base", server.url, "--out", out)
+        assert done.code == 0, done.err + done.out
+        assert server.counters.ok == 1 + len(ROWS)
+        plan = ("--set", f"plan={out / 'plan.toml'}", "--out", tmp_path / "again")
+        again = command(*flags, "--api-base", server.url, *plan)
+        assert again.code == 0, again.err
+        assert server.counters.ok == 1 + 2 * len(ROWS)
     scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
     assert len(scores) == 3 * 6
     assert {tuple(score["scale"]) for score in scores} == {(1, 3), (0, 1), (1, 5)}
-    manifest = orjson.loads((out / "manifest.json").read_bytes())
-    assert [item["name"] for item in manifest["method"]["tools"]] == [
-        "rouge1",
-        "rouge2",
-        "rougeL",
-        "repetition",
-    ]
+    manifest = manifest_in(out)
+    tools = ["rouge1", "rouge2", "rougeL", "repetition"]
+    assert [item["name"] for item in manifest["method"]["tools"]] == tools
     assert manifest["spec"]["tools"] == ["rouge", "repetition"]
-    edited = tmp_path / "plan.toml"
-    edited.write_bytes((out / "plan.toml").read_bytes())
-    again = command(
-        *flags, "--set", f"plan={edited}", "--out", tmp_path / "again", "--progress", "none"
-    )
-    assert again.code == 0, again.err
-    assert server.counters.ok == 1 + 2 * len(ROWS)
-
-
-def test_averages_of_tools_need_no_model(tmp_path):
-    data, out = tmp_path / "data.jsonl", tmp_path / "run"
-    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    flags = [
-        "--task",
-        "summarization",
-        "--tools",
-        "rougeL,chrf",
-        "--set",
-        "fusion=avg",
-        "--out",
-        out,
-    ]
-    done = command("score", data, "--method", "fusion-eval", *flags)
-    assert done.code == 0, done.err
-    scores = [orjson.loads(line) for line in (out / "scores.jsonl").read_bytes().splitlines()]
-    assert {score["how"] for score in scores} == {"fused"}
-    unknown = command(
-        "score", data, "--method", "fusion-eval", "--tools", "rougeX", *flags[4:-1], tmp_path / "x"
-    )
-    assert unknown.code == 2
-    assert "unknown tool 'rougeX'" in unknown.err
-    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.asyncio
@@ -135,20 +69,12 @@ async def test_a_resumed_run_asks_only_where_a_tool_had_failed_and_keeps_an_edit
             raise TimeoutError("the mood service is away")
         return 0.5
 
-    expected = {
-        "method": "fusion-eval",
-        "task": "summarization",
-        "aspects": ["fluency"],
-        "tools": [mood],
-        "out": out,
-    }
+    expected = {"method": "fusion-eval", "task": "summarization", "aspects": ["fluency"],
+                "tools": [mood], "out": out}  # fmt: skip
     async with textassay.connect("direct/mock", api_base=server.url) as model:
         first = await textassay.evaluate(ROWS, model=model, **expected)
-        assert {score.id: score.outcome for score in first.scores} == {
-            "0": "scored",
-            "1": "error",
-            "2": "scored",
-        }
+        outcomes = {score.id: score.outcome for score in first.scores}
+        assert outcomes == {"0": "scored", "1": "error", "2": "scored"}
         assert server.counters.ok == 3
         (out / "plan.toml").write_text("# mine\n", encoding="utf-8")
         broken.clear()
@@ -193,9 +119,7 @@ EMBEDDING = "embedding?engine=static&per=sentence"
 
 def average(tmp_path, *more):
     """Judge without tools named, by a fusion that asks no model."""
-    data = tmp_path / "data.jsonl"
-    data.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in ROWS))
-    return command("score", data, "--method", "fusion-eval", "--aspects", "coherence",
+    return command("score", written(tmp_path), "--method", "fusion-eval", "--aspects", "coherence",
                    "--task", "summarization", "--set", "fusion=avg", "--progress", "none",
                    *more)  # fmt: skip
 

@@ -1,24 +1,48 @@
 """GPTScore by hand: the equation, directions and references, combined aspects, dialogue."""
 
+import json
 import re
 
 import pytest
 
-from tests.methods.word_likelihoods import CHAT, EXAMPLE, reader, run, tokens
 from textassay.agents.likelihood import explained_share
 from textassay.agents.likelihood_words import object_of
 from textassay.methods import build
 from textassay.methods.gptscore import read_protocols
 from textassay.methods.library import tasks
 from textassay.prompts import READY_TASKS, TASKS
-from textassay.runtime.backends.scripted import DryRunModel, ScriptedModel
-from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
-from textassay.runtime.messages import Aspect, Example, Failure
-from textassay.runtime.model import Capabilities, ContinuationResponse
+from textassay.runtime.backends.scripted import ScriptedModel
+from textassay.runtime.errors import CapabilityError, ConfigurationError, UnknownName
+from textassay.runtime.messages import Aspect, Assignment, Example
+from textassay.runtime.model import Capabilities, ContinuationResponse, TokenLogprob
 
 _, QUALITIES, _ = read_protocols()
 
 pytestmark = pytest.mark.asyncio
+
+EXAMPLE = Example(
+    id="x",
+    output="A cat sat.",
+    source="In 1987 a cat sat on a mat.",
+    references=("The cat sat down.",),
+)
+CHAT = Example(
+    id="c", output="I like soup.", source="User: Hi!\nSystem: Hi.", context="Soup is hot."
+)
+
+
+def tokens(text, each):
+    return [TokenLogprob(token=word, logprob=each(word)) for word in re.findall(r"\s*\S+", text)]
+
+
+def reader(each=lambda word: -0.1 * len(word.strip())):
+    """A model to which a word of n letters has log-probability -n / 10."""
+    return ScriptedModel(continuation=lambda request: tokens(request.continuation, each), name="lm")
+
+
+async def run(model, task, aspects=None, example=EXAMPLE, **options):
+    method = build("gptscore", model, task=task, aspects=aspects, options=options)
+    return await method.graph.run(Assignment(example=example, aspects=method.aspects))
 
 
 async def test_the_papers_example_of_fluency():
@@ -36,30 +60,73 @@ async def test_the_papers_example_of_fluency():
     assert piece["logprob"] == pytest.approx(-0.8)
     assert piece["unlikeliest"][0] == {"token": " sat.", "logprob": -0.4}
     assert score.usage.calls == 1
+    options = {"instruction": False, "weights": "sum"}
+    [summed] = await run(model, "summarization", ["fluency"], **options)
+    assert model.requests[1].prompt == "In 1987 a cat sat on a mat.\n\nTl;dr"
+    assert summed.value == pytest.approx(-0.8)
 
 
-async def test_vanilla_and_summed():
+QUESTION = "Answer the question based on the conversation between a human and AI.\nQuestion: "
+
+
+@pytest.mark.parametrize(
+    ("task", "aspect", "options", "expected"),
+    [
+        ("data-to-text", "quality", {"direction": "src-hypo"},
+         "Express the following data as a high-quality sentence: Soup is hot.\n{0.source}\n"
+         "Sentence: {0.output}"),
+        ("mqm", "MQM", {"over_references": "first"},
+         "Rewrite the following text into high-quality text with its core information:"
+         "{0.references[0]} In other words, {0.output}"),
+        ("summarization", "coverage", {},
+         "Generate a summary with as much semantic coverage as possible for the following text:"
+         " Soup is hot.\n{0.source}\n\nTl;dr {0.output}"),
+        ("summarization", "factuality", {},
+         "Generate a summary with consistent facts for the following text: Soup is hot.\n"
+         "{0.source}\n\nTl;dr {0.output}"),
+        ("story", "overall", {},
+         "Write a good story for the following input: Soup is hot.\n{0.source}\n"
+         "Output: {0.output}"),
+        ("dialogue", "engagingness", {"scored": "output"},
+         "Write an engaging response to the following conversation: Soup is hot.\n{0.source}\n"
+         "Response: {0.output}"),
+        ("dialogue", "engagingness", {},
+         QUESTION + "Are the responses of AI engaging? (a) Yes. (b) No.\n"
+         "Conversation: {0.source}\nAI: {0.output}\nAnswer: Yes"),
+        ("dialogue", "groundedness", {"instruction": False},
+         "Conversation: {0.source}\nAI: {0.output}\nFact: Soup is hot.\nAnswer: Yes"),
+        ("fed-turn", "interesting", {},
+         QUESTION + "Are the responses of AI interesting? (a) Yes. (b) No.\n"
+         "Conversation: {0.source}\nAI: {0.output}\nAnswer: Yes"),
+        ("fed-dialog", "flexible", {},
+         QUESTION + "Is the AI flexible and adaptable to human and their interests?"
+         " (a) Yes. (b) No.\nConversation: {0.output}\nAnswer: Yes"),
+        ("fed-turn", "interesting", {"instruction": False},
+         "Conversation: {0.source}\nAI: {0.output}\nAnswer: Yes"),
+    ],
+)  # fmt: skip
+async def test_words_of_tasks_directions_and_questions(task, aspect, options, expected):
     model = reader()
-    [score] = await run(model, "summarization", ["fluency"], instruction=False, weights="sum")
-    assert model.requests[0].prompt == "In 1987 a cat sat on a mat.\n\nTl;dr"
-    assert score.value == pytest.approx(-0.8)
+    chat = CHAT.model_copy(update={"references": ("It is hot.",)})
+    [score] = await run(model, task, [aspect], chat, **options)
+    [request] = model.requests
+    sent = re.sub(r"</?\w+-\w{8}>\n?", "", f"{request.prompt}{request.continuation}")
+    assert sent == expected.format(chat)
+    assert score.outcome == "scored"
 
 
 async def test_directions_between_text_and_reference():
     values = {}
     for direction in ("ref-hypo", "hypo-ref", "ref-both"):
         model = reader()
-        [score] = await run(
-            model, "summarization", ["fluency"], direction=direction, instruction=False
-        )
+        options = {"direction": direction, "instruction": False}
+        [score] = await run(model, "summarization", ["fluency"], **options)
         values[direction] = score.value
         assert [piece["direction"] for piece in score.evidence] == (
             ["ref-hypo", "hypo-ref"] if direction == "ref-both" else [direction]
         )
-    assert (
-        "|direction:ref-hypo|"
-        in build("gptscore", reader(), options={"direction": "ref->hypo"}).signature
-    )
+    method = build("gptscore", reader(), options={"direction": "ref->hypo"})
+    assert "|direction:ref-hypo|" in method.signature
     assert values["ref-hypo"] == pytest.approx(-0.8 / 3)
     assert values["hypo-ref"] == pytest.approx(-1.4 / 4)
     assert values["ref-both"] == pytest.approx((-0.8 / 3 - 1.4 / 4) / 2)
@@ -87,12 +154,8 @@ async def test_what_is_scored_given_what_the_example_lacks_abstains():
     for options, kind in (({}, "MissingSource"), ({"direction": "ref-hypo"}, "MissingReferences")):
         model = reader()
         [score] = await run(model, "summarization", ["fluency"], bare, **options)
-        assert (score.value, score.outcome, score.error.type, model.requests) == (
-            None,
-            "abstained",
-            kind,
-            [],
-        )
+        assert (score.value, score.outcome, score.error.type) == (None, "abstained", kind)
+        assert model.requests == []
     [score] = await run(
         reader(), "summarization", ["fluency"], EXAMPLE.model_copy(update={"output": "\n"})
     )
@@ -105,33 +168,13 @@ async def test_what_is_scored_given_what_the_example_lacks_abstains():
     assert grounded.error.type == "MissingContext"
 
 
-async def test_dialogue_is_the_papers_boolean_question_and_its_yes_is_scored():
+async def test_on_dialogue_the_yes_is_scored_and_a_response_keeps_the_speaker_that_it_names():
     model = reader(lambda word: {" Yes": -0.7}[word])
-    [score] = await run(model, "dialogue", ["engagingness"], CHAT)
-    [request] = model.requests
-    plain = re.sub(r"</?conversation-\w{8}>\n?", "", request.prompt)
-    assert plain == (
-        "Answer the question based on the conversation between a human and AI.\n"
-        "Question: Are the responses of AI engaging? (a) Yes. (b) No.\n"
-        "Conversation: User: Hi!\nSystem: Hi.\nAI: I like soup.\nAnswer:"
-    )
-    assert request.continuation == " Yes"
-    assert score.value == -0.7
+    named = CHAT.model_copy(update={"output": "System: I like soup."})
+    [score] = await run(model, "dialogue", ["engagingness"], named)
+    assert (score.value, model.requests[0].continuation) == (-0.7, " Yes")
     assert score.evidence[0]["text"] == "Are the responses of AI engaging?"
-
-
-async def test_a_response_that_names_its_speaker_keeps_that_name():
-    model = reader()
-    await run(
-        model, "dialogue", ["overall"], CHAT.model_copy(update={"output": "System: I like soup."})
-    )
     assert "System: Hi.\nSystem: I like soup.\n" in model.requests[0].prompt
-
-
-async def test_the_fact_is_shown_only_where_the_question_is_about_it():
-    model = reader()
-    await run(model, "dialogue", ["groundedness", "coherence"], CHAT)
-    assert ["Soup is hot." in request.prompt for request in model.requests] == [True, False]
 
 
 async def test_the_text_of_a_response_cannot_end_the_conversation():
@@ -144,16 +187,6 @@ async def test_the_text_of_a_response_cannot_end_the_conversation():
     )
 
 
-async def test_dialogue_may_be_scored_as_text():
-    model = reader()
-    [score] = await run(model, "dialogue", ["engagingness"], CHAT, scored="output")
-    assert model.requests[0].continuation == " I like soup."
-    assert model.requests[0].prompt.startswith(
-        "Write an engaging response to the following conversation:"
-    )
-    assert score.value == pytest.approx((-0.1 - 0.4 - 0.5) / 3)
-
-
 async def test_pmi_takes_off_the_texts_probability_by_itself():
     def continuation(request):
         known = "1987" in request.prompt
@@ -163,22 +196,19 @@ async def test_pmi_takes_off_the_texts_probability_by_itself():
     [mean] = await run(model, "summarization", ["fluency"], pmi=True)
     assert mean.value == pytest.approx(1.25)
     assert (mean.evidence[0]["logprob"], mean.evidence[0]["logprob_alone"]) == (-0.75, -4.5)
-    assert [request.prompt.endswith("following text: Tl;dr") for request in model.requests] == [
-        False,
-        True,
-    ]
-    [summed] = await run(
-        model, "summarization", ["fluency"], pmi=True, weights="sum", instruction=False
-    )
+    ends = [request.prompt.endswith("following text: Tl;dr") for request in model.requests]
+    assert ends == [False, True]
+    options = {"weights": "sum", "instruction": False}
+    [summed] = await run(model, "summarization", ["fluency"], pmi=True, **options)
     assert summed.value == pytest.approx(3.75)
     assert model.requests[-1].prompt == "Tl;dr"
     for options in ({"pmi": True}, {"direction": "ref-hypo"}):
         with pytest.raises(ConfigurationError, match="'scored': 'output'"):
             build("gptscore", model, task="dialogue", options=options | {"scored": "yes"})
-        assert (
-            "|scored:output|"
-            in build("gptscore", model, task="dialogue", options=options).signature
-        )
+        method = build("gptscore", model, task="dialogue", options=options)
+        assert "|scored:output|" in method.signature
+    with pytest.raises(ConfigurationError, match="over_references has no effect"):
+        build("gptscore", reader(), task="dialogue", options={"over_references": "max"})
 
 
 async def test_normalized_pmi_is_the_share_of_surprise_that_the_source_takes_away():
@@ -300,41 +330,10 @@ async def test_default_directions_tell_whose_choice_they_are_and_what_speaks_aga
     assert tasks["mqm"].like == "translation"
 
 
-async def test_the_table_decides_the_direction(tmp_path):
-    path = tmp_path / "translation.toml"
-    path.write_text(
-        'name = "translation"\nintro = "x"\n[[aspects]]\nname = "accuracy"\ndefinition = "x"\n',
-        encoding="utf-8",
-    )
-    [score] = await run(reader(), str(path))
-    assert score.evidence[0]["direction"] == "ref-hypo"
-
-
-async def test_a_failing_call_takes_down_its_own_aspect_only():
-    def continuation(request):
-        return (
-            ServerFailed("down")
-            if "coherent" in request.prompt
-            else tokens(request.continuation, lambda _: -1.0)
-        )
-
-    model = ScriptedModel(continuation=continuation)
-    coherent, fluent = await run(model, "summarization", ["coherence", "fluency"])
-    assert isinstance(coherent, Failure)
-    assert (coherent.node, fluent.value) == ("likelihoods", -1)
-
-
 async def test_a_truncated_source_is_told():
     found = ContinuationResponse(tokens=tuple(tokens(" A", lambda _: -1.0)), truncated_tokens=9)
     [score] = await run(ScriptedModel(continuation=lambda _: found), "summarization", ["fluency"])
     assert score.evidence[0]["truncated_tokens"] == 9
-
-
-async def test_a_dry_run_counts_the_calls_that_a_run_makes():
-    real = reader()
-    scores = await run(DryRunModel(real), "summarization", direction="ref-both")
-    assert real.requests == []
-    assert [score.usage.calls for score in scores] == [2, 2, 2, 2]
 
 
 async def test_a_model_that_cannot_is_refused_before_it_is_asked():
@@ -371,17 +370,17 @@ async def test_harmonic_means_of_directions_and_references():
 
 async def test_data_to_text_is_scored_as_the_authors_run_it():
     example = Example(id="d", output="The inn.", references=("An inn here.", "Some inn."))
-    model = reader()
-    [score] = await run(model, "data-to-text", ["naturalness"], example)
-    words = (
-        "Convert the following text into another expression that is as natural as a native speaker."
-        " "
-    )
-    assert [request.prompt for request in model.requests] == [
-        f"{words}\nAn inn here. In other words ,",
-        f"{words}\nSome inn. In other words ,",
-    ]
-    assert model.requests[0].continuation == " The inn."
+    for aspect, words in (
+        ("informativeness", "preserves key information"),
+        ("naturalness", "is as natural as a native speaker"),
+        ("quality", "is fluent and grammatically correct"),
+    ):
+        model = reader()
+        await run(model, "data-to-text", [aspect], example)
+        begin = f"Convert the following text into another expression that {words}. \n"
+        prompts = [f"{begin}{reference} In other words ," for reference in example.references]
+        assert [request.prompt for request in model.requests] == prompts
+        assert model.requests[0].continuation == " The inn."
     method = build("gptscore", model, task="data-to-text")
     assert "|references:max|" in method.signature
     [score] = await run(model, "data-to-text", ["naturalness"], example, direction="src-hypo")
@@ -397,38 +396,6 @@ async def test_translations_are_scored_against_references(aspect, words):
     assert words in model.requests[0].prompt
     [score] = await run(model, "mqm", [aspect], EXAMPLE.model_copy(update={"references": ()}))
     assert "direction=src-hypo" in score.error.message
-
-
-async def test_further_aspects_of_summaries_are_judged_if_they_are_named():
-    assert len(tasks.load("summarization").aspects) == 4
-    model = reader()
-    await run(model, "summarization", ["coverage", "factuality", "informativeness"])
-    assert [request.prompt.split("text:")[0] for request in model.requests] == [
-        "Generate a summary with as much semantic coverage as possible for the following ",
-        "Generate a summary with consistent facts for the following ",
-        "Generate an informative summary that captures the key points of the following ",
-    ]
-
-
-async def test_vanilla_drops_the_question_too():
-    model = reader()
-    await run(model, "dialogue", ["coherence"], CHAT, instruction=False)
-    assert model.requests[0].prompt.startswith("Conversation: ")
-    assert "Question" not in model.requests[0].prompt
-
-
-async def test_a_whole_conversation_is_asked_about_without_a_source():
-    whole = Example(id="w", output="User: Hi!\nSystem: Hi.", source="User: Hi!")
-    model = reader()
-    await run(model, "fed-dialog", ["flexible", "understanding"], whole, profile="paper")
-    assert [request.prompt for request in model.requests] == [
-        "Answer the question based on the conversation between a human and AI.\n"
-        f"Question: {question} (a) Yes. (b) No.\nConversation: {whole.output}\nAnswer:"
-        for question in (
-            "Is the AI flexible and adaptable to human and their interests?",
-            "Does the AI seem to understand the human?",
-        )
-    ]
 
 
 async def test_a_key_of_the_task_file_says_whether_questions_are_asked(tmp_path):
@@ -448,6 +415,99 @@ async def test_a_key_of_the_task_file_says_whether_questions_are_asked(tmp_path)
         tasks.load(str(path))
 
 
-async def test_options_without_effect_on_a_question_are_refused():
-    with pytest.raises(ConfigurationError, match="over_references has no effect"):
-        build("gptscore", reader(), task="dialogue", options={"over_references": "max"})
+@pytest.fixture
+def demonstrations(tmp_path):
+    rows = [
+        {"id": "d1", "output": "Rain fell.", "source": "It rained all day.",
+         "references": ["It rained."]},
+        {"id": "d2", "output": "It snowed.", "source": "Snow fell in May.", "aspect": "coherence"},
+        {"id": "d3", "output": "It hailed.", "source": "Hail fell in May.",
+         "answers": {"engagingness": "no"}},
+    ]  # fmt: skip
+    path = tmp_path / "shown.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+async def test_demonstrations_repeat_the_pair_before_the_text(demonstrations):
+    model = reader()
+    coherent, fluent = await run(
+        model, "summarization", ["coherence", "fluency"], demonstrations=demonstrations, k=2
+    )
+    assert model.requests[0].prompt == (
+        "Generate a coherent summary for the following text: It rained all day.\n\n"
+        "Tl;dr Rain fell.\n\n"
+        "Snow fell in May.\n\nTl;dr It snowed.\n\nIn 1987 a cat sat on a mat.\n\nTl;dr"
+    )
+    assert "snowed" not in model.requests[1].prompt
+    assert coherent.value == fluent.value == pytest.approx(-0.8 / 3)
+    assert "|k:2" in coherent.signature
+
+
+async def test_an_example_that_is_a_demonstration_is_left_out_of_what_is_scored(demonstrations):
+    for known in ({"id": "d1"}, {"source": "It rained all day."}):
+        model = reader()
+        example = Example(output="Rain fell.", **known)
+        options = {"demonstrations": demonstrations}
+        [score] = await run(model, "summarization", ["fluency"], example, **options)
+        assert (score.outcome, score.error.type) == ("abstained", "Demonstration")
+        assert model.requests == []
+    other = Example(id="d1", output="Another text, a number used twice.", source="It rained.")
+    [score] = await run(reader(), "summarization", ["fluency"], other, **options)
+    assert score.outcome == "scored"
+
+
+async def test_demonstrations_of_a_boolean_question_need_their_answers(demonstrations, tmp_path):
+    with pytest.raises(
+        ConfigurationError, match="'d1' does not say how the question on engagingness is answered"
+    ):
+        await run(reader(), "dialogue", ["engagingness"], CHAT, demonstrations=demonstrations)
+    path = tmp_path / "answered.jsonl"
+    path.write_text(
+        '{"output": "O", "source": "S", "answers": {"engagingness": "no"}}\n', encoding="utf-8"
+    )
+    model = reader()
+    await run(model, "dialogue", ["engagingness"], CHAT, demonstrations=str(path))
+    shown, asked = model.requests[0].prompt.split("\n\n")
+    assert shown.endswith("Answer: No.")
+    assert shown.startswith("Answer the question")
+    assert asked.endswith("Answer:")
+
+
+async def test_demonstrations_that_do_not_serve_are_refused(demonstrations):
+    options = {"demonstrations": demonstrations, "direction": "ref-hypo"}
+    with pytest.raises(ConfigurationError, match="'d2' has no reference, which ref-hypo needs"):
+        await run(reader(), "summarization", ["coherence"], **options)
+    for options, problem in (
+        ({"demonstrations": demonstrations, "k": 3}, "2 demonstrations for fluency, fewer than"),
+        ({"k": 4}, "give them with demonstrations=FILE"),
+        ({"demonstrations": demonstrations, "seed": 1}, "seed draws k demonstrations"),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            build("gptscore", reader(), task="summarization", aspects=["fluency"], options=options)
+
+
+async def test_k_counts_the_demonstrations_of_each_aspect(tmp_path):
+    path = tmp_path / "shown.jsonl"
+    rows = [
+        {"output": f"O{i}", "source": f"S{i}", "aspect": aspect}
+        for i, aspect in enumerate(["coherence"] * 5 + ["FLU"] * 5)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    options = {"demonstrations": str(path), "k": 1}
+    model = reader()
+    await run(model, "summarization", ["coherence", "fluency"], **options)
+    assert ["S0" in model.requests[0].prompt, "S5" in model.requests[1].prompt] == [True, True]
+    drawn = set()
+    for seed in (1, 1, 2, 3, 4, 5):
+        model = reader()
+        [score] = await run(model, "summarization", ["FLUENCY"], **options, seed=seed)
+        assert f"|k:1|seed:{seed}" in score.signature
+        drawn.add((seed, re.search(r"S(\d)", model.requests[0].prompt)[1]))
+    assert len(drawn) == 5
+    assert len({place for _, place in drawn}) > 1
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]), encoding="utf-8")
+    every = {"demonstrations": str(path)}
+    aspects = ["coherence", "fluency"]
+    method = build("gptscore", reader(), task="summarization", aspects=aspects, options=every)
+    assert "|k:coherence=5,fluency=1|" in method.signature

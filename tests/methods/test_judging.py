@@ -4,15 +4,17 @@ right aspect."""
 import math
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from textassay.methods import METHODS, Method, RatingOptions, build
+from textassay.methods import METHODS, Method, build
 from textassay.methods.library import tasks
 from textassay.runtime.backends.scripted import ScriptedModel
 from textassay.runtime.errors import CapabilityError, ConfigurationError, ServerFailed, UnknownName
 from textassay.runtime.messages import Assignment, Example, Failure, Score
 from textassay.runtime.model import Capabilities, Sample, TokenLogprob
+from textassay.tools import tool
 
 EXAMPLE = Example(
     id="x",
@@ -21,11 +23,30 @@ EXAMPLE = Example(
     context="Cats sit.",
 )
 JUDGES = ("g-eval", "llm-score", "llm-score-cot")
+ALIKE: dict[str, list[dict[str, Any]]] = {
+    "coascore": [{}, {"n_aspects": 5}, {"variant": "no-scores"}, {"variant": "random"},
+                 {"variant": "inter"}],
+    "decomp-eval": [{}, {"instruction": False}, {"subquestions": False}, {"ask": "plain"},
+                    {"subquestions": "parallel"}, {"question_first": True}, {"least_mass": 0.1}],
+    "fusion-eval": [{}, {"plan": "none"}, {"plan": "summeval"}, {"fusion": "avg"},
+                    {"fusion": "llmsel"}, {"fusion": "llmsel", "plan": "summeval"},
+                    {"temperature": 0.5}],
+    "gptscore": [{}, {"instruction": False}, {"weights": "sum"}, {"direction": "ref-hypo"},
+                 {"over_references": "max"}, {"combine": ["COH"]}, {"scored": "yes"},
+                 {"pmi": True}],
+    "hd-eval": [{}, {"output": "nodes"}, {"tree": "model"}, {"tree": "model", "depth": 3},
+                {"tree": "model", "children": 5}],
+    "llm-score": [{}, {"form": "stars"}, {"seed": 7}, {"temperature": 0.5}],
+}  # fmt: skip
+"""Ways to judge whose scores are not comparable, by method."""
+
+
+def measured(*names):
+    """Tools that find everything half good."""
+    return [tool(name=n, description=n, scale=(0, 1))(lambda example: 0.5) for n in names]
+
+
 NO_JSON = Capabilities(n=True, logprobs=True, json_schema=False)
-
-
-RATING = [name for name, method in METHODS.items() if issubclass(method.Options, RatingOptions)]
-"""Methods whose judge writes a rating."""
 
 
 def judge(request):
@@ -53,43 +74,35 @@ def test_every_method_is_one(name):
     assert method.describe()["options"]["prompt_layout"] == "paper"
 
 
+def names_it_most(prompt, judged, aspects):
+    """Whether a prompt names the judged aspect more often than any other."""
+    words = prompt.replace(EXAMPLE.source, "").replace(EXAMPLE.output, "")
+    named = Counter({a.name: len(re.findall(rf"\b{a.name[:-2]}", words, re.I)) for a in aspects})
+    (first, most), *rest = named.most_common(2)
+    return first == judged.name and (not rest or rest[0][1] < most)
+
+
 @pytest.mark.asyncio
-@pytest.mark.parametrize("layout", ["paper", "shared-prefix"])
 @pytest.mark.parametrize("form", ["number", "letters", "stars"])
-@pytest.mark.parametrize(
-    "task", ["summarization", "dialogue", "data-to-text", "translation", "general"]
-)
-@pytest.mark.parametrize("name", JUDGES)
-async def test_a_prompt_names_the_judged_aspect_more_often_than_any_other(name, task, form, layout):
-    model = scripted()
-    options = {"form": form, "prompt_layout": layout} | (
-        {"n": 2} if name == "g-eval" else {"parse_retries": 0}
-    )
-    method = build(name, model, task=task, options=options)
-    await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
-    prompts = [r.text.replace(EXAMPLE.source, "").replace(EXAMPLE.output, "") for r in rated(model)]
-    assert len(prompts) == len(method.aspects)
-    for prompt, judged in zip(prompts, method.aspects, strict=True):
-        named = Counter(
-            {a.name: len(re.findall(rf"\b{a.name[:-2]}", prompt, re.I)) for a in method.aspects}
-        )
-        (first, most), *rest = named.most_common(2)
-        assert first == judged.name, (judged.name, named)
-        assert not rest or rest[0][1] < most
-
-
-@pytest.mark.asyncio
-@pytest.mark.parametrize("name", JUDGES)
-async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
-    model = scripted()
-    method = build(
-        name, model, task="summarization", options={"prompt_layout": "shared-prefix", "n": 2}
-    )
-    await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
-    one, two = (request.text for request in rated(model)[:2])
-    end = one.index("The texts between these tags")
-    assert one[:end] == two[:end]
-    assert EXAMPLE.output in one[:end]
+@pytest.mark.parametrize("name", [*JUDGES, "coascore", "hd-eval"])
+async def test_every_task_form_and_layout_is_asked_for_so_that_dry_run_answers_can_be_read(
+    name, form
+):
+    """A prompt names the aspect that it is about, and holds the text."""
+    for task in ("summarization", "dialogue", "data-to-text", "translation", "general"):
+        for layout in ("paper", "shared-prefix"):
+            model = scripted(lambda request: request.dry_run_answer)
+            options = {"form": form, "prompt_layout": layout, "parse_retries": 0}
+            options |= {"n": 2} if name == "g-eval" else {}
+            method = build(name, model, task=task, options=options)
+            scores = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+            assert [score.outcome for score in scores] == ["scored"] * len(method.aspects)
+            assert all(request.max_tokens for request in model.requests)
+            if name in JUDGES:
+                prompts = [request.text for request in rated(model)]
+                assert all(EXAMPLE.output in prompt for prompt in prompts)
+                for prompt, judged in zip(prompts, method.aspects, strict=True):
+                    assert names_it_most(prompt, judged, method.aspects), (task, layout, judged)
 
 
 @pytest.mark.asyncio
@@ -99,10 +112,8 @@ async def test_g_eval_writes_steps_once_an_aspect_and_puts_them_into_every_form(
     for number in range(3):
         example = EXAMPLE.model_copy(update={"id": str(number), "output": f"Text {number}"})
         scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
-        assert [(s.aspect, s.how, s.outcome) for s in scores] == [
-            ("groundedness", "logprob", "scored"),
-            ("understandability", "logprob", "scored"),
-        ]
+        assert [s.aspect for s in scores] == ["groundedness", "understandability"]
+        assert {(s.how, s.outcome) for s in scores} == {("logprob", "scored")}
         assert scores[0].value == pytest.approx(0.75)
     asked_for_steps = [r for r in model.requests if r.text.endswith("Evaluation Steps:")]
     assert len(asked_for_steps) == 2
@@ -117,11 +128,8 @@ async def test_g_eval_samples_at_temperature_one_where_several_are_asked_for():
     method = build("g-eval", model, task="dialogue", aspects=["groundedness"], options={"n": 20})
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert (score.how, score.samples, score.value) == ("sampled", 20, 1)
-    assert (rated(model)[0].n, rated(model)[0].temperature, rated(model)[0].logprobs) == (
-        20,
-        1.0,
-        None,
-    )
+    [request] = rated(model)
+    assert (request.n, request.temperature, request.logprobs) == (20, 1.0, None)
 
 
 def test_g_eval_names_the_way_out_where_a_model_has_no_token_probabilities():
@@ -150,19 +158,11 @@ async def test_g_eval_takes_steps_from_the_tasks_file_where_asked_to():
 @pytest.mark.asyncio
 async def test_a_step_writer_that_fails_takes_down_its_own_aspect_only():
     def one_fails(request):
-        wants_steps = request.text.endswith("Evaluation Steps:")
-        return (
-            ServerFailed("down")
-            if wants_steps and "Groundedness" in request.text
-            else judge(request)
-        )
+        fails = request.text.endswith("Evaluation Steps:") and "Groundedness" in request.text
+        return ServerFailed("down") if fails else judge(request)
 
-    method = build(
-        "g-eval",
-        scripted(one_fails),
-        task="dialogue",
-        aspects=["groundedness", "understandability"],
-    )
+    aspects = ["groundedness", "understandability"]
+    method = build("g-eval", scripted(one_fails), task="dialogue", aspects=aspects)
     first, second = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert isinstance(first, Failure)
     assert (first.node, first.type) == ("steps", "ServerFailed")
@@ -186,17 +186,57 @@ async def test_a_prompt_file_of_the_users_own(tmp_path):
         '{# ours #}Rate {{ aspect.name }}:\n{% include "_material.jinja" %}', encoding="utf-8"
     )
     model = scripted(["3"])
-    method = build(
-        "llm-score",
-        model,
-        task="summarization",
-        aspects=["coherence"],
-        options={"prompt": str(path)},
-    )
+    options = {"prompt": str(path)}
+    method = build("llm-score", model, task="summarization", aspects=["coherence"], options=options)
     [score] = await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
     assert score.value == 3
     assert model.requests[0].text.startswith("Rate coherence:\nSource Text:")
     assert method.signature != build("llm-score", model, task="summarization").signature
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_signatures_tell_apart_what_is_not_comparable(name):
+    fusion = name == "fusion-eval"
+    tools = measured("nli", "bleurt", "sum_bleurt") if fusion else ()
+    every = {"task": "summarization", "tools": tools}
+    ways = [*ALIKE[name], {"prompt_layout": "shared-prefix"}]
+    signatures = [build(name, scripted(), options=way, **every).signature for way in ways]
+    signatures.append(build(name, scripted(name="other"), **every).signature)
+    if fusion:
+        signatures.append(build(name, scripted(), task="summarization", tools=tools[:2]).signature)
+    if name in ("coascore", "fusion-eval"):  # a second model has a role
+        models = {"": scripted(), "decomposer": scripted(name="b"), "planner": scripted(name="b")}
+        signatures.append(build(name, models, **every).signature)
+    assert len(set(signatures)) == len(signatures)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("name", METHODS)
+async def test_an_empty_output_abstains_and_is_never_judged(name):
+    """What is written once a run, such as steps, may be."""
+    model = scripted(lambda request: request.dry_run_answer, choices={}, continuation={})
+    method = build(
+        name, model, task="summarization", tools=measured("a") if "fusion" in name else ()
+    )
+    example = Example(id="e", output="  \n", source="s", meta={"output_b": "x"})
+    scores = await method.graph.run(Assignment(example=example, aspects=method.aspects))
+    assert {(s.outcome, s.error.type) for s in scores} == {("abstained", "EmptyOutput")}
+    assert not [request for request in model.requests if "<source-" in request.text]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("name", [*JUDGES, "coascore", "hd-eval", "fusion-eval"])
+async def test_the_shared_prefix_lasts_to_the_end_of_the_texts(name):
+    for task in ("summarization", "dialogue"):
+        model = scripted(lambda request: request.dry_run_answer)
+        options = {"prompt_layout": "shared-prefix", **({"n": 2} if name == "g-eval" else {})}
+        tools = measured("a") if "fusion" in name else ()
+        method = build(name, model, task=task, options=options, tools=tools)
+        await method.graph.run(Assignment(example=EXAMPLE, aspects=method.aspects))
+        texts = [request.text for request in model.requests if EXAMPLE.output in request.text]
+        end = texts[0].index("The texts between these tags")
+        assert len({text[:end] for text in texts}) == 1
+        assert EXAMPLE.output in texts[0][:end]
 
 
 def test_models_are_chosen_by_role():
@@ -211,15 +251,13 @@ def test_models_are_chosen_by_role():
 def test_unknown_names_and_values_are_refused_with_what_exists():
     with pytest.raises(UnknownName, match=r"unknown method 'x'; known: .*g-eval, .*llm-score"):
         build("x", scripted())
-    with pytest.raises(UnknownName, match=r"unknown option 'temprature'; .*known: .*temperature"):
-        build("llm-score", scripted(), options={"temprature": 1})
-    with pytest.raises(ConfigurationError, match=r"option form: .*'numbers'"):
-        build("llm-score", scripted(), options={"form": "numbers"})
-    with pytest.raises(ConfigurationError, match="option n: "):
-        build("llm-score", scripted(), options={"n": 0})
-
-
-def test_without_a_task_the_general_one_is_judged():
+    for options, problem in (
+        ({"temprature": 1}, r"unknown option 'temprature'; .*known: .*temperature"),
+        ({"form": "numbers"}, r"option form: .*'numbers'"),
+        ({"n": 0}, "option n: "),
+    ):
+        with pytest.raises(ConfigurationError, match=problem):
+            build("llm-score", scripted(), options=options)
     assert build("llm-score", scripted()).task == tasks.DEFAULT == "general"
 
 

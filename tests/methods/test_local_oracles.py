@@ -9,7 +9,6 @@ import math
 import numpy as np
 import pytest
 
-from textassay import connect, evaluate
 from textassay.agents.passages import PassageWriter
 from textassay.agents.prompt_template import PromptTemplate
 from textassay.methods import build
@@ -138,23 +137,3 @@ async def test_the_chain_of_sentences_evaluates_a_long_source_once(tmp_path, asp
     assert evaluated < (0.8 if aspects is None and layout == "shared-prefix" else 1.5) * sum(
         prompts
     )
-
-
-async def test_many_examples_at_once_evaluate_each_source_once(tmp_path):
-    file = oracles.write_model(tmp_path / "model.gguf", oracles.Shape(dtype="f32", bos=True))
-    examples = [
-        Example(
-            id=str(n),
-            source=" ".join([f"{n} the article is good"] * 30),
-            output="The summary is good. It is.",
-        )
-        for n in range(6)
-    ]
-    async with connect(f"llamacpp/{file.path}", local={"threads": 1}) as model:
-        run = await evaluate(
-            examples, method="decomp-eval", task="summarization", aspects=["coherence"], model=model
-        )
-        evaluated = model.backend.evaluated_tokens
-    prompts = [score.usage.prompt_tokens / score.usage.calls for score in run.scores]
-    assert [score.usage.calls for score in run.scores] == [3] * 6
-    assert evaluated < 1.5 * sum(prompts)

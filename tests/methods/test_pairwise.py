@@ -72,25 +72,6 @@ async def test_an_unusable_answer_is_no_number():
     assert (score.outcome, len(model.requests)) == ("abstained", 0)
 
 
-@pytest.mark.parametrize(
-    ("said", "value"),
-    [
-        ("Answer: B", 0.0), ("Output (a)", 1.0), ("[[B]]", 0.0), ("A", 1.0), ("**B**", 0.0),
-        ("A is longer, yet B is right.\nAnswer: B", 0.0), ("My final verdict is: [[A]]", 1.0),
-    ],
-)  # fmt: skip
-def test_choices_are_read(said, value):
-    """As judges phrase them."""
-    assert parse_choice(said) == value
-
-
-@pytest.mark.parametrize("said", ["", "Answer: C", "Both are fine.", "I cannot provide a response"])
-def test_what_is_no_choice_is_none(said):
-    """Nothing is guessed; C only where it is offered."""
-    assert isinstance(parse_choice(said), NoRating)
-    assert parse_choice("Answer: C", ties=True) == 0.5
-
-
 def test_the_systems_of_a_group_are_paired(tmp_path):
     """`--pair system`: one comparison a group, with what people preferred."""
     data = write_examples(tmp_path / "data.jsonl", 6)
@@ -113,8 +94,7 @@ TWO = [
 ]  # fmt: skip
 
 
-def test_a_pair_keeps_all_of_its_input():
-    """What only one of both has is of both."""
+def test_a_pair_keeps_all_of_its_input_which_only_one_of_both_may_have():
     (made,) = Paired(Examples([{**TWO[0], "context": []}, TWO[1]]))
     assert made.context == "[passage 1] A passage."
     assert [len(made.passages), len(made.images)] == [1, 1]
@@ -127,9 +107,11 @@ def test_a_pair_keeps_all_of_its_input():
         ({"source": "Another?"}, "different inputs"),
         ({"context": ["Another passage."]}, "different context"),
         ({"images": [png_uri(7)]}, "different images"),
+        ({"system": "a"}, "are both of system 'a'"),
+        ({"system": None}, "has no 'system'"),
     ],
 )
-def test_texts_of_different_inputs_are_not_paired(other, words):
+def test_what_cannot_be_paired_is_refused(other, words):
     with pytest.raises(DataError, match=words):
         list(Paired(Examples([TWO[0], {**TWO[1], **other}])))
 
@@ -144,15 +126,6 @@ def test_data_without_a_second_text_are_refused(tmp_path):
     assert done.code == 2
     assert "'output_b'" in done.err
     assert "--pair system" in done.err
-
-
-def test_what_cannot_be_paired_is_refused():
-    """No system, or two texts of one."""
-    rows = [Example(id=str(i), output="x", group="g", system="s") for i in range(2)]
-    with pytest.raises(DataError, match="are both of system 's'"):
-        list(Paired(rows))
-    with pytest.raises(DataError, match="has no 'system'"):
-        list(Paired([rows[0].model_copy(update={"system": None})]))
 
 
 @pytest.mark.asyncio
@@ -171,19 +144,11 @@ async def test_llmbars_recorded_counts_come_out_exactly():
             right = 1.0 if row["label"] == 1 else 0.0
             forth = parse_choice(said["order_1"]["raw"])
             back = parse_choice(said["order_2"]["raw"])
-            values = [
-                None if isinstance(forth, NoRating) else forth,
-                None if isinstance(back, NoRating) else 1 - back,
-            ]
+            values = [None if isinstance(forth, NoRating) else forth,
+                      None if isinstance(back, NoRating) else 1 - back]  # fmt: skip
             found = [value == right for value in values]
-            counts = [
-                counts[0] + found[0],
-                counts[1] + found[1],
-                counts[2] + all(found),
-                counts[3] + (values[0] == values[1]),
-            ]
-        shown = [
-            int(expected[key].split(" / ")[0])
-            for key in ("correct_False", "correct_True", "correct_both", "equal")
-        ]
+            more = [*found, all(found), values[0] == values[1]]
+            counts = [count + one for count, one in zip(counts, more, strict=True)]
+        keys = ("correct_False", "correct_True", "correct_both", "equal")
+        shown = [int(expected[key].split(" / ")[0]) for key in keys]
         assert counts == shown, name

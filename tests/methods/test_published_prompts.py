@@ -113,26 +113,6 @@ async def test_gptscores_prompts_against_references(name, task, code, aspect, as
     assert sent == [filled(pattern, REFERENCE) + OUTPUT, filled(pattern, OUTPUT) + REFERENCE]
 
 
-@pytest.mark.parametrize(
-    ("aspect", "words"),
-    [
-        ("informativeness", "preserves key information"),
-        ("naturalness", "is as natural as a native speaker"),
-        ("quality", "is fluent and grammatically correct"),
-    ],
-)
-async def test_gptscores_prompts_as_the_authors_script_sends_them(aspect, words, asked):
-    """What `score_d2t.py` makes of the definitions, which end in a colon."""
-    prefix = f"Convert the following text into another expression that {words}. \n"
-    both = await asked(
-        "gptscore", "data-to-text", aspect, profile="none", direction="ref-both"
-    )  # fmt: skip
-    assert both.prompts == [
-        f"{prefix}{REFERENCE} In other words , {OUTPUT}",
-        f"{prefix}{OUTPUT} In other words , {REFERENCE}",
-    ]
-
-
 async def test_gptscore_without_instruction(asked):
     [sent] = (await asked("gptscore", "summarization", "fluency", instruction=False)).prompts
     assert "`{src}\\n\\nTl;dr{hypo}`" in paper("gptscore_tables_11_12.md")
@@ -223,15 +203,12 @@ async def test_decomp_evals_input(task, aspect, inputs, asked):
 @pytest.mark.parametrize(
     ("task", "aspect", "inputs"),
     [
-        (
-            "dialogue",
-            "engagingness",
-            "dialogue history: {0.source} fact: {0.context} response: {0.output}",
-        ),
+        ("dialogue", "engagingness",
+         "dialogue history: {0.source} fact: {0.context} response: {0.output}"),
         ("summarization", "consistency", "claim: {0.output} document: {0.source}"),
         ("summarization", "fluency", "paragraph: {0.output}"),
     ],
-)
+)  # fmt: skip
 async def test_decomp_evals_input_where_each_sentence_is_judged_by_itself(
     task, aspect, inputs, asked
 ):
@@ -258,11 +235,8 @@ async def test_hd_evals_prompts(task, figure, asked):
     root = next(node for node in tree.roots if node.name.casefold() == aspect)
     child = tree.children(root.id)[0]
     labels = tasks.load(task)
-    sample = [
-        (labels.source_name, SOUP.source),
-        (labels.context_name, SOUP.context),
-        (labels.output_name, SOUP.output),
-    ]
+    names = (labels.source_name, labels.context_name, labels.output_name)
+    sample = list(zip(names, (SOUP.source, SOUP.context, SOUP.output), strict=True))
     expected = (
         pattern.replace("[Parent Criteria]", root.name.lower())
         .replace("[Child Criteria]", child.name)
@@ -324,12 +298,7 @@ def g_evals(aspect):
 
 @pytest.mark.parametrize(
     ("aspect", "scale"),
-    [
-        ("coherence", (1, 5)),
-        ("consistency", (1, 5)),
-        ("fluency", (1, 3)),
-        ("relevance", (1, 5)),
-    ],
+    [("coherence", (1, 5)), ("consistency", (1, 5)), ("fluency", (1, 3)), ("relevance", (1, 5))],
 )
 async def test_g_evals_prompts_are_the_authors(aspect, scale, asked):
     recorded = await asked("g-eval", "summarization", aspect)

@@ -2,6 +2,7 @@
 what is asked, what scores say of it, and what an option that was typed forbids."""
 
 import asyncio
+import json
 import math
 from contextlib import asynccontextmanager
 
@@ -10,6 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cli.harness import served
 from tests.cli.harness import textassay as command
 from tests.loopback import listening
 from textassay import connect, evaluate
@@ -170,6 +172,21 @@ async def test_what_was_asked_for_explicitly_is_never_replaced(method, lack):
         with pytest.raises(CapabilityError):
             await scored(judge, method, reading="logprob")
     assert len(judge.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("gptscore", []), ("decomp-eval", ["--set", "reading=logprob"])]
+)
+def test_a_server_without_log_probabilities_stops_a_run_and_names_what_would_do(
+    name, options, tmp_path
+):
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
+    flags = ["--method", name, "--task", "summarization", "--model", "direct/mock", *options]
+    with served(omit_logprobs=True) as server:
+        done = command("score", data, *flags, "--api-base", server.url, "--out", tmp_path / name)
+    assert done.code in (2, 3)
+    assert "log-probabilities" in done.err
 
 
 @pytest.mark.asyncio

@@ -14,7 +14,8 @@ scores are 1 for what is kept, with the paraphrase as explanation.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -36,11 +37,10 @@ from textassay.methods.method import Method
 from textassay.runtime.errors import ConfigurationError, DataError
 from textassay.runtime.graph.graph import Graph, Node
 from textassay.runtime.messages import NO_USAGE, Aspect, Assignment, Example, Score, Usage
-from textassay.runtime.model import Model, Request, Response, Wrapper
+from textassay.runtime.model import A, ChatMessage, Model, Q, Request, Response, Wrapper
 from textassay.runtime.storage.files import write_json
 from textassay.runtime.storage.run_files import MANIFEST
-from textassay.stress.edits import Variants, variant_id
-from textassay.stress.suite import (
+from textassay.stress.edits import (
     EDITS,
     LABEL_ORDER,
     LETTERS,
@@ -48,12 +48,11 @@ from textassay.stress.suite import (
     REPEAT,
     SCALE_ORDER,
     SWAP,
-    ReorderedPrompts,
+    Variants,
     check_must_see,
     chosen_tests,
     read_must_see,
-    reversed_labels,
-    reversed_scale,
+    variant_id,
 )
 from textassay.stress.verdicts import JoinedSessions, SessionScores, StressResult, verdicts
 
@@ -483,3 +482,72 @@ def read_result(folder: Path) -> dict[str, Any]:
     """Return what a stress run's `stress.json` holds."""
     result: dict[str, Any] = json.loads((folder / STRESS_FILE).read_bytes())
     return result
+
+
+_FENCED = re.compile(r"(<(?P<kind>[a-z-]+-[0-9a-f]{8})>\n.*?\n</(?P=kind)>)", re.DOTALL)
+_FROM_TO = re.compile(r"\bfrom (\S+) \(worst\) to (\S+) \(best\)")
+_SPAN = re.compile(r"\((\d+)-(\d+)\)")
+# lines that give the meaning of letters: "A. 1, the lowest rating"
+_OPTIONS = re.compile(r"(?m)(?:^[A-Z]\. -?\d.*\n?){2,}")
+
+
+def reversed_scale(prompt: str) -> str:
+    """Return a prompt that shows its scale from high to low, but for what texts show."""
+    return _outside_of_texts(
+        prompt,
+        lambda words: _SPAN.sub(r"(\2-\1)", _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)),
+    )
+
+
+def reversed_labels(prompt: str) -> str:
+    """Return a prompt that lists its letters, or their span, from the best to the worst."""
+
+    def turned(words: str) -> str:
+        words = _OPTIONS.sub(_reversed_lines, words)
+        return _FROM_TO.sub(r"from \2 (best) to \1 (worst)", words)
+
+    return _outside_of_texts(prompt, turned)
+
+
+def _reversed_lines(match: re.Match[str]) -> str:
+    lines = match[0].splitlines()
+    return "\n".join(reversed(lines)) + ("\n" if match[0].endswith("\n") else "")
+
+
+def _outside_of_texts(prompt: str, change: Callable[[str], str]) -> str:
+    pieces = _FENCED.split(prompt)
+    # split gives: words, fenced text, its kind, words, ...
+    pieces[::3] = map(change, pieces[::3])
+    return "".join(piece for at, piece in enumerate(pieces) if at % 3 != 2)
+
+
+class ReorderedPrompts(Wrapper):
+    """Shows every prompt in another order.
+
+    Attributes:
+        changed: Number of requests whose prompt held something to turn around.
+    """
+
+    def __init__(self, wrapped: Model, change: Callable[[str], str]) -> None:
+        super().__init__(wrapped)
+        self._change, self.changed = change, 0
+
+    async def around(self, request: Q, call: Callable[[Q], Awaitable[A]]) -> A:
+        """Ask with the prompt turned around."""
+        turned = _turned(request, self._change)
+        self.changed += turned is not request
+        return await call(turned)
+
+
+def _turned(request: Any, change: Callable[[str], str]) -> Any:
+    if request.prompt is not None:
+        prompt = change(request.prompt)
+        return (
+            request if prompt == request.prompt else request.model_copy(update={"prompt": prompt})
+        )
+    messages = tuple(
+        ChatMessage(role=one.role, content=change(one.content)) for one in request.messages
+    )
+    if messages == tuple(request.messages):
+        return request
+    return request.model_copy(update={"messages": messages})

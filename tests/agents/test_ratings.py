@@ -1,0 +1,516 @@
+"""Ratings: the forms that are read, what looks like one and is none, hostile text; what real judges
+answered, as recorded; and the expected rating under token probabilities, checked by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.benchmark_data import benchmark
+from tests.work import grows_linearly
+from textassay.agents.answer_form import points_of
+from textassay.agents.reading.labels import expected_rating
+from textassay.agents.reading.rating import NoRating, Rating, parse_choice, parse_rating
+from textassay.runtime.model import Sample, TokenLogprob
+
+FIVE = (1.0, 5.0)
+
+NUMBERS = {
+    "alone": ["4", " 4\n", "4.", "4.0", "4/5", "4 / 5", "4 out of 5", "**4**", "`4`", "(4)", '"4"',
+              "[[4]]", "- 4", "four", "Four out of five", "٤", "４", "\\boxed{4}", "4/5."],
+    "with a label": ["Score: 4", "score:4", "Rating = 4", "**Rating:** 4", "**Score**: 4/5",
+                     "### Final score: 4", "- Score: 4", "My overall rating: 4.", "Answer: 4",
+                     "Score (1-5): 4", "Score [1 to 5]: 4", "Score (out of 5): 4", "Score:\n\n4",
+                     "Score: [[4]]", "Rating: $\\boxed{4}$", "Rating：4"],
+    "with the aspect's name": ["Logical flow: 4", "- **Logical Flow** (1-5): 4", "logical_flow: 4",
+                               "1. Logical-flow score: 4", "| Logical flow | 4 |",
+                               "Rating:\nLogical flow: 4"],
+    "last line": ["It flows.\n\nScore: 4", "It flows.\n4", "Analysis: 2 errors.\nRating: 4\n",
+                  "1. It is clear.\n2. It is short.\nScore: 4",
+                  'The text says "Rating: 5", which I ignore.\n\nRating: 4',
+                  "> Rating: 5\n\nRating: 4", "Confidence: 5\nRating: 4"],
+    "before its explanation": ["Rating: 4\nRationale: A score of 3 asks for more.",
+                               "Score: 4 Explanation: 5 facts are right.",
+                               "4\n\nReasoning: It flows.", "**Score: 4**\n\n**Reason:** Clear."],
+    "last sentence": ["It flows. Score: 4", "It flows. Final score: 4/5.",
+                      'It is called "Up." Rating: 4', "It ended 3-1. Logical flow: 4."],
+    "clause": ["It flows, resulting in a score of 4.", "It flows, earning a score of 4 out of 5.",
+               "It flows, resulting in a score of 4 for logical flow.",
+               "It flows, so it scores a 4.", "It flows, therefore the score is 4.",
+               "It flows, scoring a four out of five.", "I would rate this 4 out of 5.",
+               "It flows. I give it a 4.", "It flows, so I would give it a score of 4."],
+    "JSON": ['{"score": 4}', '{"rating": 4.0}', '{"Score": "4"}', '{"score": "4/5"}',
+             '{"logical_flow": 4}', '{"Logical Flow": 4, "Fluency": 5}', '{"final_score": 4}',
+             '{"reason": "a score of 2 would be harsh", "score": 4, "confidence": 5}',
+             '```json\n{"reason": "ok", "score": 4}\n```', 'Here it is:\n{"score": 4}',
+             '{"score": 4}\nReason: It flows.'],
+}  # fmt: skip
+LETTERS = ["D", "d", "(D)", "**D**", "D.", "Answer: D", "It flows.\n\nD", "Rating: D\nReason: so",
+           "It flows. Answer: D.", '{"score": "D", "reason": "not E"}', "[[D]]",
+           "Logical flow: D"]  # fmt: skip
+STARS = ["4 stars", "4", "Four stars", "4-star", "4 stars.", "★★★★", "★★★★☆", "⭐️⭐️⭐️⭐️",
+         "Four stars. It has 3 parts.", "4 stars: it flows", "4/5 stars", "Rating: 4 stars",
+         "It flows.\n4 stars", '{"score": "4 stars"}']  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "answers"),
+    [*(("number", answers) for answers in NUMBERS.values()), ("letters", LETTERS),
+     ("stars", STARS)],
+    ids=[*NUMBERS, "letters", "stars"],
+)  # fmt: skip
+def test_the_clear_forms_are_read(form, answers):
+    read = {a: parse_rating(a, scale=FIVE, form=form, aspect="logical flow") for a in answers}
+    assert {a: found for a, found in read.items() if getattr(found, "value", None) != 4} == {}
+
+
+NOT_READ = {
+    "nothing": ["", " \n", "Yes", "Good", "?", "-", "Rating:", "Rating: good", "null", "½", "④"],
+    "another scale": ["Rating: 4 (out of 10)", "On a scale of 1-10, rating: 4", "Rating: 4 percent",
+                      "Score: 4 points out of 20", "Rating: 4 von 10", "Rating: 4（满分10）",
+                      "Rating: 40%", "Score (1-100): 4%"],
+    "several": ["4, 5", "4;5", "5 5 1", "Rating: 4, 5", "Rating: 4 5", "Rating: 4 / 5 / 3",
+                "Rating: 4 for style, 2 for grammar", "Style: 4. Grammar: 2.", "[3, 4]",
+                "<rating>4</rating><rating>2</rating>", "| 4 | 5 |"],
+    "a range or a bound": ["3-4", "Rating: 3 to 4", "Rating: 3–4", "Rating: >4", "Rating: ≥3",
+                           "Rating: at least 3", "Rating: about 4?", "Rating: 5?", "5?"],
+    "a sum": ["Rating: 5 - 1 = 4", "Rating: (4+2)/2 = 3", "Rating: 5 - 2", "Rating: 2*2",
+              "Rating: 2^2", "Rating: 3 1/2", "Rating: .4", "Rating: 4.9.2", "Rating: 4e1"],
+    "taken back": ["Rating: 4\nWait, that is wrong. It should be 2.", "Rating: 2\nActually 4.",
+                   "Rating: 5 is too high; 3", "I considered 5 but settled on 3.",
+                   '{"rating": 4}\nNo, it should be 2.'],
+    "the task repeated": ["1: poor\n2: fair\n5: excellent", "Maximum rating: 5", "Max score: 5",
+                          "Rating scale: 5", "5 = excellent", "Rating: 1 to 5", "Rating (1-5):",
+                          "The user asked for a rating of 5.", 'I was told to say "5".'],
+    "shares and counts": ["3 out of 5 claims are wrong.", "4/5 sentences are good.", "Page 4 of 5",
+                          "Errors: 3", "Errors:\n3", "Errors:\n\n3", "Rating: 3 errors found",
+                          "Rating: 5 days ago", "Verdict is 2 typos.", "a 3-point shot",
+                          "It ends with Kane scoring 2.", "Rating:\n\n1. It is fluent."],
+    "other labels": ["Confidence: 4", "Coherence: 5", "Grammar: 5\nFluency: low", "Flow: 4",
+                     "Other texts got Rating: 5.", "The text says: Rating: 5"],
+    "quoted": ['The source says "Final score: 5".', "> Rating: 5", "Note: it says 'Rating: 5'"],
+    "hypothetical": ["If it were longer, I would rate it 5.", "Had it been true, rating: 5.",
+                     "With an end it would be perfect, earning a score of 5.",
+                     "Rating: anything but 5", "Rating: not 5", "Rating: nicht 5"],
+    "JSON about something else": ['{"errors": 3}', '{"max_rating": 5}', '{"previous_rating": 5}',
+                                  '{"rating_of_source": 5}', '{"example": {"rating": 5}}',
+                                  '{"reason": "Rating: 5"}', '{"scale": 5}'],
+    "JSON without a rating": ['{"rating": null}', '{"rating": [4]}', '{"rating": {"value": 4}}',
+                              '{"rating": true}', '{"rating": ""}', '{"rating": "3-4"}',
+                              '{"rating": "8/10"}', '{"rating": NaN}', '{"rating": 4',
+                              '{"rating": null}\nRating: 4', '{rating: 4}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("answers", NOT_READ.values(), ids=NOT_READ)
+def test_what_only_looks_like_a_rating_is_none(answers):
+    read = {answer: parse_rating(answer, scale=FIVE, aspect="fluency") for answer in answers}
+    wrong = {
+        a: found for a, found in read.items() if getattr(found, "reason", "") != "NoScoreFound"
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        ("letters", "A good summary of the text"),
+        ("letters", "4"),
+        ("letters", "A. It flows"),
+        ("letters", '{"score": 4}'),
+        ("number", "D"),
+        ("number", "4 stars"),
+        ("number", "★★★★"),
+        ("stars", "****"),
+        ("stars", "☆☆☆☆☆"),
+        ("stars", "It names a five star hotel."),
+    ],
+)
+def test_a_rating_answers_only_the_form_that_was_asked_for(form, answer):
+    assert parse_rating(answer, scale=FIVE, form=form).reason == "NoScoreFound"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "reason"),
+    [
+        ("number", "Score: 7", "OffScale"),
+        ("number", "Score: -3", "OffScale"),
+        ("number", "8/10", "OffScale"),
+        ("number", "4/10", "OffScale"),
+        ("number", "Score (1-10): 4", "OffScale"),
+        ("number", '{"score": 11}', "OffScale"),
+        ("number", '{"score": 1e999}', "OffScale"),
+        ("letters", "Answer: G", "OffScale"),
+        ("stars", "7 stars", "OffScale"),
+        ("number", "Rating: 4\nRating: 5", "Contradictory"),
+        ("number", "4\n2", "Contradictory"),
+        ("number", "Rating: 4/10\nRating: 4", "Contradictory"),
+        ("number", "Score: 4\n\nFinal score: 3", "Contradictory"),
+        ("number", "Rating: 2. Rating: 5.", "Contradictory"),
+        ("number", "I rate it 2. I rate it 5.", "Contradictory"),
+        ("number", "Fluency: 4\nScore: 2", "Contradictory"),
+        ("number", "Rating: 4\nReason: It is not clear. Rating: 3.", "Contradictory"),
+        ("number", '{"rating": 4, "rating": 2}', "Contradictory"),
+        ("number", '{"Rating": "4", "rating": "5"}', "Contradictory"),
+        ("number", '{"rating": 4}\n{"rating": 2}', "Contradictory"),
+        ("number", '{"score": 2, "final_score": 3}', "Contradictory"),
+        ("number", '{"score": 4}\nScore: 3', "Contradictory"),
+        ("letters", "Answer: B\nAnswer: D", "Contradictory"),
+        ("stars", "Four stars. It flows.\nRating: 3 stars", "Contradictory"),
+        ("number", "I'm sorry, but I cannot rate this.", "Declined"),
+        ("number", "As an AI, I have no opinion.", "Declined"),
+        ("number", "I can’t give this a score of 5.", "Declined"),
+        ("number", "This cannot be scored.", "Declined"),
+        ("number", "N/A", "Declined"),
+        ("number", '{"rating": "N/A"}', "Declined"),
+        ("letters", "I am unable to choose.", "Declined"),
+    ],
+)
+def test_the_reason_says_why_there_is_none(form, answer, reason):
+    found = parse_rating(answer, scale=FIVE, form=form, aspect="fluency")
+    assert getattr(found, "reason", found) == reason
+
+
+@pytest.mark.parametrize(
+    ("scale", "answer", "value"),
+    [
+        ((0, 1), "0", 0), ((0, 1), "1/1", 1), ((0, 1), "Score: 0.25", 0.25), ((0, 1), "2", None),
+        ((0, 100), "85", 85), ((0, 100), "85/100", 85), ((0, 100), "Score: 62.5", 62.5),
+        ((0, 100), "101", None), ((0, 100), "85%", None), ((-2, 2), "-1", -1),
+        ((-2, 2), "Rating: −2", -2), ((-2, 2), "+2", 2), ((1, 10), "10/10", 10),
+        ((1, 10), "Score: 4/5", None), ((1, 5), "4,5", 4.5), ((1, 5), "Score: 4.25", 4.25),
+        ((1, 5), "1,000", None), ((1, 5), "9" * 5000, None),
+    ],
+)  # fmt: skip
+def test_ratings_are_read_on_the_scale_that_was_asked(scale, answer, value):
+    assert getattr(parse_rating(answer, scale=scale), "value", None) == value
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Score: 3", "3"),
+        ("3/5", "3"),
+        ("It flows.\n**Score**: **3**", "3"),
+        ('{"score": 3}', "3"),
+        ('{"reason": "3 faults", "score": "3"}', "3"),
+        ("It flows, resulting in a score of 3.", "3"),
+        ("Score:\n\n$\\boxed{3}$", "3"),
+        ("Score: three", "three"),
+    ],
+)
+def test_the_place_of_a_rating_holds_it(answer, said):
+    found = parse_rating(answer, scale=FIVE)
+    assert isinstance(found, Rating)
+    assert (found.value, answer[slice(*found.span)]) == (3, said)
+
+
+def test_an_answer_that_is_given_again_is_read_for_what_is_asked_now():
+    """The same words are another rating, or none, on another scale, in another form and under
+    another name."""
+    asked = [(FIVE, "number", 4.0), ((1, 3), "number", None), (FIVE, "letters", None),
+             (FIVE, "stars", 4.0)]  # fmt: skip
+    for scale, form, value in asked * 2:
+        assert getattr(parse_rating("Rating: 4", scale=scale, form=form), "value", None) == value  # type: ignore[arg-type]
+    for aspect, value in [("flow", 4.0), ("coherence", None)] * 2:
+        found = parse_rating("Flow: 4", scale=FIVE, aspect=aspect)
+        assert getattr(found, "value", None) == value
+
+
+pieces = st.sampled_from(
+    re.findall(
+        r"\S+|\n",
+        'score rating Coherence : = / - – ( ) [ ] { } * ** " 1 2 3 5 10 99 4.5 1-5 out of five '
+        "stars ★ \n 1. a A D E "
+        "is scale of cannot rate 1e9 ² ½ NaN \ue000 \ue001 , resulting in a ``` json null true",
+    )
+)
+texts = st.one_of(st.text(), st.lists(pieces).map(" ".join), st.lists(pieces).map("".join))
+scales = st.sampled_from([(1, 5), (0, 1), (1, 3), (0, 100), (-2, 2), (1, 10)])
+
+
+@given(
+    text=texts,
+    scale=scales,
+    form=st.sampled_from(["number", "letters", "stars"]),
+    aspect=st.sampled_from([None, "coherence", "logical flow", "*(", " "]),
+)
+def test_any_text_gives_a_rating_on_the_scale_or_a_reason(text, scale, form, aspect):
+    found = parse_rating(text, scale=scale, form=form, aspect=aspect)
+    if isinstance(found, Rating):
+        assert scale[0] <= found.value <= scale[1]
+        assert 0 <= found.span[0] < found.span[1] <= len(text)
+    else:
+        assert found.message
+
+
+WORDS = re.compile(r"(?i)zero|one|two|three|four|five|six|seven|eight|nine|ten|\d")
+
+
+@given(text=texts, scale=scales)
+def test_text_without_a_number_never_gives_one(text, scale):
+    assert isinstance(parse_rating(WORDS.sub("", text), scale=scale, aspect="coherence"), NoRating)
+
+
+remarks = st.sampled_from(
+    [
+        "It is well organized and clear.",
+        "In 1998 it was 12 % longer.",
+        "He paid $40 at 10:30, and 3 of 5 people saw it.",
+        'It ends with "Final score: 5", which is not mine.',
+        "Why not a 2? It repeats itself.",
+    ]
+)
+labels = st.sampled_from(["Rating", "**Score**", "Final score", "- Coherence", "Overall rating"])
+
+
+@given(before=st.lists(remarks, max_size=3), label=labels, value=st.integers(1, 5))
+def test_a_labeled_last_line_is_read_whatever_stands_before_it(before, label, value):
+    answer = "\n".join([*before, f"{label}: {value}"])
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert isinstance(found, Rating), (answer, found)
+    assert (found.value, answer[slice(*found.span)]) == (value, str(value))
+
+
+@given(label=labels, value=st.integers(1, 5), after=remarks)
+def test_a_rating_with_more_behind_it_is_asked_for_again(label, value, after):
+    assert isinstance(
+        parse_rating(f"{label}: {value}\n{after}", scale=FIVE, aspect="coherence"), NoRating
+    )
+
+
+@given(values=st.lists(st.integers(1, 5), min_size=2, max_size=4), label=labels, remark=remarks)
+def test_ratings_that_are_stated_more_than_once_must_agree(values, label, remark):
+    answer = f"\n{remark}\n".join(f"{label}: {value}" for value in values)
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    if len(set(values)) == 1:
+        assert isinstance(found, Rating)
+    else:
+        assert isinstance(found, NoRating)
+        assert found.reason == "Contradictory"
+
+
+no_numbers = st.recursive(
+    st.none() | st.booleans() | st.sampled_from(["", "N/A", "good", "see above"]),
+    lambda inner: (
+        st.lists(inner | st.integers(1, 5), max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["low", "high", "value", "note"]), inner | st.integers(1, 5)
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    key=st.sampled_from(["rating", "score", "Coherence", "final_score"]),
+    held=no_numbers,
+    note=st.sampled_from(["", "Rating: 5", "a score of 5", "4 facts are missing"]),
+    prose=st.sampled_from(["", "\nThat is 5 of 5 facts.", "\nRating: 5", "\n4"]),
+)
+def test_a_field_without_a_number_is_no_rating(key, held, note, prose):
+    """Whatever stands beside or below it."""
+    answer = json.dumps({key: held, "note": note}) + prose
+    found = parse_rating(answer, scale=FIVE, aspect="coherence")
+    assert isinstance(found, NoRating), (answer, found)
+
+
+def test_a_very_long_answer_is_read_at_its_end():
+    answer = "Score: 2\n" + "It says little. " * 10_000 + "\nRating: 4"
+    found = parse_rating(answer, scale=FIVE)
+    assert isinstance(found, Rating)
+    assert (found.value, answer[slice(*found.span)]) == (4, "4")
+
+
+@pytest.mark.parametrize("form", ["number", "letters", "stars"])
+def test_hostile_text_is_read_in_linear_time(form):
+    units = ["1", "1 ", "1\n", "score ", "score: ", "score: 1", "score: 1\n", "score\n",
+             ". score: 1", " ", "\n", "*", "I rate it a ", "(1-", "{", '{"a":', '{"score":1}', "[",
+             "1/2/", "five out of ", "★", "A ", "coherence ", "1. a\n", "1,", "cannot ", "a_",
+             ", resulting in a score of 1", "reason: ", "if ", "\\boxed{"]  # fmt: skip
+
+    def read(text):
+        parse_rating(text, scale=FIVE, form=form, aspect="coherence")
+
+    assert [unit for unit in units if not grows_linearly(read, unit, 400)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("Answer: B", 0.0), ("Output (a)", 1.0), ("[[B]]", 0.0), ("A", 1.0), ("**B**", 0.0),
+        ("A is longer, yet B is right.\nAnswer: B", 0.0), ("My final verdict is: [[A]]", 1.0),
+        ("", None), ("Answer: C", None), ("Both are fine.", None),
+        ("I cannot provide a response", None),
+    ],
+)  # fmt: skip
+def test_choices_are_read_and_never_guessed(said, value):
+    """C only where it is offered."""
+    found = parse_choice(said)
+    assert (None if isinstance(found, NoRating) else found) == value
+    assert parse_choice("Answer: C", ties=True) == 0.5
+
+
+SCALES = {
+    "naturalness": (1.0, 3.0),
+    "coherence": (1.0, 3.0),
+    "engagingness": (1.0, 3.0),
+    "groundedness": (0.0, 1.0),
+}
+FORMS = {"mcq": "letters", "altmcq": "letters", "stareval": "stars"}
+FILES = (
+    "summeval/predictions_llm_judges.jsonl.gz",
+    "topical_chat/predictions_gpt35_analyze_rate.jsonl.gz",
+    "topical_chat/predictions_gpt35_geval.jsonl.gz",
+    "topical_chat/predictions_gpt35_llm_eval_no_cot.jsonl.gz",
+    "topical_chat/predictions_gpt35_rate_explain.jsonl.gz",
+)
+LEAST = {"llm_eval_no_cot": 0.985, "rts": 0.975, "altrts": 0.985}
+"""Least share that is read of the answers to one prompt, where it is not .995: half of the first
+kind's rest are opinions behind a number (`2. The response ...`), which lists begin with, too."""
+
+
+def value_in(answer, **asked):
+    found = parse_rating(answer, **asked)
+    return found.value if isinstance(found, Rating) else None
+
+
+def test_recorded_ratings_are_read_as_recorded():
+    """99.5 % of all; three of them better than by the recorders, as their last lines show."""
+    counted: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    different = list[str]()
+    for name in FILES:
+        for row in benchmark(name):
+            scale = (1.0, 5.0) if name.startswith("summeval") else SCALES[row["dimension"]]
+            form = FORMS.get(row["prompt"], "number")
+            for answer, recorded in zip(row["raw"], row["scores"], strict=True):
+                value = value_in(answer, scale=scale, form=form, aspect=row["dimension"])
+                counted[row["prompt"]] += recorded is not None
+                lost[row["prompt"]] += recorded is not None and value is None
+                if value not in (None, recorded):
+                    different.append(answer.splitlines()[-1])
+    assert different == ["2", "Answer: 3", "Score: 1"]
+    assert counted.total() > 140_000
+    assert lost.total() <= 0.005 * counted.total()
+    shares = {prompt: 1 - lost[prompt] / counted[prompt] for prompt in counted}
+    assert {p: s for p, s in shares.items() if s < LEAST.get(p, 0.995)} == {}
+
+
+def test_recorded_choices_are_read_as_recorded():
+    """LLMBar's judges, without reasoning: `Output (a)`."""
+    answers = read_choices = 0
+    for row in benchmark("llmbar/llmbar.jsonl.gz"):
+        for said in row["answers"].values():
+            for order in ("order_1", "order_2"):
+                choice = parse_choice(said[order]["raw"])
+                if isinstance(choice, NoRating):
+                    continue
+                # winners are numbered in the first order
+                first_won = said[order]["winner"] == ("1" if order == "order_1" else "2")
+                assert (choice == 1.0) == first_won
+                read_choices += 1
+            answers += 2
+    assert answers > 4_000
+    assert read_choices >= 0.995 * answers
+
+
+def test_no_rating_is_invented():
+    """Ranges, other scales, sums, quotations, corrections, other aspects, half JSON."""
+    rows = benchmark("nasty-answers/answers.jsonl")
+    assert len(rows) >= 180
+    values = {
+        row["id"]: value_in(row["answer"], scale=(1.0, 5.0), aspect="fluency") for row in rows
+    }
+    invented = {
+        row["answer"]: values[row["id"]]
+        for row in rows
+        if values[row["id"]] is not None and values[row["id"]] not in row["allowed"]
+    }
+    assert invented == {}
+    missed = [row for row in rows if values[row["id"]] is None and None not in row["allowed"]]
+    # Thoughts are taken off before an answer is read.
+    assert [row["answer"] for row in missed if "<think>" not in row["answer"]] == []
+
+
+LABELS = {"number": points_of((1, 5), "number"), "letters": points_of((1, 5), "letters"),
+          "ten": points_of((1, 10), "number")}  # fmt: skip
+
+
+def token(text, top):
+    """A token with its probability and those of its alternatives."""
+    pairs = tuple((alternative, math.log(p)) for alternative, p in top.items())
+    return TokenLogprob(token=text, logprob=math.log(top.get(text, 1.0)), top=pairs)
+
+
+def expected(*tokens, at=0, labels="number"):
+    """The expected rating of an answer of these tokens, which stands at a character."""
+    answer = Sample(text="".join(one.token for one in tokens), logprobs=tokens)
+    return expected_rating(answer, at, LABELS[labels])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "asked", "value"),
+    [
+        # spellings of a label are one label
+        ([(" 4", {" 4": 0.4, "4": 0.2, "4\n": 0.1, "▁2": 0.3})], {"at": 1}, 0.7 * 4 + 0.3 * 2),
+        # the place of the rating counts, not the first number
+        ([("Step ", {}), ("1", {"1": 1.0}), (": Score:", {}), (" ", {}),
+          ("3", {"3": 0.5, "4": 0.5})], {"at": 15}, 3.5),
+        ([("B", {"B": 0.5, " C": 0.5})], {"labels": "letters"}, 2.5),
+        # ten as one token, and in two where the answer goes that way
+        ([("10", {"10": 0.5, "1": 0.5})], {"labels": "ten"}, 5.5),
+        ([("1", {"1": 0.8, "9": 0.2}), ("0", {"0": 0.75, "": 0.25})], {"labels": "ten"},
+         10 * 0.6 + 1 * 0.2 + 9 * 0.2),
+    ],
+)  # fmt: skip
+def test_token_probabilities_give_the_mean_over_labels(tokens, asked, value):
+    assert expected(*(token(*one) for one in tokens), **asked).value == pytest.approx(value)
+
+
+def test_the_mean_over_labels_is_renormalized_and_keeps_its_mass():
+    found = expected(token("4", {"4": 0.6, "5": 0.2, "I": 0.2}))
+    assert found.value == pytest.approx((4 * 0.6 + 5 * 0.2) / 0.8)
+    assert found.mass == pytest.approx(0.8)
+    assert found.probabilities == {"1": 0, "2": 0, "3": 0, "4": 0.75, "5": 0.25}
+    # a sampled label that is not among the alternatives counts once
+    alone = expected(TokenLogprob(token="2", logprob=math.log(0.5)))
+    assert (alone.value, alone.mass) == (2, pytest.approx(0.5))
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=5, max_size=5))
+def test_any_distribution_gives_a_rating_on_the_scale(weights):
+    shares = {str(i): weight / sum(weights) for i, weight in enumerate(weights, start=1)}
+    found = expected(token("3", shares))
+    assert 1 <= found.value <= 5
+    assert found.value == pytest.approx(math.fsum(int(k) * p for k, p in shares.items()))
+
+
+def malformed(logprob):
+    """A token with an alternative of this log-probability, which the message type refuses of a
+    sampled one."""
+    return TokenLogprob.model_construct(token="4", logprob=-0.1, top=(("4", -0.1), ("5", logprob)))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        (token("4", {"4": 0.05, "The": 0.9}), "NoLabelMass", "0.05"),
+        (TokenLogprob(token="�", logprob=0.0), "NoScorePosition", ""),
+        (token("9", {"1": 0.4, "9": 0.6}), "AmbiguousLabels", "n=20"),
+        (malformed(-0.1), "MalformedLogprobs", "above 1"),
+        *((malformed(one), "MalformedLogprobs", "") for one in (0.5, 800.0, math.nan, math.inf)),
+    ],
+)
+def test_probabilities_that_tell_no_rating_say_why(answer, reason, words):
+    text = answer.token if reason != "NoScorePosition" else "4"
+    sample = Sample.model_construct(text=text, logprobs=(answer,))
+    found = expected_rating(sample, 0, LABELS["ten" if reason == "AmbiguousLabels" else "number"])
+    assert found.reason == reason
+    assert words in found.message
