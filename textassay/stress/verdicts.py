@@ -19,14 +19,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import stdtr
 
-from textassay.calibration.intervals import (
+from textassay.calibration.means import (
     NO_ESTIMATE,
     Estimate,
     Linearized,
     holm,
     mean_over_groups,
 )
-from textassay.display import Displayed
 from textassay.learning.splits import group_codes
 from textassay.meta.correlation import Codes, Floats
 from textassay.runtime.messages import Aspect, Score
@@ -42,7 +41,7 @@ from textassay.stress.edits import (
     expected,
     variant_id,
 )
-from textassay.table import Column, Flag, Interval, Note, Table
+from textassay.table import Column, Displayed, Flag, Interval, Note, Table
 
 Verdict = Literal["holds", "fails", "inconclusive"]
 
